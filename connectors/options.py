@@ -6,7 +6,7 @@ missing, unknown or of another kind, and names the option, its value and what th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import Enum
@@ -16,8 +16,6 @@ from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
 
 _MOST_SHOWN = 120
-# Names that hold what no message and no listing may show.
-_SECRET_WORDS = ("password", "secret", "token", "credential", "api-key", "authorization")
 
 
 class OptionKind(Enum):
@@ -128,20 +126,6 @@ def read_options(
     values = {each.name: each.default for each in (*required, *optional)}
     values |= {name: known[name].read(text, owner) for name, (_, text) in found.items()}
     return ReadOptions(values, frozenset(found))
-
-
-def shown_options(texts: Mapping[str, str], secrets: Iterable[str] = ()) -> dict[str, str]:
-    """Options as listings show them: secrets, known ones and by their names, as asterisks."""
-    hidden = {*secrets}
-    return {
-        name: "******" if name in hidden or _seems_secret(name) else text
-        for name, text in texts.items()
-    }
-
-
-def _seems_secret(name: str) -> bool:
-    lowered = name.lower().replace("_", "-").replace(".", "-")
-    return any(word in lowered for word in _SECRET_WORDS)
 
 
 def _described(option: Option) -> str:

@@ -19,12 +19,14 @@ from typing import Any, NoReturn
 import duckdb
 import pyarrow as pa
 
+from lakewright.connectors.external_tables import ExternalTables
 from lakewright.session.duckdb_plan import DuckPlan, PlannedScan, plan_of
 from lakewright.session.query_source import (
     ScannedTable,
     check_names,
     source_of,
 )
+from lakewright.session.run_external import external_source
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import (
@@ -266,13 +268,14 @@ def running(
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(database)}")
             connection.execute(f"SET schema = {_text(database)}")
         connection.execute("SET TimeZone = 'UTC'")
+        externals = ExternalTables(catalog)
         views: dict[str, str] = {}
         held: set[tuple[str, str]] = set()
         for name in asked.tables:
             own_database, moment = asked.timed.databases.get(name.database, (name.database, None))
             plain = TableName(own_database, name.table)
             is_part = not name.database and name.table.lower() in asked.maybe
-            if is_part and (database is None or not catalog.table_exists(full_name(name.table))):
+            if is_part and (database is None or not _exists(externals, full_name(name.table))):
                 continue
             full = full_name(plain.said)
             other = views.setdefault(name.said.lower(), name.said)
@@ -283,11 +286,19 @@ def running(
             if view in held:
                 continue
             held.add(view)
-            source = source_of(catalog, full, moment)
+            source = (
+                external_source(externals, full, moment)
+                if externals.has(full)
+                else source_of(catalog, full, moment)
+            )
             check_names(source)
             _bind(bound, name, ScannedTable(source, len(bound.scanned), bound.failures))
         connection.execute("SET lock_configuration = true")
         yield bound
+
+
+def _exists(externals: ExternalTables, name: str) -> bool:
+    return externals.has(name) or externals.catalog.table_exists(name)
 
 
 def _bind(bound: RunningQuery, name: TableName, scanned: ScannedTable) -> None:

@@ -23,6 +23,7 @@ from lakewright.storage.sql.grammar.statements import (
     AlterTable,
     Call,
     CreateDatabase,
+    CreateTable,
     Delete,
     Describe,
     DropDatabase,
@@ -203,4 +204,6 @@ def _has_one_end(statement: Statement) -> bool:
     """Whether the last commit to the first of its tables ends a statement."""
     if isinstance(statement, AddPartitions):
         return len(statement.partitions) == 1
+    if isinstance(statement, CreateTable):
+        return statement.query is not None
     return isinstance(statement, _ENDED_BY_A_COMMIT)

@@ -29,11 +29,15 @@ def _of_table(
     yield "table", source.name
     yield "columns", ", ".join(scanned.columns.get(each, each) for each in columns)
     yield "filter", " AND ".join(named(each, [scanned]) for each in filters) or None
-    if source.at is None:
-        return
     where = conjunction(
         tuple(part for each in filters for part in duckdb_filters(each, scanned.fields))
     )
+    if source.told is not None:
+        asked = [scanned.columns[each] for each in columns if each in scanned.columns]
+        for line in source.told(where, asked):
+            yield "connector", line
+    if source.at is None:
+        return
     plan = source.at.scan(where).plan
     files = [file for split in plan.splits for file in split.files]
     facts: dict[str, object] = {

@@ -28,12 +28,16 @@ _BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A table at one state, a system table (`kind` is its name) or a format table."""
+    """A table at one state, a system table, a format table or an external one.
+
+    `told` gives the plan of an external one in lines.
+    """
 
     name: str
     schema: TableSchema
     pieces: Callable[[Predicate | None, Sequence[str]], Iterator[pa.Table]]
     at: TableAt | None = None
+    told: Callable[[Predicate | None, Sequence[str]], list[str]] | None = None
 
 
 def source_of(catalog: Catalog, name: str, moment: Moment | None = None) -> Source:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakewright.connectors.external_tables import ExternalTables
 from lakewright.session.insert_columns import filled_columns
 from lakewright.session.results import StatementResult, counted, done
+from lakewright.session.run_external import planned_insert
 from lakewright.session.run_partitions import clause_values
 from lakewright.session.run_query import FullName, names_of, on_duckdb, spark_frame
 from lakewright.session.settings import SPARK, Settings
@@ -19,8 +21,9 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, InvalidStatement
 from lakewright.storage.operations.commit.pending import commit_or_abort
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
-from lakewright.storage.rows import Rows, is_dataframe
+from lakewright.storage.rows import Rows, arrow_tables, is_dataframe
 from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.sql.grammar.spark_query import spark_query
 from lakewright.storage.sql.grammar.statements import Insert
@@ -47,12 +50,16 @@ def run_insert(
         InvalidRows: a row does not fit; nothing is written.
         StalePlan: the query reads the table that it replaces, and another commit changed its rows.
     """
-    table = catalog.table(full_name(insert.table))
+    name, externals = full_name(insert.table), ExternalTables(catalog, settings.values)
+    if externals.has(name):
+        return _into_connector(externals, name, insert, settings, full_name)
+    table = catalog.table(name)
     static = clause_values(table, insert.static)
     table.table_files.partitions.stored(
         {name: value for name, value in static.items() if name in table.schema.partition_keys}
     )
-    with _rows(catalog, insert, settings, full_name, table) as rows:
+    target = _Target(table.name, table.schema, table.table_files.snapshots.latest())
+    with _rows(catalog, insert, settings, full_name, target) as rows:
         if table.schema.options.get(TYPE_OPTION) in TABLE_TYPES:
             return _into_folders(catalog, table.name, insert, static, rows, settings, commit)
         return _into_table(table, insert, static, rows, settings, commit)
@@ -99,6 +106,15 @@ def _into_table(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What rows are written into; `base` is the snapshot before that, None of external tables."""
+
+    name: str
+    schema: TableSchema
+    base: Snapshot | None = None
+
+
 class _Counted:
     """Rows on their way to a table, counted as they pass; Spark counts none.
 
@@ -126,13 +142,12 @@ class _Counted:
 
 @contextmanager
 def _rows(
-    catalog: Catalog, insert: Insert, settings: Settings, full_name: FullName, table: Table
+    catalog: Catalog, insert: Insert, settings: Settings, full_name: FullName, table: _Target
 ) -> Iterator[_Counted]:
     """The rows of the query under the names of the columns that they fill."""
-    schema, query = table.schema, insert.query
-    base = table.table_files.snapshots.latest()
+    schema, query, base = table.schema, insert.query, table.base
     if query.rows is not None:
-        yield _of_literals(query.rows, insert, table, base)
+        yield _of_literals(query.rows, insert, table)
         return
     if settings.engine == SPARK:
         parsed = spark_query(query)
@@ -150,9 +165,7 @@ def _rows(
         yield rows
 
 
-def _of_literals(
-    given: Sequence[Sequence[object]], insert: Insert, table: Table, base: Snapshot | None
-) -> _Counted:
+def _of_literals(given: Sequence[Sequence[object]], insert: Insert, table: _Target) -> _Counted:
     width = len(given[0])
     for at, row in enumerate(given):
         if len(row) != width:
@@ -167,7 +180,7 @@ def _of_literals(
             {field.name: _fitted(value, field, at) for field, value in zip(into, row, strict=True)}
             for at, row in enumerate(given, start=1)
         ],
-        base,
+        table.base,
     )
     rows.count = len(given)
     return rows
@@ -216,6 +229,23 @@ def _filling(column: pa.Array, field: DataField) -> pa.Array:
             f"column {field.name} is {field.type}, and a number of the query is not: {error}",
             column=field.name,
         ) from error
+
+
+def _into_connector(
+    externals: ExternalTables,
+    name: str,
+    insert: Insert,
+    settings: Settings,
+    full_name: FullName,
+) -> StatementResult:
+    """Rows into an external table, committed by its connector."""
+    schema = externals.resolved(name).schema
+    static = {each: plain(value) for each, value in insert.static}
+    planned = planned_insert(externals, name, overwrite=insert.overwrite, partition=static)
+    with _rows(externals.catalog, insert, settings, full_name, _Target(name, schema)) as rows:
+        given = rows.given.toArrow() if is_dataframe(rows.given) else rows.given
+        count = planned.write(arrow_tables(given, planned.fields))
+    return done(f"{counted(count, 'row')} written into {name}", table=name, rows=count)
 
 
 def _into_folders(

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
+from lakewright.connectors.external_tables import ExternalTables
 from lakewright.session.results import StatementResult, table_of
 from lakewright.session.run_partitions import clause_text, clause_values, is_format_table
 from lakewright.storage.catalog import Catalog
@@ -40,8 +41,11 @@ def show_databases(catalog: Catalog) -> StatementResult:
     return table_of({"database": "STRING"}, [(name,) for name in catalog.list_databases()])
 
 
-def show_tables(catalog: Catalog, databases: Sequence[str], asked: ShowTables) -> StatementResult:
-    """Tables of databases, or what each of them holds."""
+def show_tables(
+    externals: ExternalTables, databases: Sequence[str], asked: ShowTables
+) -> StatementResult:
+    """Tables of databases, or what each of them holds; external ones hold nothing."""
+    catalog = externals.catalog
     names = [
         (database, each)
         for database in databases
@@ -49,6 +53,13 @@ def show_tables(catalog: Catalog, databases: Sequence[str], asked: ShowTables) -
         if _is_like(each, asked.pattern)
     ]
     if not asked.extended:
+        names += [
+            (database, each)
+            for database in databases
+            for each in externals.names(database)
+            if _is_like(each, asked.pattern)
+        ]
+        names = sorted({*names})
         return table_of({"database": "STRING", "table": "STRING"}, names)
     rows = []
     for database, each in names:
@@ -78,11 +89,9 @@ def show_tables(catalog: Catalog, databases: Sequence[str], asked: ShowTables) -
     )
 
 
-def show_columns(catalog: Catalog, name: str) -> StatementResult:
+def show_columns(schema: TableSchema) -> StatementResult:
     """Names of columns, in the order of the table."""
-    return table_of(
-        {"column": "STRING"}, [(each,) for each in catalog.table(name).schema.field_names]
-    )
+    return table_of({"column": "STRING"}, [(each,) for each in schema.field_names])
 
 
 def _is_like(name: str, pattern: str | None) -> bool:
@@ -133,27 +142,7 @@ def describe(catalog: Catalog, name: str, asked: Describe) -> StatementResult:
     if asked.column is not None:
         return _column(table, schema.field(asked.column), extended=asked.extended)
     if not asked.extended and asked.spec is None:
-        return table_of(
-            {
-                "column": "STRING",
-                "type": "STRING",
-                "nullable": "BOOLEAN",
-                "key": "STRING",
-                "default": "STRING",
-                "comment": "STRING",
-            },
-            [
-                (
-                    each.name,
-                    _type_text(each),
-                    each.type.nullable,
-                    _key(each.name, schema),
-                    each.default_value,
-                    each.description,
-                )
-                for each in schema.fields
-            ],
-        )
+        return columns_of(schema)
     rows: list[tuple[str, str, object]] = [
         ("column", each.name, each.type) for each in schema.fields
     ]
@@ -163,6 +152,7 @@ def describe(catalog: Catalog, name: str, asked: Describe) -> StatementResult:
         ("table", "location", table.location),
         ("table", "comment", schema.comment),
         ("table", "primary key", ", ".join(schema.primary_keys)),
+        ("table", "distribution", "" if is_format_table(table) else table.distribution),
         ("table", "schema", schema.id),
     ]
     rows += [("option", each, schema.options[each]) for each in sorted(schema.options)]
@@ -172,6 +162,31 @@ def describe(catalog: Catalog, name: str, asked: Describe) -> StatementResult:
         for each, value in zip(_COUNTS, _counted(table, spec), strict=True)
     ]
     return _facts(rows)
+
+
+def columns_of(schema: TableSchema) -> StatementResult:
+    """The stored columns of a table."""
+    return table_of(
+        {
+            "column": "STRING",
+            "type": "STRING",
+            "nullable": "BOOLEAN",
+            "key": "STRING",
+            "default": "STRING",
+            "comment": "STRING",
+        },
+        [
+            (
+                each.name,
+                _type_text(each),
+                each.type.nullable,
+                _key(each.name, schema),
+                each.default_value,
+                each.description,
+            )
+            for each in schema.fields
+        ],
+    )
 
 
 def _facts(rows: Sequence[tuple[str, str, object]]) -> StatementResult:
@@ -227,15 +242,16 @@ def _key(name: str, schema: TableSchema) -> str:
 # --- show create table --------------------------------------------------------------------------
 
 
-def show_create_table(catalog: Catalog, name: str) -> StatementResult:
+def show_create_table(name: str, schema: TableSchema, distributed: str = "") -> StatementResult:
     """The statement that makes such a table."""
-    table = catalog.table(name)
-    return table_of({"statement": "STRING"}, [(create_text(table),)])
+    return table_of({"statement": "STRING"}, [(create_text(name, schema, distributed),)])
 
 
-def create_text(table: Table) -> str:
-    """`CREATE TABLE …` with the columns, keys, comment and options of a table."""
-    schema = table.schema
+def create_text(name: str, schema: TableSchema, distributed: str = "") -> str:
+    """`CREATE TABLE …` with the columns, keys, comment and options of a table.
+
+    `distributed` is what follows DISTRIBUTED, where no option says it.
+    """
     columns = [_column_text(each) for each in schema.fields]
     types = {each.name: str(each.type) for each in schema.fields}
     for unstored in unstored_columns(schema.options):
@@ -245,12 +261,14 @@ def create_text(table: Table) -> str:
         lines.append(f"  WATERMARK FOR {quote_name(mark.column)} AS {mark.expression}")
     if schema.primary_keys:
         lines.append(f"  PRIMARY KEY ({_names(schema.primary_keys)}) NOT ENFORCED")
-    database, _, short = table.name.partition(".")
+    database, _, short = name.partition(".")
     text = (
         f"CREATE TABLE {quote_name(database)}.{quote_name(short)} (\n" + ",\n".join(lines) + "\n)"
     )
     if schema.comment:
         text += f"\nCOMMENT {_quoted(schema.comment)}"
+    if distributed:
+        text += f"\nDISTRIBUTED {distributed}"
     if schema.partition_keys:
         text += f"\nPARTITIONED BY ({_names(schema.partition_keys)})"
     if options := without_unstored(schema.options):

@@ -20,11 +20,14 @@ from lakewright.storage.operations.format_tables.format_spec import (
     TYPE_OPTION,
     is_format_table,
 )
+from lakewright.storage.spec.bucketing import BUCKET_OPTIONS, distribution_of
 from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.flink_columns import without_unstored
 from lakewright.storage.spec.schema import Column, SchemaSpec
 from lakewright.storage.spec.schema_change_text import shown
 from lakewright.storage.sql.grammar.statements import (
     AddPrimaryKey,
+    AlterDistribution,
     AlterTable,
     Compact,
     CreateDatabase,
@@ -61,7 +64,9 @@ def create_table_as(
         Column(each.name, each.type if each.name in keys else replace(each.type, nullable=True))
         for each in fields
     )
-    create_table(catalog, name, replace(asked, columns=columns), None, settings)
+    # A table that another process makes meanwhile is not filled a second time.
+    made_here = replace(asked, columns=columns, if_not_exists=False)
+    create_table(catalog, name, made_here, None, settings)
     count = 0
 
     def passing() -> Iterator[pa.Table]:
@@ -106,13 +111,16 @@ def create_table(
         primary_keys=asked.primary_keys,
         options=dict(asked.options),
         comment=asked.comment,
+        distribution=asked.distribution,
     )
     if like is not None:
-        spec = _like(catalog, like, dict(asked.options))
+        spec = _like(catalog, like, spec, asked.excluding)
     if spec.options.get(TYPE_OPTION) in TABLE_TYPES:
         return _create_format_table(catalog, name, spec)
     spec = with_defaults(spec, settings.table_options)
-    created = catalog.create_table(name, spec, if_not_exists=asked.if_not_exists)
+    created = catalog.create_table(
+        name, spec, if_not_exists=asked.if_not_exists, temporary=asked.temporary
+    )
     return done(f"{name} is created at {created.location}", table=name, created=True)
 
 
@@ -123,6 +131,8 @@ def _create_format_table(catalog: Catalog, name: str, spec: SchemaSpec) -> State
         raise InvalidStatement(
             f"{name} is a format table, whose rows have no primary key; leave the key out"
         )
+    if spec.distribution is not None:
+        raise InvalidStatement(f"{name} is a format table, which has no buckets; leave them out")
     file_format, location = options.pop(FORMAT_OPTION, "parquet"), options.pop(PATH_OPTION, None)
     created = catalog.create_format_table(
         name, replace(spec, options=options), file_format=file_format, location=location
@@ -130,22 +140,52 @@ def _create_format_table(catalog: Catalog, name: str, spec: SchemaSpec) -> State
     return done(f"{name} reads {created.location}", table=name, created=True)
 
 
-def _like(catalog: Catalog, name: str, options: dict[str, str]) -> SchemaSpec:
-    """The columns, keys and options of a table; the given options prevail."""
+def _like(catalog: Catalog, name: str, own: SchemaSpec, excluding: frozenset[str]) -> SchemaSpec:
+    """The columns, keys and options of a table, with those of the statement; its options prevail.
+
+    Raises:
+        InvalidStatement: both have keys, partitions or a distribution.
+    """
     schema = catalog.table(name).schema
     if schema.options.get(TYPE_OPTION) in TABLE_TYPES:
         raise InvalidStatement(
             f"{name} is a format table, whose files would be those of both; write its columns"
         )
+    primary_keys = () if "CONSTRAINTS" in excluding else schema.primary_keys
+    partition_keys = () if "PARTITIONS" in excluding else schema.partition_keys
+    options = {
+        option: text
+        for option, text in schema.options.items()
+        if "OPTIONS" not in excluding or option in BUCKET_OPTIONS
+    }
+    if "WATERMARKS" in excluding:
+        options = without_unstored(options)
+    present = None if "DISTRIBUTION" in excluding else distribution_of(schema)
+    if "DISTRIBUTION" in excluding or own.distribution or primary_keys != schema.primary_keys:
+        options = {option: text for option, text in options.items() if option not in BUCKET_OPTIONS}
+    for part, mine, its in (
+        ("CONSTRAINTS", own.primary_keys, primary_keys),
+        ("PARTITIONS", own.partition_keys, partition_keys),
+        ("DISTRIBUTION", own.distribution, present),
+    ):
+        if mine and its:
+            raise InvalidStatement(
+                f"{name} has one of its own: leave the clause out, or write LIKE {name} "
+                f"(EXCLUDING {part})"
+            )
     return SchemaSpec(
-        columns=tuple(
-            Column(each.name, each.type, each.description, each.default_value)
-            for each in schema.fields
+        columns=(
+            *(
+                Column(each.name, each.type, each.description, each.default_value)
+                for each in schema.fields
+            ),
+            *own.columns,
         ),
-        partition_keys=schema.partition_keys,
-        primary_keys=schema.primary_keys,
-        options={**schema.options, **options},
-        comment=schema.comment,
+        partition_keys=partition_keys or own.partition_keys,
+        primary_keys=primary_keys or own.primary_keys,
+        options={**options, **own.options},
+        comment=own.comment or schema.comment,
+        distribution=own.distribution,
     )
 
 
@@ -251,6 +291,28 @@ def rescale(catalog: Catalog, name: str, asked: Rescale) -> StatementResult:
         buckets=asked.buckets,
         partitions=result.partitions,
     )
+
+
+def alter_distribution(catalog: Catalog, name: str, asked: AlterDistribution) -> StatementResult:
+    """Another distribution, with the rows that are there.
+
+    Raises:
+        InvalidStatement: the table has one, and it is added; or has none, and it is changed.
+    """
+    table = catalog.table(name)
+    present = table.distribution
+    if asked.verb == "ADD" and present not in (None, asked.distribution):
+        raise InvalidStatement(
+            f"{name} is distributed {present}; write MODIFY DISTRIBUTION {asked.distribution}"
+        )
+    if asked.verb != "ADD" and present is None:
+        told = "there is none to drop"
+        if asked.distribution is not None:
+            told = f"write ADD DISTRIBUTION {asked.distribution}"
+        raise InvalidStatement(f"{name} is not distributed; {told}")
+    altered = table.distribute(asked.distribution)
+    told = "by the store's default" if altered.distribution is None else str(altered.distribution)
+    return done(f"{name} is distributed {told}", table=name, distribution=told)
 
 
 def respec(catalog: Catalog, name: str, asked: Respec) -> StatementResult:

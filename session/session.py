@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import Self, assert_never
 
+from lakewright.connectors.external_tables import ExternalTables
+from lakewright.session import run_external
 from lakewright.session.earlier_tries import EarlierTries, changed_tables, statement_user
 from lakewright.session.results import StatementResult, done, table_of
 from lakewright.session.run_call import call, check_call
 from lakewright.session.run_insert import run_insert
 from lakewright.session.run_look import (
+    columns_of,
     describe,
     show_columns,
     show_create_table,
@@ -31,6 +35,7 @@ from lakewright.session.run_query import check_query, on_duckdb, queried, select
 from lakewright.session.run_rows import delete_where, merge_into, truncate, update_where
 from lakewright.session.run_tables import (
     add_primary_key,
+    alter_distribution,
     alter_table,
     analyze,
     compact,
@@ -51,6 +56,7 @@ from lakewright.storage.sql.grammar.query import Query
 from lakewright.storage.sql.grammar.statements import (
     AddPartitions,
     AddPrimaryKey,
+    AlterDistribution,
     AlterTable,
     Analyze,
     Call,
@@ -87,7 +93,7 @@ from lakewright.storage.sql.grammar.statements import (
 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Session:
     """Runs statements on a warehouse; `settings` change by SET, RESET and USE.
 
@@ -103,8 +109,11 @@ class Session:
     tried_since_ms: int | None = None
     _number: int = field(default=0, init=False, repr=False)
     _tries: EarlierTries | None = field(default=None, init=False, repr=False)
+    _temporary: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
+    _hidden: Catalog | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self._hidden = self.catalog.session
         if self.run_name is not None:
             self._tries = EarlierTries(self.run_name, self.tried_since_ms)
 
@@ -134,8 +143,17 @@ class Session:
             self._tries.look_at(self.catalog, self._tables_of(parsed))
         for each in parsed:
             self._number += 1
-            result = self._found(each.statement) or self._ran(each.statement)
+            result = (
+                self._of_no_table(each) or self._found(each.statement) or self._ran(each.statement)
+            )
             yield replace(result, statement=each.text)
+
+    def _of_no_table(self, asked: Parsed) -> StatementResult | None:
+        """The result of `IF EXISTS` where the table is not there."""
+        for name in map(self._name, changed_tables(asked.statement)) if asked.if_exists else ():
+            if not self.catalog.table_exists(name):
+                return done(f"there is no {name}", table=name)
+        return None
 
     def _tables_of(self, parsed: Sequence[Parsed]) -> Iterator[str]:
         """The tables that statements may commit to, as the database will be when they run."""
@@ -170,6 +188,31 @@ class Session:
             return done("done by an earlier try", by_earlier_try=True)
         self._tries.check_known(self.catalog, self._number, statement, names)
         return None
+
+    def close(self) -> None:
+        """Drop the temporary tables of the session; it goes on without them."""
+        self._temporary.close()
+        self.catalog = replace(self.catalog, session=self._hidden)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open_temporary(self) -> None:
+        """Make a place for temporary tables, at the first of them."""
+        if self.catalog.session is not None:
+            return
+        self.catalog = self._temporary.enter_context(self.catalog.with_temporary_tables())
+        weakref.finalize(self, self._temporary.close)
+
+    @property
+    def _externals(self) -> ExternalTables:
+        return ExternalTables(self.catalog, self.settings.values)
+
+    def _exists(self, name: str) -> bool:
+        return self._externals.has(name) or self.catalog.table_exists(name)
 
     @property
     def _working(self) -> Catalog:
@@ -207,12 +250,16 @@ class Session:
                 return call(self._working, self._name(table), given)
             case CreateTable() | DropTable() | RenameTable() | AlterTable() | Analyze():
                 return self._of_table(statement)
-            case Compact() | Rescale() | Respec() | AddPrimaryKey():
+            case Compact() | Rescale() | AlterDistribution() | Respec() | AddPrimaryKey():
                 return self._kept(statement)
             case _:
                 return self._of_partitions(statement)
 
     def _change_rows(self, asked: Delete | Update | MergeInto | Truncate) -> StatementResult:
+        name = self._name(asked.table)
+        if isinstance(asked, Truncate) and not asked.spec and self._externals.has(name):
+            return run_external.truncate(self._externals, name)
+        run_external.check_managed(self._externals, name, type(asked).__name__.upper())
         table = self._working.table(self._name(asked.table))
         match asked:
             case Delete():
@@ -237,9 +284,15 @@ class Session:
     def _create_as(self, asked: CreateTable, query: Query) -> StatementResult:
         """A table with the rows of a query; a query that fails leaves none."""
         name = self._name(asked.table)
-        if asked.if_not_exists and self.catalog.table_exists(name):
+        if asked.if_not_exists and self._exists(name):
             return done(f"{name} exists already", table=name, created=False)
+        if asked.temporary:
+            self._open_temporary()
+        externals = self._externals
         with queried(self.catalog, query, self.settings, self._name) as (fields, pieces):
+            if run_external.is_external(asked, externals, None):
+                return run_external.create_as(externals, name, asked, fields, pieces)
+            run_external.check_free(externals, name)
             return create_table_as(self._working, name, asked, fields, pieces, self.settings)
 
     def _of_partitions(
@@ -253,6 +306,7 @@ class Session:
         | RepairTable,
     ) -> StatementResult:
         catalog, name = self._working, self._name(asked.table)
+        run_external.check_managed(self._externals, name, "partitions")
         match asked:
             case ShowPartitions():
                 return show_partitions(catalog, name, asked)
@@ -278,44 +332,77 @@ class Session:
             case ShowDatabases():
                 return show_databases(self.catalog)
             case ShowTables(extended=False, database=None) if self.settings.database is None:
-                return show_tables(self.catalog, self.catalog.list_databases(), asked)
+                return show_tables(self._externals, self.catalog.list_databases(), asked)
             case ShowTables():
-                return show_tables(self.catalog, [self._database(asked.database)], asked)
-            case ShowCreateTable():
-                return show_create_table(self._working, self._name(asked.table))
-            case ShowColumns():
-                return show_columns(self._working, self._name(asked.table))
-            case Describe():
-                return describe(self.catalog, self._name(asked.table), asked)
+                return show_tables(self._externals, [self._database(asked.database)], asked)
+            case ShowCreateTable() | ShowColumns() | Describe():
+                return self._look_at(asked, self._name(asked.table))
             case _:
                 assert_never(asked)
+
+    def _look_at(
+        self, asked: ShowCreateTable | ShowColumns | Describe, name: str
+    ) -> StatementResult:
+        if self._externals.has(name):
+            if isinstance(asked, ShowCreateTable):
+                return run_external.shown(self._externals, name)
+            schema = self._externals.resolved(name).schema
+            return show_columns(schema) if isinstance(asked, ShowColumns) else columns_of(schema)
+        match asked:
+            case ShowCreateTable():
+                return show_create_table(name, self._working.table(name).schema)
+            case ShowColumns():
+                return show_columns(self._working.table(name).schema)
+            case Describe():
+                return describe(self.catalog, name, asked)
 
     def _of_table(
         self, asked: CreateTable | DropTable | RenameTable | AlterTable | Analyze
     ) -> StatementResult:
-        name = self._name(asked.table)
+        name, externals = self._name(asked.table), self._externals
+        is_external = externals.has(name)
         match asked:
             case CreateTable():
-                like = None if asked.like is None else self._name(asked.like)
-                return create_table(self._working, name, asked, like, self.settings)
+                return self._create(name, asked)
             case DropTable():
+                if is_external:
+                    return run_external.drop(externals, name)
                 return drop_table(self._working, name, asked)
             case RenameTable(to=to):
+                if is_external:
+                    return run_external.rename(externals, name, self._name(to))
                 return rename_table(self._working, name, self._name(to))
             case AlterTable():
+                if is_external:
+                    return run_external.alter(externals, name, asked)
                 return alter_table(self._working, name, asked)
             case Analyze():
                 return analyze(self._working, name)
             case _:
                 assert_never(asked)
 
-    def _kept(self, asked: Compact | Rescale | Respec | AddPrimaryKey) -> StatementResult:
+    def _create(self, name: str, asked: CreateTable) -> StatementResult:
+        like = None if asked.like is None else self._name(asked.like)
+        if asked.temporary:
+            self._open_temporary()
+        externals = self._externals
+        if run_external.is_external(asked, externals, like):
+            return run_external.create(externals, name, asked, like)
+        run_external.check_free(externals, name)
+        return create_table(self._working, name, asked, like, self.settings)
+
+    def _kept(
+        self, asked: Compact | Rescale | AlterDistribution | Respec | AddPrimaryKey
+    ) -> StatementResult:
         name = self._name(asked.table)
+        run_external.check_managed(self._externals, name, type(asked).__name__.upper())
         match asked:
             case Compact():
                 return compact(self._working, name, asked)
             case Rescale():
                 return rescale(self._working, name, asked)
+            case AlterDistribution():
+                return alter_distribution(self._working, name, asked)
             case Respec():
                 return respec(self._working, name, asked)
             case AddPrimaryKey():

@@ -126,6 +126,7 @@ if TYPE_CHECKING:
     )
     from lakewright.storage.spec.snapshot import Snapshot
     from lakewright.storage.spec.stream import StreamRecord
+    from lakewright.storage.spec.table_distribution import SupportsBucketing, TableDistribution
     from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
     from lakewright.storage.spec.tag import Tag
     from lakewright.storage.table import Table
@@ -198,6 +199,7 @@ _NAMES = {
     ),
     "spec.snapshot": "Snapshot",
     "spec.stream": "StreamRecord",
+    "spec.table_distribution": "SupportsBucketing TableDistribution",
     "spec.table_statistics": "ColumnStatistics TableStatistics",
     "spec.tag": "Tag",
     "table": "Table",
@@ -304,7 +306,9 @@ __all__ = [
     "StagedWrite",
     "StorageError",
     "StreamRecord",
+    "SupportsBucketing",
     "Table",
+    "TableDistribution",
     "TableSchema",
     "TableStatistics",
     "Tag",

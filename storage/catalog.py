@@ -61,6 +61,7 @@ from lakewright.storage.operations.schema.create_table import create_table
 from lakewright.storage.rows import Where
 from lakewright.storage.spec.arguments import listed_names, text_argument, whole_number
 from lakewright.storage.spec.schema import SchemaSpec, TableSchema
+from lakewright.storage.spec.table_distribution import TableDistribution
 from lakewright.storage.table import Table
 
 
@@ -78,6 +79,8 @@ class Catalog:
     run: str | None = None  # See TableFiles.
     # Options that new tables get, unless theirs say otherwise.
     table_defaults: Mapping[str, str] = field(default_factory=dict)
+    # Factories of connectors and formats that the catalog brings, before installed ones.
+    factories: tuple[object, ...] = ()
 
     @classmethod
     def open(
@@ -225,7 +228,7 @@ class Catalog:
         names = self.fs.list_subdirs(self._places.database(database)[1])
         return tuple(name for name in names if not name.startswith("."))
 
-    def create_table(
+    def create_table(  # noqa: PLR0913  # the parts of a CREATE TABLE
         self,
         name: str,
         schema: SchemaSpec | pa.Schema | Mapping[str, str],
@@ -234,18 +237,20 @@ class Catalog:
         primary_keys: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
         comment: str = "",
+        distribution: TableDistribution | None = None,
         if_not_exists: bool = False,
         temporary: bool = False,
     ) -> Table:
         """Create `database.table`, and its database if it is missing.
 
         The columns are an Arrow schema, names with types as text (`{"id": "BIGINT", "amount":
-        "DECIMAL(10, 2)"}`), or a `SchemaSpec`, which also has keys, options and comment. A
-        `temporary` one goes with the session (`with_temporary_tables`).
+        "DECIMAL(10, 2)"}`), or a `SchemaSpec`, which also has keys, options and comment. The
+        `distribution` stands for the options `bucket` and `bucket-key`. A `temporary` table goes
+        with the session (`with_temporary_tables`).
 
         Raises:
             InvalidSchema: the schema is invalid.
-            InvalidRequestError: keys, options or a comment are given with a `SchemaSpec`.
+            InvalidRequestError: keys, options or the like are given with a `SchemaSpec`.
             UnsupportedError: an option is not implemented.
             AlreadyExistsError: it exists, and `if_not_exists` is False; or its files lie there, and
                 the catalog's database does not list it.
@@ -258,6 +263,7 @@ class Catalog:
                 primary_keys=primary_keys,
                 options=options,
                 comment=comment,
+                distribution=distribution,
                 if_not_exists=if_not_exists,
             )
         spec = schema_spec(
@@ -266,6 +272,7 @@ class Catalog:
             primary_keys=listed_names(primary_keys, "primary_keys"),
             options=option_texts(options),
             comment=comment,
+            distribution=distribution,
         )
         spec = with_defaults(spec, self.table_defaults)
         database, table = new_name(name)

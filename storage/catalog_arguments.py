@@ -10,9 +10,11 @@ import pyarrow as pa
 from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.arguments import text_argument
+from lakewright.storage.spec.bucketing import BUCKET_OPTIONS
 from lakewright.storage.spec.data_types import parse_data_type
 from lakewright.storage.spec.file_names import is_place_below
 from lakewright.storage.spec.schema import Column, SchemaSpec
+from lakewright.storage.spec.table_distribution import TableDistribution
 
 
 def schema_spec(
@@ -22,6 +24,7 @@ def schema_spec(
     primary_keys: tuple[str, ...],
     options: dict[str, str],
     comment: str,
+    distribution: TableDistribution | None = None,
 ) -> SchemaSpec:
     """The schema that a caller gives in one of three forms.
 
@@ -29,9 +32,10 @@ def schema_spec(
         InvalidRequestError: it is none of them, or a `SchemaSpec` comes with keys beside it.
     """
     if isinstance(schema, SchemaSpec):
-        if partition_keys or primary_keys or options or comment:
+        if partition_keys or primary_keys or options or comment or distribution:
             raise InvalidRequestError(
-                "a SchemaSpec holds keys, options and comment itself; put them into it"
+                "a SchemaSpec holds keys, options, comment and distribution itself; put them into "
+                "it"
             )
         return schema
     if isinstance(schema, pa.Schema):
@@ -55,6 +59,7 @@ def schema_spec(
         primary_keys=primary_keys,
         options=options,
         comment=text_argument(comment, "comment"),
+        distribution=distribution,
     )
 
 
@@ -128,8 +133,15 @@ def merged(names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
 def with_defaults(spec: SchemaSpec, defaults: Mapping[str, str]) -> SchemaSpec:
     """A table with default options where it says nothing.
 
-    A default number of buckets is for tables whose rows have something to be hashed by.
+    A default number of buckets is for tables whose rows have something to be hashed by, and whose
+    distribution leaves the number open.
     """
+    if spec.distribution is not None:
+        number = defaults.get("bucket", "").strip()
+        if spec.distribution.bucket_count is None and number.isdecimal() and int(number):
+            counted = replace(spec.distribution, bucket_count=int(number))
+            spec = replace(spec, distribution=counted)
+        defaults = {name: text for name, text in defaults.items() if name not in BUCKET_OPTIONS}
     options = {**defaults, **spec.options}
     is_hashed = spec.primary_keys or options.get("primary-key") or options.get("bucket-key")
     if not is_hashed and "bucket" not in spec.options:

@@ -20,6 +20,7 @@ EXTRAS = {
     "open_data_contract_standard": "contracts",
     "psycopg": "postgres",
     "thriftpy2": "hive",
+    "adbc_driver_postgresql": "jdbc",
 }
 
 

@@ -34,12 +34,14 @@ from lakewright.storage.operations.state.time_travel import Time, choose_snapsho
 from lakewright.storage.operations.write.write import StagingJob, prepare_write, stage_rows
 from lakewright.storage.rows import LocalRows, Rows, Where, arrow_tables, is_dataframe, predicate_of
 from lakewright.storage.scan import ChangeScan, Scan, scan_staged
+from lakewright.storage.spec.bucketing import distribution_of
 from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriteMode
 from lakewright.storage.spec.options import TableOptions
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_gate import GateRules
 from lakewright.storage.spec.shown import html_table
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.table_distribution import TableDistribution
 from lakewright.storage.table_at import Readable, TableAt
 
 # Verbs are imported by those who call them: most programs that open a table read or write it.
@@ -74,6 +76,14 @@ class Table(Readable):
     @property
     def options(self) -> TableOptions:
         return self.table_files.options
+
+    @property
+    def distribution(self) -> TableDistribution | None:
+        """How rows are distributed over buckets; None where the store's default holds.
+
+        The default is one bucket for a table with a primary key, and none for others.
+        """
+        return distribution_of(self.schema)
 
     def for_run(self, run: str) -> Table:
         """The table as a run works on it: the users of its commits begin with the run's name."""
@@ -125,6 +135,29 @@ class Table(Readable):
         """
         result = self.run_alter(self.plan_alter(*changes, rules=rules))
         return replace(self, table_files=replace(self.table_files, schema=result.schema))
+
+    def distribute(
+        self, distribution: TableDistribution | None, engine: Engine | None = None
+    ) -> Table:
+        """Distribute rows over buckets as asked, or with None by the default; returns the table.
+
+        Rows that are there move to their new buckets. Other bucket keys are for tables whose rows
+        lie in one bucket, in every snapshot and tag that is kept.
+
+        Raises:
+            InvalidSchema: a bucket key is no stored column, or not in the primary key.
+            UnsupportedError: Paimon tables have no such distribution, or the rows that are there
+                cannot change to it.
+            SchemaMoved: another client changed the schema since the table was opened.
+            CommitConflictError: other clients wrote at the same time.
+        """
+        from lakewright.storage.operations.schema.distribute import (  # noqa: PLC0415  # a verb
+            distribute,
+        )
+
+        files = self.table_files
+        schema = distribute(files, distribution, engine or LocalEngine(env=files.env))
+        return replace(self, table_files=replace(files, schema=schema))
 
     def plan_alter(
         self,

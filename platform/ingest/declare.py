@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,9 @@ import pyarrow as pa
 import yaml
 
 from lakewright.platform.ingest.find_files import FileSearch, FoundFile, is_of_format
-from lakewright.platform.ingest.source_readers import opened, pieces
+from lakewright.platform.ingest.given_file import FORMATS
+from lakewright.platform.ingest.source_files import SourceFile
+from lakewright.platform.ingest.source_readers import UnreadRows, opened
 from lakewright.platform.ingest.text_values import TextLayout, from_text
 from lakewright.platform.tables.partition_keys import PartitionColumn
 from lakewright.platform.tables.source_declarations import SourceDeclaration
@@ -32,11 +35,11 @@ from lakewright.storage.rows import arrow_tables, is_dataframe
 from lakewright.storage.spec.data_types import STRING, DataField, parse_data_type
 
 _MOST_ROWS = 10_000
-_FORMATS = ("csv", "json", "parquet", "orc", "avro")
 _DELIMITERS = ",;\t|"
 _QUERY = re.compile(r"\s*(SELECT|WITH)\b", re.IGNORECASE)
 # Zeros and ones are numbers before they are truth values.
-_TEXT_TYPES = ("BIGINT", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP(6)", "TIMESTAMP_LTZ(6)")
+_OTHER_TYPES = ("BOOLEAN", "DATE", "TIMESTAMP(6)", "TIMESTAMP_LTZ(6)")
+_TEXT_TYPES = ("BIGINT", "DOUBLE", *_OTHER_TYPES)
 # Numbers that are names: leading zeros, or more digits than a number keeps.
 _IS_NAME = re.compile(r"[+-]?(0\d.*|\d{19,})")
 _SAMPLE_BYTES = 1 << 16
@@ -151,15 +154,13 @@ def _with_keys(columns: list[Proposed], path: SourcePath) -> list[Proposed]:
 
 def _of_file(path: str, table: str) -> str:
     parsed = SourcePath.parse(path)
-    for file_format in _FORMATS:
+    for file_format in FORMATS:
         files = _files(parsed, file_format)
         file = next((each for each in files if is_of_format(each.path, file_format)), None)
         if file is not None:
             break
     else:
-        raise NotFoundError(
-            f"no file at {path} ends as one of {', '.join(_FORMATS)} does; name one"
-        )
+        raise NotFoundError(f"no file at {path} ends as one of {', '.join(FORMATS)} does; name one")
     # The declaration may lie in another folder, to which its paths are relative.
     source: dict[str, Any] = {file_format: path if "://" in path else str(Path(path).absolute())}
     if file_format == "csv":
@@ -178,14 +179,18 @@ def _name_of(path: str) -> str:
 
 def _columns_of(file: FoundFile, form: SourceDeclaration) -> tuple[list[Proposed], str]:
     names = () if form.csv is None or form.header else _numbered(file, form)
-    found = pieces(file, form, [DataField(0, name, STRING) for name in names], None)
+    fields = tuple(DataField(0, name, STRING) for name in names)
+    given = SourceFile(file=file, source=form, fields=fields, partition_keys=())
+    # What is no row tells no types; a run says what it is.
+    found = given.pieces(UnreadRows(lambda *_: None, lambda _: None))
     if form.file_format in ("parquet", "orc"):
         first = next(found)
         return _of_schema(first.read(0, 0, ()).schema), f"the types of {file.shown}"
     if form.file_format == "csv":
         tables = list(_first(piece.read(0, piece.row_count, ()) for piece in found))
         rows = pa.concat_tables(tables)
-        columns = [_of_texts(name, rows.column(name).to_pylist()) for name in rows.column_names]
+        texts = zip(rows.column_names, rows.columns, strict=True)
+        columns = [_of_texts(name, column.to_pylist(), given.layout) for name, column in texts]
         count = rows.num_rows
     else:
         records: list[Mapping[str, object]] = []
@@ -194,8 +199,14 @@ def _columns_of(file: FoundFile, form: SourceDeclaration) -> tuple[list[Proposed
             if len(records) >= _MOST_ROWS:
                 break
         found_names = dict.fromkeys(name for each in records for name in each)
-        columns = [_of_values(name, [each.get(name) for each in records]) for name in found_names]
+        columns = [
+            _of_values(name, [each.get(name) for each in records], given.layout)
+            for name in found_names
+        ]
         count = len(records)
+    twice = [name for name, times in Counter(each.name for each in columns).items() if times > 1]
+    if twice:
+        raise InvalidRows(f"{file.shown} has column {twice[0]} twice; rename one")
     return columns, f"the first {counted(count, 'row')} of {file.shown}"
 
 
@@ -248,7 +259,7 @@ def _form_of_csv(file: FoundFile) -> dict[str, Any]:
 # --- values ---------------------------------------------------------------------------------------
 
 
-def _of_texts(name: str, values: Sequence[str | None]) -> Proposed:
+def _of_texts(name: str, values: Sequence[str | None], layout: TextLayout) -> Proposed:
     """The column of texts, by the narrowest type that reads them all."""
     texts = [each for each in values if each is not None and each.strip()]
     if not texts:
@@ -256,32 +267,35 @@ def _of_texts(name: str, values: Sequence[str | None]) -> Proposed:
     empty = len(values) - len(texts)
     note = f"guessed from {counted(len(texts), 'value')}"
     note += f"; {empty:,} empty" if empty else ""
-    if any(_IS_NAME.fullmatch(each.strip()) for each in texts):
-        return Proposed(name, "STRING", note)
+    has_names = any(_IS_NAME.fullmatch(each.strip()) for each in texts)
     array = pa.array(texts, pa.string())
-    for kind in _TEXT_TYPES:
+    for kind in _OTHER_TYPES if has_names else _TEXT_TYPES:
         field = DataField(0, name, parse_data_type(kind))
         try:
-            from_text(array, field, TextLayout(), first_row=0)
+            from_text(array, field, layout, first_row=0)
         except InvalidRows:
             continue
-        return Proposed(name, _amount(texts) or kind if kind == "DOUBLE" else kind, note)
+        if kind == "DOUBLE":
+            plain = [each.strip().replace(layout.decimal, ".") for each in texts]
+            return Proposed(name, _amount(plain) or kind, note)
+        return Proposed(name, kind, note)
     return Proposed(name, "STRING", note)
 
 
 def _amount(texts: Sequence[str]) -> str | None:
     """A decimal, if all numbers have the same digits after the point, as amounts of money have."""
-    digits = {len(each.strip().partition(".")[2]) for each in texts}
+    digits = {len(each.partition(".")[2]) for each in texts}
     scale = digits.pop()
-    is_plain = all(re.fullmatch(r"[+-]?\d{1,14}\.\d{2,4}", each.strip()) for each in texts)
+    is_plain = all(re.fullmatch(r"[+-]?\d{1,14}\.\d{2,4}", each) for each in texts)
     return f"DECIMAL(18, {scale})" if not digits and is_plain and len(texts) >= _MANY else None
 
 
-def _of_values(name: str, values: Sequence[object]) -> Proposed:
+def _of_values(name: str, values: Sequence[object], layout: TextLayout) -> Proposed:
     """The column of values of JSON or Avro."""
     held = [each for each in values if each is not None]
     if held and all(isinstance(each, str) for each in held):
-        return _of_texts(name, [each if isinstance(each, str) else None for each in values])
+        texts = [each if isinstance(each, str) else None for each in values]
+        return _of_texts(name, texts, layout)
     note = f"guessed from {counted(len(held), 'value')}"
     try:
         field = pa.field(name, pa.array(held).type)

@@ -179,12 +179,13 @@ def publish(
             check_other_columns(order.declaration, table, writes)
             last = pending[-1].writer if pending else None
             snapshot, commits = _commit_all(table, pending, order)
+            # Before a replay may lease the table: it would append them beside the new rows.
+            _replace_rejects(order, rejected)
         finally:
             for left in (*pending, *left_out):
                 # A second failure of the store must not hide the first error.
                 with suppress(StorageError):
                     table.abort(left)
-    _replace_rejects(order, rejected)
     return Published(
         partitions=totals,
         report=report,

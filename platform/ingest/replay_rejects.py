@@ -1,6 +1,8 @@
 """Replay: bad rows that were kept are read again by the present declaration; what fits is appended.
 
-1. Lease the rejects, so that one replay runs at a time. Take up what a replay that died had begun.
+1. Lease the rejects, so that one replay runs at a time, and the table as a write does: a run that
+   overwrites marks the rejects that it replaces under its own lease. Take up what a replay that
+   died had begun.
 2. Read the open rows as the files that they come from, and judge them by the expectations that
    judge each row by itself.
 3. Mark the rows that fit as `replaying`, by the user of the commit that is to come. That user is
@@ -14,8 +16,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -37,7 +40,7 @@ from lakewright.platform.tables.partition_keys import first_few
 from lakewright.platform.tables.schema_drift import Writing
 from lakewright.platform.tables.source_declarations import SourceDeclaration
 from lakewright.platform.tables.workspace import read_workspace
-from lakewright.platform.upkeep.leases import maintaining
+from lakewright.platform.upkeep.leases import maintaining, writing
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, NotFoundError
@@ -87,7 +90,7 @@ def replay_rejects(
         NotFoundError: the table is not declared there.
         InvalidRequestError: no rows were rejected; or it is unknown whether a replay that died has
             appended its rows.
-        LeaseHeld: another replay runs.
+        LeaseHeld: another replay runs, or a run that writes the table.
     """
     declaration = table if isinstance(table, TableDeclaration) else _declared(table, tables)
     rejects = Rejects(catalog=catalog, table=declaration.table)
@@ -102,9 +105,12 @@ def replay_rejects(
     check_rows_fit(drift)
     replay = _Replay(target, declaration, rejects)
     run = f"replay-{catalog.env.new_id()[:8]}"
-    lease = maintaining(kept, LeaseKind.RESCALE, whole_table(kept.table_files), run=run)
-    with nullcontext() if dry_run else lease:
+    with ExitStack() as leases:
         if not dry_run:
+            whole = whole_table(kept.table_files)
+            leases.enter_context(maintaining(kept, LeaseKind.RESCALE, whole, run=run))
+            append = WriteKind.APPEND
+            leases.enter_context(writing(target, append, None, commit_user=run, required=True))
             replay.take_up()
         state = kept.history.latest_snapshot()
         replay.read(rejects.rows(OPEN))
@@ -221,7 +227,10 @@ class _Replay:
         self.tables.append(made.filter(pa.array([at not in unfit for at in range(len(fitting))])))
 
     def _leave(self, row: Row, why: str, path: str) -> None:
-        self.left[row["id"]] = why.removeprefix(f"{path}: ").replace(path, self.rejects.name)
+        why = why.removeprefix(f"{path}: ").replace(path, self.rejects.name)
+        # The number is that of the row among the rejects.
+        why = re.sub(r"\brow \d+\b", "the row", why)
+        self.left[row["id"]] = why if row["line"] is None else f"line {row['line']}: {why}"
 
     def _file(
         self, reading: Mapping[str, Any], rows: Sequence[Row], path: str

@@ -10,7 +10,7 @@ It is long since each format refuses a file, and keeps or leaves out a bad row, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -99,9 +99,9 @@ class SourceFile:
         """
         seen: dict[str, None] = {}
         rejecting = None if bad is None else _Rejecting(self, wanted, bad)
-        try:
+        with self._told():
             unread = None if rejecting is None else rejecting.unread
-            for piece in pieces(self.file, self.source, self._read_as, self.row_groups, unread):
+            for piece in self.pieces(unread):
                 seen |= dict.fromkeys(piece.column_names)
                 check_file_columns(piece.column_names, self._columns)
                 if rejecting is None:
@@ -112,6 +112,21 @@ class SourceFile:
             self._columns.check_seen(tuple(seen))
             if rejecting is not None:
                 rejecting.keep_rows_of_csv()
+
+    def pieces(self, unread: UnreadRows | None = None) -> Iterator[Piece]:
+        """The file as it is; `unread` gets what is no row, which without it is an error.
+
+        Raises:
+            InvalidRows: the file is not of its format.
+        """
+        with self._told():
+            yield from pieces(self.file, self.source, self._read_as, self.row_groups, unread)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Errors of reading as errors that say what to do."""
+        try:
+            yield
         except InvalidRows as err:
             raise said_of_moments(err, self.fields, self.units) from err.__cause__
         except (CorruptionError, UnsupportedError) as err:
@@ -151,7 +166,7 @@ class SourceFile:
         """The columns at the beginning of the file that the table has not."""
         declared = {field.name for field in self.fields}
         with suppress(StorageError, pa.ArrowException, OSError, UnicodeError):
-            for piece in pieces(self.file, self.source, self.fields, self.row_groups):
+            for piece in self.pieces():
                 return tuple(name for name in piece.column_names if name not in declared)
         return ()
 
@@ -172,7 +187,7 @@ class SourceFile:
                 texts = column.cast(pa.string()).combine_chunks()
                 (read_as,) = number_fields([field], self.units)
                 try:
-                    values = from_text(texts, read_as, self._layout, first_row=first_row)
+                    values = from_text(texts, read_as, self.layout, first_row=first_row)
                 except InvalidRows as err:
                     raise InvalidRows(f"{self.path}: {err.message}", column=name) from None
                 rows = rows.set_column(at, name, values)
@@ -228,7 +243,8 @@ class SourceFile:
         return is_date and is_local and field.name in self.partition_keys
 
     @property
-    def _layout(self) -> TextLayout:
+    def layout(self) -> TextLayout:
+        """How its texts are written."""
         source = self.source
         return TextLayout(
             nulls=source.nulls,

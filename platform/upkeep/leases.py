@@ -53,10 +53,14 @@ def writing(
     *,
     commit_user: str,
     warn: Warn = _LOG.warning,
+    required: bool = False,
 ) -> Iterator[Lease | None]:
     """Lease the partitions of a write.
 
-    Yields None if no lease could be taken; the write goes on.
+    Yields None if no lease could be taken; the write goes on, unless the lease is `required`.
+
+    Raises:
+        LeaseHeld: another writer holds the partitions of a write that requires its lease.
     """
     lease_kind = _kind_of_write(table, kind)
     request = LeaseRequest(
@@ -75,6 +79,8 @@ def writing(
             lease = held.enter_context(leased(table.table_files, request, wait_ms=wait_ms))
             held.enter_context(renewed(table.table_files, lease))
         except StorageError as error:
+            if required:
+                raise
             warn(f"{table.name} is written without a lease: {error}")
         yield lease
 

@@ -24,6 +24,7 @@ from lakewright.storage.spec.data_types import (
     not_null,
 )
 from lakewright.storage.spec.partition import DEFAULT_PARTITION_NAME, escape_path
+from lakewright.storage.spec.table_distribution import TableDistribution
 
 SCHEMA_VERSION = 3
 
@@ -58,13 +59,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaSpec:
-    """The definition of a table to create."""
+    """The definition of a table to create; without a distribution, options or the store decide."""
 
     columns: tuple[Column, ...]
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     comment: str = ""
+    distribution: TableDistribution | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakewright.storage import Catalog, Table
+from lakewright.storage import Catalog, Table, TableDistribution
 from lakewright.storage.errors import BucketCountChanged, IndexMoved
 from tests.interop.test_they_read_ours import as_read_by
 from tests.oracles.arrow_values import canonical_rows
@@ -141,6 +141,50 @@ def test_a_rescaled_table_is_everybodys(
     table.write(rows(table, events(0, 40, v="end")))
     assert_read_alike(catalog, table, java, rust)
     assert bucket_counts(table) == {day: {3} for day in "abc"}
+
+
+@pytest.mark.mission("BK8", "BK20", "SQ15")
+def test_a_table_with_other_bucket_keys_is_everybodys(
+    catalog: Catalog, java: JavaOracle, java_latest: JavaOracle, rust: Oracle,
+    released_pypaimon: WritingOracle,
+) -> None:  # fmt: skip
+    columns = {"id": "BIGINT", "day": "STRING", "k": "INT", "v": "STRING"}
+    options = {"bucket": "1", "bucket-key": "id", "file.format": "parquet"}
+    keys = ["day", "id", "k"]
+    table = new_table(catalog, columns, partitions=["day"], keys=keys, options=options)
+
+    def numbered(first: int, last: int, v: str, day: str = "a") -> list[dict[str, Any]]:
+        return [{**each, "k": each["id"] % 4} for each in events(first, last, day=day, v=v)]
+
+    def assert_found(*readers: Oracle) -> None:
+        table = catalog.table("db.t")
+        assert_read_alike(catalog, table, *readers)
+        for name, value in (("k", 3), ("id", 7), ("id", 21)):
+            ours = table.read(where=f"{name} = {value}").to_pylist()
+            assert ours
+            for reader in readers:
+                found = reader.read(catalog.root, table.name, where=[(name, "=", value)])
+                assert len(found) == len(ours), f"{reader.name} finds other rows"
+
+    everybody = (java, java_latest, rust, released_pypaimon)
+    for number in range(2):
+        table.write(rows(table, [*numbered(number, 24, f"{number}-"), *numbered(0, 9, "b", "b")]))
+    assert_found(*everybody)
+    table = table.distribute(TableDistribution.of_hash(["k"], 3))
+    assert_found(*everybody)
+    for reader in everybody:
+        for name, value in (("k", 3), ("id", 7)):
+            found = reader.read(catalog.root, table.name, snapshot=2, where=[(name, "=", value)])
+            ours = table.at(snapshot=2).read(where=f"{name} = {value}")
+            assert len(found) == ours.num_rows, f"{reader.name} finds other rows of the past"
+    table.write(rows(table, numbered(3, 12, "ours")))
+    for writer in (java, java_latest):
+        writer.write(catalog.root, table.name, numbered(7, 26, writer.name))
+        assert_found(*everybody[:3])
+    java_latest.compact(catalog.root, table.name)
+    assert_found(*everybody[:3])
+    catalog.table(table.name).distribute(TableDistribution.of_hash(["k"], 5))
+    assert_found(*everybody[:3])
 
 
 def test_a_table_that_java_altered_takes_no_write_before_it_is_rescaled(

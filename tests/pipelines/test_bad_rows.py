@@ -14,7 +14,9 @@ import lakewright
 from lakewright.cli import main
 from lakewright.platform.ingest import replay_rejects as replays
 from lakewright.platform.ingest.rejects import Rejects
+from lakewright.platform.upkeep import leases
 from lakewright.storage import ChangeType
+from lakewright.storage.errors import LeaseHeld
 from tests.pipelines import sources
 from tests.pipelines.lake import EVENTS, Lake
 from tests.pipelines.test_file_sources import DAYS, FIRST, declare, put, sale, sales
@@ -143,6 +145,29 @@ def test_a_later_run_replaces_the_rejects_of_the_partitions_that_it_writes(lake:
     ]
     assert lake.run_job("replay_rejects", config(table="shop.sales")).success
     assert len(sales(lake)) == 4
+
+
+def test_a_replay_beside_a_run_that_overwrites_appends_no_row_twice(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(lake, "a.csv", CSV)
+    declare(lake, KEPT)
+    assert lake.materialize("shop.sales", partitions="2024-01-01").success
+    declare(lake, '{csv: FOLDER/a.csv, on_bad_row: quarantine, nulls: [x, ""]}')
+    monkeypatch.setattr(leases, "WRITER_WAITS_MS", 0)
+    replace = Rejects.replace
+
+    def replayed_meanwhile(self: Rejects, run: str, **given: Any) -> None:
+        with pytest.raises(LeaseHeld):
+            lakewright.replay_rejects(lake.catalog, "shop.sales", tables=[lake.folder / "tables"])
+        replace(self, run, **given)
+
+    with monkeypatch.context() as beside:
+        beside.setattr(Rejects, "replace", replayed_meanwhile)
+        assert lake.materialize("shop.sales", partitions="2024-01-01").success
+    assert lake.run_job("replay_rejects", config(table="shop.sales")).success
+    assert [row["code"] for row in sales(lake)].count("b") == 1
+    assert len(sales(lake)) == 3
 
 
 def test_a_retry_of_a_run_keeps_each_bad_row_once(

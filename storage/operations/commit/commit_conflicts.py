@@ -21,6 +21,7 @@ from lakewright.storage.operations.state.live_files import (
     grouped_by_bucket,
     index_entries,
 )
+from lakewright.storage.spec.bucketing import have_same_bucket_keys
 from lakewright.storage.spec.commit import Change, CommitMessage, Committable, StagedWrite
 from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry, IndexFileMeta
 from lakewright.storage.spec.manifest import (
@@ -41,7 +42,7 @@ def check_schema(files: TableFiles, staged: StagedWrite) -> None:
     """Check that rows staged with another schema still belong to their partitions and buckets.
 
     Raises:
-        SchemaMoved: the primary or partition keys changed since the staging.
+        SchemaMoved: the primary, partition or bucket keys changed since the staging.
     """
     if staged.schema_id == files.schema.id:
         return
@@ -49,7 +50,7 @@ def check_schema(files: TableFiles, staged: StagedWrite) -> None:
     if (written_with.partition_keys, written_with.primary_keys) != (
         files.schema.partition_keys,
         files.schema.primary_keys,
-    ):
+    ) or not have_same_bucket_keys(written_with, files.schema):
         raise SchemaMoved(
             f"the keys of {files.name} changed between schema {staged.schema_id}, which the rows "
             f"were staged with, and schema {files.schema.id}; stage the rows again",

@@ -16,6 +16,7 @@ from lakewright.storage.operations.commit.merge_manifests import (
 )
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
 from lakewright.storage.operations.state.store_clock import is_ahead, read_store_clock
+from lakewright.storage.spec.bucketing import have_same_bucket_keys
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.index import IndexEntry, check_known_indexes
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
@@ -56,6 +57,7 @@ def write_manifests(
     # Not one that was read before: a fast-forward may have replaced it.
     schema = files.schema if schema_id == files.schema.id else files.schemas.read(schema_id)
     check_keys_stay(files, schema)
+    _check_buckets_stay(files, schema)
     _check_supported_state(files, latest, schema, committable)
     _check_added_rows(files, schema, change, committable)
     base, base_size = _write_base_list(files, latest, change, live_files, written, merges)
@@ -124,6 +126,7 @@ def still_fits(
         return True
     try:
         schema = files.schemas.latest(table=files.name)
+        _check_buckets_stay(files, schema)
         _check_added_rows(files, schema, change, committable)
     except SchemaMoved:
         return False
@@ -181,6 +184,15 @@ def check_keys_stay(files: TableFiles, schema: TableSchema) -> None:
             f"the partition keys of {files.name} were {before} when it was opened (schema "
             f"{files.schema.id}), and are {', '.join(schema.partition_keys) or 'none'} now (schema "
             f"{schema.id}); open the table, and stage the rows or plan again",
+            table=files.name,
+        )
+
+
+def _check_buckets_stay(files: TableFiles, schema: TableSchema) -> None:
+    if not have_same_bucket_keys(schema, files.schema):
+        raise SchemaMoved(
+            f"{files.name} has other bucket keys now (schema {schema.id}) than when it was opened "
+            f"(schema {files.schema.id}); open the table, and stage the rows or plan again",
             table=files.name,
         )
 

@@ -67,8 +67,8 @@ def check_deletes(files: TableFiles) -> None:
     if spec.engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION) and not removes:
         option = f"{spec.engine.value}.remove-record-on-delete"
         raise UnsupportedError(
-            f"{what}merge-engine={spec.engine.value} deletes whole rows with {option}=true alone; "
-            "set it, or rewrite the partition by an overwrite",
+            f"{what}merge-engine={spec.engine.value} deletes whole rows of tables that are created "
+            f"with {option}=true; rewrite the partition by an overwrite",
             table=files.name,
         )
 

@@ -20,19 +20,16 @@ import pyarrow as pa
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.row_changes.accepted import check_changes_rows, check_deletes
-from lakewright.storage.operations.row_changes.matches import Match, find_matches
-from lakewright.storage.operations.row_changes.remove_rows import Removal, remove_rows
+from lakewright.storage.operations.row_changes.matches import find_matches
 from lakewright.storage.operations.row_changes.statement import (
     ChangedBucket,
     RowChangePlan,
     RowChangeResult,
     carried_out,
+    change_matches,
     check_same_statement,
     job_on,
-    planned_buckets,
     publish,
-    stage_changed,
-    swept_on_failure,
     with_kind,
 )
 from lakewright.storage.operations.running.engine import Engine
@@ -83,15 +80,7 @@ def plan_delete_rows(
             where=where,
         )
     matches = find_matches(files, predicate, engine)
-    return DeleteRowsPlan(
-        table=files.name,
-        snapshot_id=None if matches.snapshot is None else matches.snapshot.id,
-        files_opened=sum(len(each.files) for each in matches.opened),
-        bytes_opened=sum(file.file_size for each in matches.opened for file in each.files),
-        rows=matches.rows,
-        buckets=planned_buckets(files, matches.found, rewrites=True),
-        where=where,
-    )
+    return DeleteRowsPlan.of(files, matches, where=where)
 
 
 def run_delete_rows(
@@ -111,24 +100,12 @@ def run_delete_rows(
     def attempt(files: TableFiles) -> RowChangeResult:
         if _by_metadata(files, predicate):
             return _delete_partitions(files, predicate, engine)
-        matches = find_matches(files, predicate, engine)
-        job = job_on(files, matches.snapshot)
-        staged: list[CommitMessage] = []
-        removed: list[CommitMessage] = []
-        with swept_on_failure(job):
-            if files.schema.is_keyed:
-                staged = stage_changed(job, matches, predicate, _deleted, engine)
-            else:
-                removals = [_removal(each, predicate) for each in matches.found]
-                removed = remove_rows(files, matches.snapshot, removals, engine, job.write_id)
-        result = publish(job, staged, removed, engine, reads_base=files.schema.is_keyed)
-        return replace(result, deleted=matches.rows)
+        # The rows of append tables only leave their files.
+        deleted = _deleted if files.schema.is_keyed else None
+        result, count = change_matches(files, predicate, deleted, engine)
+        return replace(result, deleted=count)
 
     return carried_out(files, engine, attempt)
-
-
-def _removal(match: Match, predicate: Predicate | None) -> Removal:
-    return Removal(match.split, whole=match.whole, predicate=predicate)
 
 
 def _deleted(_: TableFiles, rows: pa.Table) -> pa.Table:

@@ -64,7 +64,8 @@ class Assignments:
         """
         if not mapping_argument(values, "the new values"):
             raise InvalidRequestError(
-                'name columns and their new values, such as {"price": "price * 1.1"}'
+                'no column gets a value: name some, such as {"price": "price * 1.1"}, or give the '
+                "source more columns of the table than those that match"
             )
         for name in values:
             if name not in files.schema.field_names:
@@ -314,4 +315,6 @@ def _types(
 def _reason(error: Exception) -> str:
     # The statement that DuckDB shows is not the one that was written.
     text = str(error).split("\n\nLINE ", 1)[0]
+    if "must appear in the GROUP BY clause" in text:
+        return "an expression sees a row alone, without sum() and its like outside of a subquery"
     return " ".join((text.partition(": ")[2] or text).replace("!\n", "; ").split())

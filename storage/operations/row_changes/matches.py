@@ -25,7 +25,7 @@ from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.predicate import Not, Predicate, columns_of, may_match
 from lakewright.storage.spec.snapshot import Snapshot
 
-# NaN is above every bound, and no comparison with it is true.
+# Bounds leave out NaN, which is above every number.
 _WITH_NAN = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 
 _READ_AGAIN = 4

@@ -62,6 +62,7 @@ from lakewright.storage.operations.state.rewrite_schema import check_rewritable
 from lakewright.storage.operations.write.default_values import with_defaults, with_left_out_columns
 from lakewright.storage.operations.write.write import StagingWriter
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
+from lakewright.storage.spec.merge_spec import MergeEngine
 from lakewright.storage.spec.predicate import Leaf, Operator, Predicate, conjunction
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.snapshot import Snapshot
@@ -143,7 +144,7 @@ def plan_merge_rows(files: TableFiles, merge: Merge, source: pa.Table) -> MergeR
         files_opened=sum(len(each.files) for each in splits),
         bytes_opened=sum(file.file_size for each in splits for file in each.files),
         rows=sum(counts.values()),
-        buckets=planned_buckets(files, found, rewrites=True),
+        buckets=planned_buckets(files, found),
         deleted=counts["deleted"],
         updated=counts["updated"],
         inserted=counts["inserted"],
@@ -354,6 +355,7 @@ class _Merging:
                 f"SELECT {quoted(_ROW)} AS {_OF_SOURCE}, {cases} AS {_CLAUSE} FROM {quoted(name)}"  # noqa: S608
             )
             chosen = query_rows(connection, query, self.files.name)
+        rows: list[pa.Table] = []
         for number, clause in enumerate(self.merge.not_matched):
             of_clause = chosen.filter(pc.equal(chosen.column(_CLAUSE), number))
             assert clause.values is not None
@@ -367,8 +369,36 @@ class _Merging:
             self.counts["inserted"] += new.num_rows
             if new.num_rows:
                 new = with_left_out_columns(new, self.files)
+                self._check_columns(new)
                 new = conform(new, self.files.schema.fields, table=self.files.name)
-                yield with_defaults(new, self.files)
+                rows.append(with_defaults(new, self.files))
+        self._check_keys(rows)
+        yield from rows
+
+    def _check_columns(self, new: pa.Table) -> None:
+        lacking = [name for name in self.files.schema.field_names if name not in new.column_names]
+        if lacking:
+            raise InvalidRows(
+                f"{new.num_rows} rows of the source match none of {self.files.name}, and to insert "
+                f"them column {', '.join(lacking)} needs a value; give it, or insert none",
+                table=self.files.name,
+                column=lacking[0],
+            )
+
+    def _check_keys(self, inserted: Sequence[pa.Table]) -> None:
+        """Check that the merge engine keeps each of the rows."""
+        spec, names = self.files.merge_spec, list(self.files.schema.primary_keys)
+        if not (inserted and names) or spec.engine is not MergeEngine.DEDUPLICATE:
+            return
+        keys = pa.concat_tables([each.select(names) for each in inserted])
+        counts = keys.group_by(names).aggregate([([], "count_all")])
+        twice = counts.filter(pc.greater(counts.column("count_all"), 1)).select(names)
+        if twice.num_rows and not spec.sequence_fields:
+            raise InvalidRows(
+                f"{twice.num_rows} primary keys stand more than once among the rows to insert into "
+                f"{self.files.name}, first {twice.slice(0, 1).to_pylist()[0]}; give each key once",
+                table=self.files.name,
+            )
 
     def _pairs(self, rows: pa.Table) -> pa.Table:
         """Rows of both sides that match, with the number of the clause for them, or -1."""

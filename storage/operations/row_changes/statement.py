@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -30,11 +30,12 @@ from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import sweep_after_failure, sweep_repeated
 from lakewright.storage.operations.rewrite.compact import plan_compact, run_compact
 from lakewright.storage.operations.rewrite.compact_written import WriterCompaction, compact_written
-from lakewright.storage.operations.row_changes.matches import Match, Matches
+from lakewright.storage.operations.row_changes.matches import Match, Matches, find_matches
+from lakewright.storage.operations.row_changes.remove_rows import Removal, remove_rows
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan, ResultT
 from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.operations.state.live_files import level_0_waits, live_entries
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.write.write import (
     StagingJob,
@@ -85,6 +86,19 @@ class RowChangePlan(Plan[ResultT]):
     rows: int
     buckets: tuple[ChangedBucket, ...]
 
+    @classmethod
+    def of(cls, files: TableFiles, matches: Matches, **statement: Any) -> Self:
+        """The plan of a statement that changes the rows which a filter selects."""
+        return cls(
+            table=files.name,
+            snapshot_id=None if matches.snapshot is None else matches.snapshot.id,
+            files_opened=sum(len(each.files) for each in matches.opened),
+            bytes_opened=sum(file.file_size for each in matches.opened for file in each.files),
+            rows=matches.rows,
+            buckets=planned_buckets(files, matches.found),
+            **statement,
+        )
+
     @property
     def files_rewritten(self) -> int:
         return sum(len(each.files) for each in self.buckets)
@@ -129,14 +143,12 @@ def check_same_statement(files: TableFiles, plan: RowChangePlan[Any]) -> None:
         )
 
 
-def planned_buckets(
-    files: TableFiles, found: Sequence[Match], *, rewrites: bool
-) -> tuple[ChangedBucket, ...]:
-    """The buckets of matches; `rewrites` says that files with a match are written again."""
+def planned_buckets(files: TableFiles, found: Sequence[Match]) -> tuple[ChangedBucket, ...]:
+    """The buckets of matches, with their files that are written again."""
     by_place: dict[tuple[bytes, int], list[Match]] = defaultdict(list)
     for each in found:
         by_place[each.split.partition, each.split.bucket].append(each)
-    rewrites = rewrites and not files.schema.is_keyed and not files.options.deletion_vectors_enabled
+    rewrites = not files.schema.is_keyed and not files.options.deletion_vectors_enabled
     result = []
     for (partition, bucket), matches in by_place.items():
         again = [each for each in matches if rewrites and not each.whole]
@@ -169,7 +181,30 @@ def job_on(files: TableFiles, snapshot: Snapshot | None) -> StagingJob:
     )
 
 
-def stage_changed(
+def change_matches(
+    files: TableFiles, predicate: Predicate | None, transform: Transform | None, engine: Engine
+) -> tuple[RowChangeResult, int]:
+    """Publish what becomes of the matching rows, None for nothing; the result, and their number.
+
+    Of append tables the rows of before leave their files.
+    """
+    matches = find_matches(files, predicate, engine)
+    job = job_on(files, matches.snapshot)
+    staged: list[CommitMessage] = []
+    removed: list[CommitMessage] = []
+    with swept_on_failure(job):
+        if transform is not None:
+            staged = _stage_changed(job, matches, predicate, transform, engine)
+        if not files.schema.is_keyed:
+            removals = [
+                Removal(each.split, whole=each.whole, predicate=predicate) for each in matches.found
+            ]
+            removed = remove_rows(files, matches.snapshot, removals, engine, job.write_id)
+    result = publish(job, staged, removed, engine, reads_base=files.schema.is_keyed)
+    return result, matches.rows
+
+
+def _stage_changed(
     job: StagingJob,
     matches: Matches,
     predicate: Predicate | None,
@@ -265,16 +300,11 @@ def publish(
     )
 
 
-def _sees_after_compaction(files: TableFiles) -> bool:
-    """Whether readers see new rows after a compaction only."""
-    return files.schema.is_keyed and files.options.deletion_vectors_enabled
-
-
 def _compaction(
     files: TableFiles, staged: Sequence[CommitMessage], engine: Engine
 ) -> WriterCompaction | None:
-    """The compaction without which readers of deletion vectors do not see rows of level 0."""
-    if not staged or not _sees_after_compaction(files):
+    """The compaction without which readers do not see rows of level 0, if the table needs it."""
+    if not staged or not level_0_waits(files):
         return None
     touched = {each.partition for each in staged}
     specs = [files.partitions.of_row(row).spec for row in sorted(touched)]
@@ -296,13 +326,13 @@ def _settle(files: TableFiles, engine: Engine) -> None:
     Raises:
         UnsupportedError: the table forbids writers to compact.
     """
-    if not _sees_after_compaction(files):
+    if not level_0_waits(files):
         return
     if files.options.write_only:
         raise UnsupportedError(
-            f"rows that are written to {files.name} are seen after a compaction, since it has "
-            "deletion vectors, and write-only=true forbids writers to compact; write rows with "
-            "the kind -D, or set write-only=false",
+            f"rows that are written to {files.name} are seen after a compaction, which "
+            "write-only=true forbids to writers; write rows with their kinds, or set "
+            "write-only=false",
             table=files.name,
         )
     _, waits = read_latest(

@@ -25,21 +25,15 @@ from lakewright.storage.operations.row_changes.accepted import (
 )
 from lakewright.storage.operations.row_changes.expressions import Assignments
 from lakewright.storage.operations.row_changes.matches import find_matches
-from lakewright.storage.operations.row_changes.remove_rows import Removal, remove_rows
 from lakewright.storage.operations.row_changes.statement import (
     RowChangePlan,
     RowChangeResult,
     carried_out,
+    change_matches,
     check_same_statement,
-    job_on,
-    planned_buckets,
-    publish,
-    stage_changed,
-    swept_on_failure,
     with_kind,
 )
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.options import ChangelogProducer
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.rows import RowKind
@@ -70,17 +64,8 @@ def plan_update_rows(
     """
     _check(files, assignments)
     matches = find_matches(files, predicate, engine)
-    return UpdateRowsPlan(
-        table=files.name,
-        snapshot_id=None if matches.snapshot is None else matches.snapshot.id,
-        files_opened=sum(len(each.files) for each in matches.opened),
-        bytes_opened=sum(file.file_size for each in matches.opened for file in each.files),
-        rows=matches.rows,
-        buckets=planned_buckets(files, matches.found, rewrites=True),
-        values=dict(assignments.of_columns),
-        where=where,
-        row=assignments.row,
-    )
+    values = dict(assignments.of_columns)
+    return UpdateRowsPlan.of(files, matches, values=values, where=where, row=assignments.row)
 
 
 def run_update_rows(
@@ -99,19 +84,8 @@ def run_update_rows(
     update = _Update(assignments)
 
     def attempt(files: TableFiles) -> RowChangeResult:
-        matches = find_matches(files, predicate, engine)
-        job = job_on(files, matches.snapshot)
-        removed: list[CommitMessage] = []
-        with swept_on_failure(job):
-            staged = stage_changed(job, matches, predicate, update, engine)
-            if not files.schema.is_keyed:
-                removals = [
-                    Removal(each.split, whole=each.whole, predicate=predicate)
-                    for each in matches.found
-                ]
-                removed = remove_rows(files, matches.snapshot, removals, engine, job.write_id)
-        result = publish(job, staged, removed, engine, reads_base=files.schema.is_keyed)
-        return replace(result, updated=matches.rows)
+        result, count = change_matches(files, predicate, update, engine)
+        return replace(result, updated=count)
 
     return carried_out(files, engine, attempt)
 

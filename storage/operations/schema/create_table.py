@@ -10,6 +10,7 @@ from lakewright.storage.errors import AlreadyExistsError, InvalidSchema
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.operations.running.delete_files import is_half_dropped
+from lakewright.storage.spec.bucketing import check_said_once, distributed
 from lakewright.storage.spec.client_rules import check_clients_open
 from lakewright.storage.spec.schema import SchemaSpec, TableSchema, new_schema
 from lakewright.storage.spec.supported_options import check_new_options
@@ -24,10 +25,12 @@ def create_table(
 
     Raises:
         InvalidSchema: the schema is invalid, or its keys are given twice.
-        InvalidOption: another client would not open the table with an option.
+        InvalidOption: another client would not open the table with an option, or an option and the
+            distribution both speak of buckets.
         UnsupportedError: an option is not implemented, or a default is no value of its column.
         AlreadyExistsError: the table exists, or its drop was stopped halfway.
     """
+    check_said_once(spec.distribution, spec.options, table)
     options = {"file.format": "parquet", "bucket": "-1", **spec.options}
     primary_keys = _keys(spec.primary_keys, options, "primary-key", table)
     partition_keys = _keys(spec.partition_keys, options, "partition", table)
@@ -37,6 +40,8 @@ def create_table(
         spec, primary_keys=primary_keys, partition_keys=partition_keys, options=options
     )
     schema = new_schema(completed, time_millis=env.now_ms())
+    if spec.distribution is not None:
+        schema = distributed(schema, spec.distribution, table)
     check_new_options(schema, table=table)
     check_clients_open(schema, table=table)
     for field in schema.fields:

@@ -27,18 +27,18 @@ from lakewright.storage.sql.grammar.columns import (
     primary_key,
 )
 from lakewright.storage.sql.grammar.cursor import Cursor
+from lakewright.storage.sql.grammar.distribution import distribution
 from lakewright.storage.sql.grammar.partitions import (
     add_partitions,
-    buckets,
     drop_partitions,
     exchange_partitions,
     of_partition,
 )
 from lakewright.storage.sql.grammar.statements import (
     AddPrimaryKey,
+    AlterDistribution,
     AlterTable,
     RenameTable,
-    Rescale,
     Respec,
     Statement,
 )
@@ -47,10 +47,6 @@ _VERBS = "ADD, DROP, RENAME, ALTER COLUMN, MODIFY, SET, RESET, PARTITION, EXCHAN
 _KEYS_STAY = (
     "a primary key stays, since files are sorted by it; create a table without it, or with another "
     "key, and INSERT INTO it"
-)
-_BUCKETS_STAY = (
-    "the columns of buckets stay as the table was created, since files are laid out by them; their "
-    "number changes by MODIFY DISTRIBUTION INTO n BUCKETS"
 )
 
 
@@ -106,8 +102,8 @@ def _add(cursor: Cursor, table: str) -> Statement:
     if cursor.peek("PRIMARY", "KEY") or cursor.peek("CONSTRAINT"):
         keys = primary_key(cursor)
         return AddPrimaryKey(table, keys)
-    if cursor.peek("DISTRIBUTION"):
-        cursor.refuse(_BUCKETS_STAY)
+    if cursor.take("DISTRIBUTION"):
+        return AlterDistribution(table, "ADD", distribution(cursor))
     cursor.take_one("COLUMN", "COLUMNS")
     return AlterTable(table, tuple(map(_added, _columns(cursor))))
 
@@ -128,8 +124,8 @@ def _drop(cursor: Cursor, table: str) -> Statement:
         return drop_partitions(cursor, table)
     if cursor.peek("PRIMARY", "KEY") or cursor.peek("CONSTRAINT"):
         cursor.refuse(_KEYS_STAY)
-    if cursor.peek("DISTRIBUTION"):
-        cursor.refuse(_BUCKETS_STAY)
+    if cursor.take("DISTRIBUTION"):
+        return AlterDistribution(table, "DROP")
     cursor.take_one("COLUMN", "COLUMNS")
     names = cursor.listed(cursor.path) if cursor.peek("(") else cursor.separated(cursor.path)
     return AlterTable(table, tuple(map(DropColumn, names)))
@@ -178,10 +174,7 @@ def _change(cursor: Cursor, table: str) -> AlterTable:
 
 def _modify(cursor: Cursor, table: str) -> Statement:
     if cursor.take("DISTRIBUTION"):
-        if cursor.peek("BY"):
-            cursor.refuse(_BUCKETS_STAY)
-        cursor.expect("INTO")
-        return Rescale(table, (), buckets(cursor))
+        return AlterDistribution(table, "MODIFY", distribution(cursor))
     cursor.take("COLUMN")
     return AlterTable(
         table, tuple(change for each in _columns(cursor) for change in _modified(each))

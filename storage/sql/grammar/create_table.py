@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from lakewright.storage.spec.bucketing import BUCKET_OPTIONS
 from lakewright.storage.spec.schema import Column
+from lakewright.storage.spec.table_distribution import TableDistribution
 from lakewright.storage.sql.grammar.columns import (
     ColumnText,
     column_text,
@@ -13,7 +15,7 @@ from lakewright.storage.sql.grammar.columns import (
     primary_key,
 )
 from lakewright.storage.sql.grammar.cursor import Cursor
-from lakewright.storage.sql.grammar.partitions import buckets
+from lakewright.storage.sql.grammar.distribution import distribution
 from lakewright.storage.sql.grammar.query import Query, parse_query
 from lakewright.storage.sql.grammar.statements import CreateDatabase, CreateTable, Statement
 from lakewright.storage.sql.grammar.unstored_columns import (
@@ -24,6 +26,9 @@ from lakewright.storage.sql.grammar.unstored_columns import (
     watermark,
 )
 
+# Parts of a table that LIKE takes over, or not.
+LIKE_PARTS = ("CONSTRAINTS", "DISTRIBUTION", "OPTIONS", "PARTITIONS")
+_UNSTORED_PARTS = ("GENERATED", "METADATA", "WATERMARKS")
 _VENDORS = ("LIST", "RANGE", "HASH", "KEY")
 _NO_RULES = (
     "a partition is one value of each partition column, and exists once rows with it are written: "
@@ -38,8 +43,7 @@ def create(cursor: Cursor) -> Statement:
     if cursor.take_one("DATABASE", "SCHEMA"):
         if_not_exists = cursor.take("IF", "NOT", "EXISTS")
         return CreateDatabase(cursor.name("a database"), if_not_exists)
-    if cursor.take_one("TEMPORARY", "TEMP"):
-        cursor.refuse("temporary tables are made in a temporary warehouse: Catalog.temporary()")
+    temporary = cursor.take_one("TEMPORARY", "TEMP") is not None
     if cursor.peek("VIEW") or cursor.peek("OR", "REPLACE"):
         cursor.refuse(
             "catalogs of folders and of databases keep no views; write the query in WITH v AS (…) "
@@ -55,18 +59,16 @@ def create(cursor: Cursor) -> Statement:
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     table = cursor.table_name()
     found = _Found()
-    if cursor.take("LIKE"):
-        return CreateTable(
-            table=table,
-            if_not_exists=if_not_exists,
-            like=cursor.table_name(),
-            options=options(cursor) if cursor.take_one("WITH", "TBLPROPERTIES") else (),
-        )
     if cursor.peek("("):
         cursor.listed(lambda: _element(cursor, found))
     while not cursor.is_at_end:
         _clause(cursor, found)
-    if found.query is None and not found.columns:
+    if found.like is not None and (found.query is not None or found.unstored or found.watermark):
+        cursor.refuse(
+            f"a table LIKE {found.like} has its computed columns and its watermark, and no query; "
+            "leave LIKE out, and write all columns"
+        )
+    if found.query is None and found.like is None and not found.columns:
         cursor.refuse(
             f"expected the columns in parentheses, LIKE or AS, found {cursor.shown()}: write "
             f"CREATE TABLE {table} (id BIGINT, …), or CREATE TABLE {table} AS SELECT …"
@@ -79,11 +81,15 @@ def create(cursor: Cursor) -> Statement:
     return CreateTable(
         table=table,
         if_not_exists=if_not_exists,
+        temporary=temporary,
         columns=tuple(found.columns),
         partition_keys=found.partition_keys,
         primary_keys=found.primary_keys,
         options=_all_options(cursor, found),
         comment=found.comment,
+        distribution=found.distribution,
+        like=found.like,
+        excluding=found.excluding,
         query=found.query,
     )
 
@@ -99,8 +105,10 @@ class _Found:
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
-    distribution: tuple[tuple[str, str], ...] = ()
+    distribution: TableDistribution | None = None
     comment: str = ""
+    like: str | None = None
+    excluding: frozenset[str] = frozenset()
     query: Query | None = None
     clauses: set[str] = field(default_factory=set)
 
@@ -188,7 +196,8 @@ def _clause(cursor: Cursor, found: _Found) -> None:
         case "STORED":
             cursor.refuse("the format of files is an option: WITH ('file.format' = 'orc')", back=1)
         case "LIKE":
-            cursor.refuse("a table LIKE another has its columns: leave the columns out", back=1)
+            found.like = cursor.table_name()
+            found.excluding = _excluded(cursor)
         case "LOCATION":
             cursor.refuse(
                 "a table lies in the warehouse; folders elsewhere are a format table: WITH "
@@ -197,27 +206,6 @@ def _clause(cursor: Cursor, found: _Found) -> None:
             )
         case _:
             found.query = parse_query(cursor)
-
-
-def distribution(cursor: Cursor) -> tuple[tuple[str, str], ...]:
-    """`BY [HASH] (…) [INTO n BUCKETS]` or `INTO n BUCKETS`, as options of the table."""
-    keys: tuple[str, ...] = ()
-    if cursor.take("BY"):
-        if cursor.peek("RANGE"):
-            cursor.refuse(
-                "buckets are found by a hash of the columns; write BY HASH (…); `lakewright "
-                "sort-compact` lays rows out by ranges"
-            )
-        cursor.take("HASH")
-        keys = cursor.names("a column")
-        count = None
-        if cursor.take("INTO"):
-            count = buckets(cursor)
-    else:
-        cursor.expect("INTO")
-        count = buckets(cursor)
-    found = [("bucket", str(1 if count is None else count))]
-    return tuple([*found, ("bucket-key", ",".join(keys))] if keys else found)
 
 
 def _partitions(cursor: Cursor, found: _Found, word: str) -> None:
@@ -266,13 +254,33 @@ def _partition_column(cursor: Cursor, typed: list[bool]) -> tuple[str, ColumnTex
     return name, column_text(cursor, name) if has_type else None
 
 
+def _excluded(cursor: Cursor) -> frozenset[str]:
+    """`({INCLUDING | EXCLUDING | OVERWRITING} part …)` behind LIKE: what is not taken over."""
+    found: frozenset[str] = frozenset()
+    if not cursor.take("("):
+        return found
+    while not cursor.take(")"):
+        how = cursor.take_one("INCLUDING", "EXCLUDING", "OVERWRITING")
+        part = cursor.take_one(*LIKE_PARTS, *_UNSTORED_PARTS, "ALL")
+        if how is None or part is None:
+            cursor.refuse(
+                f"expected INCLUDING or EXCLUDING with one of {', '.join(LIKE_PARTS)} or ALL, "
+                f"found {cursor.shown()}"
+            )
+        parts = frozenset((*LIKE_PARTS, *_UNSTORED_PARTS) if part == "ALL" else (part,))
+        if how == "EXCLUDING" and part in _UNSTORED_PARTS:
+            cursor.refuse(f"{part} goes with EXCLUDING ALL alone; or write the columns", back=1)
+        found = found | parts if how == "EXCLUDING" else found - parts
+    return found
+
+
 def _all_options(cursor: Cursor, found: _Found) -> tuple[tuple[str, str], ...]:
-    both = dict(found.options).keys() & dict(found.distribution).keys()
-    if both:
+    both = dict(found.options).keys() & BUCKET_OPTIONS
+    if found.distribution is not None and both:
         cursor.refuse(
             f"option {min(both)} and the clause DISTRIBUTED say the same; write one of them"
         )
-    return (*found.options, *found.distribution, *_unstored_options(cursor, found))
+    return (*found.options, *_unstored_options(cursor, found))
 
 
 def _unstored_options(cursor: Cursor, found: _Found) -> Iterator[tuple[str, str]]:

@@ -37,10 +37,11 @@ from lakewright.storage.sql.grammar.statements import (
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A statement and its text."""
+    """A statement and its text; with `if_exists` it does nothing where its table is not."""
 
     text: str
     statement: Statement
+    if_exists: bool = False
 
 
 def parse_statements(text: str) -> tuple[Parsed, ...]:
@@ -59,6 +60,8 @@ def _parsed(cursor: Cursor) -> Parsed:
             cursor.refuse(f"{words} is no statement here; {way}")
     for first, parse in _FAMILIES.items():
         if cursor.peek(first):
+            # Dropping statements say in their answers what was there.
+            if_exists = cursor.peek("ALTER", "TABLE", "IF", "EXISTS")
             try:
                 statement = parse(cursor)
             except StorageError as error:
@@ -67,7 +70,7 @@ def _parsed(cursor: Cursor) -> Parsed:
                 # A literal or a type is wrong in itself.
                 cursor.refuse(error.message, back=1)
             cursor.expect_end()
-            return Parsed(cursor.statement, statement)
+            return Parsed(cursor.statement, statement, if_exists)
     known = [word for word in _FAMILIES if word != "("]
     near = get_close_matches(cursor.shown().strip("'").upper(), known, n=1)
     told = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from lakewright.storage.spec.schema import Column
 from lakewright.storage.spec.schema_change import SchemaChange
+from lakewright.storage.spec.table_distribution import TableDistribution
 from lakewright.storage.sql.grammar.query import Query
 
 # The columns of a partition clause with their values, in the order of the clause.
@@ -225,19 +227,23 @@ class DropDatabase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable:
-    """A table; `like` names one whose columns, keys and options it takes.
+    """A table; `like` names one whose columns, keys and options it takes, but for parts of it.
 
-    With a `query` it has the columns of that, and its rows.
+    With a `query` it has the columns of that, and its rows. A `temporary` one goes with the
+    session.
     """
 
     table: str
     if_not_exists: bool
+    temporary: bool = False
     columns: tuple[Column, ...] = ()
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
     comment: str = ""
+    distribution: TableDistribution | None = None
     like: str | None = None
+    excluding: frozenset[str] = frozenset()
     query: Query | None = None
 
 
@@ -285,6 +291,15 @@ class Rescale:
     table: str
     spec: Spec
     buckets: int
+
+
+@dataclass(frozen=True, slots=True)
+class AlterDistribution:
+    """A distribution that is added, changed or dropped; the table then has the default."""
+
+    table: str
+    verb: Literal["ADD", "MODIFY", "DROP"]
+    distribution: TableDistribution | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,6 +387,7 @@ Statement = (
     | AlterTable
     | Compact
     | Rescale
+    | AlterDistribution
     | Respec
     | AddPrimaryKey
     | Call

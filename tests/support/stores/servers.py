@@ -171,7 +171,6 @@ def sftp_server(folder: Path, port: int = 0) -> Iterator[str]:
 @contextmanager
 def postgres_server() -> Iterator[str]:
     """A PostgreSQL that requires a password; its URL without the password."""
-    _needs("psycopg")
     initdb, server = _program("initdb"), _program("postgres")
     # Not among pytest's folders, which other users may not enter.
     with tempfile.TemporaryDirectory(prefix="postgres-") as folder:

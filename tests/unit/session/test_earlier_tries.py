@@ -86,6 +86,7 @@ def test_each_text_of_a_session_with_a_run_name_is_written(session: Session) -> 
             ),
             [(1, "1")],
         ),
+        ("DROP TABLE t; CREATE TABLE t AS SELECT * FROM s", [(20, "2")]),
     ],
 )
 def test_a_second_try_leaves_the_table_as_if_the_text_had_run_once(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,10 +11,6 @@ from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer
 from lakewright.platform.upkeep.words import counted, size_text
-from lakewright.storage.errors import InvalidRequestError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @command(
@@ -22,7 +18,9 @@ if TYPE_CHECKING:
     notes="""
 Without another word, matched rows are updated by the columns of the file, and rows without a match
 are inserted. All of it is one snapshot. A row of the table that matches several rows of the file is
-an error, and nothing is written. The file is held in memory; SQL has MERGE INTO for more.
+an error, and nothing is written. The file is read as a source is: values get the types of their
+columns, an empty value of a CSV is null, and columns that the table has not are left out. It is
+held in memory; SQL has MERGE INTO for more.
 """,
     examples="""
 lakewright merge shop.orders --from changes.parquet --on id --dry-run
@@ -35,7 +33,7 @@ lakewright merge shop.orders --from all.csv --on day,id --missing delete
     metavar="FILE",
     required=True,
     type=click.Path(path_type=Path),
-    help="A file that ends in .parquet, .csv or .json (a JSON object in each line).",
+    help="A file of CSV, JSON, Parquet, ORC or Avro, which its name tells.",
 )
 @click.option("--on", metavar="A,B", required=True, help="Columns of both by which rows match.")
 @click.option(
@@ -62,6 +60,9 @@ lakewright merge shop.orders --from all.csv --on day,id --missing delete
 @click.option("--dry-run", is_flag=True, help="Print what would change; write nothing.")
 def merge(call: Call, *, file: Path, on: str, matched: str, new: str, missing: str) -> Answer:
     """Change rows by those of a file that match."""
+    # Help is printed without Arrow.
+    from lakewright.platform.ingest.given_file import rows_of_file
+
     table = call.table()
     asked: dict[str, Any] = {
         "on": [each.strip() for each in on.split(",")],
@@ -69,7 +70,7 @@ def merge(call: Call, *, file: Path, on: str, matched: str, new: str, missing: s
         "when_not_matched": "insert" if new == "insert" else None,
         "when_not_matched_by_source": "delete" if missing == "delete" else None,
     }
-    rows = _rows(file)
+    rows = rows_of_file(file, table.schema)
     if call.dry_run:
         plan = table.merge(rows, **asked, dry_run=True)
         facts: dict[str, object] = {
@@ -105,25 +106,3 @@ def _counts(facts: dict[str, object]) -> str:
         f"{counted(int(str(facts[what])), 'row')} {what}"
         for what in ("updated", "inserted", "deleted")
     )
-
-
-def _rows(file: Path) -> pa.Table:
-    import pyarrow as pa
-
-    try:
-        match file.suffix:
-            case ".parquet":
-                from pyarrow import parquet
-
-                return parquet.read_table(file)
-            case ".csv":
-                from pyarrow import csv
-
-                return csv.read_csv(file)
-            case ".json" | ".jsonl":
-                from pyarrow import json
-
-                return json.read_json(file)
-    except (pa.ArrowException, OSError) as error:
-        raise InvalidRequestError(f"{file} cannot be read: {error}") from error
-    raise InvalidRequestError(f"{file} ends in none of .parquet, .csv and .json")

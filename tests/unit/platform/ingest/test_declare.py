@@ -15,6 +15,8 @@ from pyarrow import orc
 
 import lakewright
 from lakewright.cli import main
+from lakewright.platform.documents.yaml_files import DeclarationError
+from lakewright.platform.ingest.inferred_columns import with_columns_of_source
 from lakewright.platform.ingest.source_files import read_in_turn, source_files
 from lakewright.platform.tables.workspace import read_workspace
 from lakewright.storage import Catalog
@@ -76,6 +78,49 @@ def test_a_missing_header_hides_no_row_from_the_guess(tmp_path: Path) -> None:
     text = lakewright.declare(put(tmp_path, "a.csv", "1,a\n2,b\n"))
     assert types(text) == {"column1": "BIGINT", "column2": "STRING"}
     assert "guessed from 2 values" in text
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "found"),
+    [
+        ("csv: PATH", "a,b\n1,x\n2\n", {"a": "BIGINT", "b": "STRING"}),
+        ("json: PATH", '{"a": 1}\nnope\n', {"a": "BIGINT"}),
+        (
+            'csv: PATH, delimiter: ";", decimal: ",", date_format: "%d.%m.%Y", nulls: ["-"]',
+            "n;day;i\n1,5;01.02.2024;-\n2,25;31.12.2024;7\n",
+            {"n": "DOUBLE", "day": "DATE", "i": "BIGINT"},
+        ),
+    ],
+)
+def test_columns_are_inferred_of_the_rows_that_parse_in_the_declared_form(
+    tmp_path: Path, source: str, text: str, found: dict[str, str]
+) -> None:
+    assert inferred(tmp_path, source, text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "Empty CSV file"),
+        ("a,a\n1,2\n", "has column a twice"),
+        ("gr\u00f6\u00dfe\n1\n", "encoding: latin-1"),
+    ],
+)
+def test_a_file_without_columns_to_infer_is_named(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(DeclarationError, match=f"a.dat.*{why}"):
+        inferred(tmp_path, "csv: PATH", text)
+
+
+def inferred(folder: Path, source: str, text: str) -> dict[str, str]:
+    path = put(folder, "a.dat", text, "latin-1")
+    declared = folder / "a.yaml"
+    declared.write_text(
+        f"table: shop.a\nschema: infer\nsource: {{{source.replace('PATH', path)}}}\n"
+    )
+    workspace = read_workspace([declared], infer=with_columns_of_source)
+    declaration = workspace.declaration("shop.a")
+    assert declaration is not None
+    return {each.name: each.type for each in declaration.columns}
 
 
 def test_json_gives_nested_types_and_says_where_values_are_of_several_kinds(tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ def test_a_sequence_field_that_falls_and_a_null_of_a_partial_update_are_refused(
         ({"price": "1" + " + 1" * 900}, "nested too deeply|depth"),
         ({"nope": "1"}, "has no column nope; it has id, day"),
         ({"id": "NULL"}, "id"),
-        ({}, "name columns"),
+        ({}, "no column gets a value"),
         ({"v": object()}, "is <object"),
     ],
 )
@@ -356,6 +356,8 @@ def test_a_merge_opens_the_files_that_may_match_alone(catalog: Catalog) -> None:
         ({"on": "id", "when_matched": {"v": "s.nope"}}, "nope"),
         ({"on": [], "when_matched": "update"}, "name the columns"),
         ({"on": {"id": "gone"}, "when_matched": "update"}, "has no column gone"),
+        ({"on": ["id", "day", "v"], "when_matched": "update"}, "no column gets a value"),
+        ({"on": "id", "when_matched": [("sum(t.id) > 1", "delete")]}, "sees a row alone"),
     ],
 )
 def test_a_wrong_merge_is_refused_before_a_file_is_written(
@@ -365,6 +367,36 @@ def test_a_wrong_merge_is_refused_before_a_file_is_written(
     with pytest.raises(InvalidRequestError, match=says):
         table.merge([{"id": 1, "day": "a", "v": "x"}], **asked)
     assert_only_reachable_files(table)
+
+
+def test_rows_that_are_inserted_share_no_primary_key(catalog: Catalog) -> None:
+    table = new_table(catalog, **KEYED, options={"bucket": "1"})
+    twice = [{"id": 1, "day": "a", "v": each} for each in "xy"]
+    with pytest.raises(InvalidRows, match=r"1 primary keys stand more than once.*'id': 1"):
+        table.merge(twice, on=["id", "day"], when_not_matched="insert")
+    assert table.history.snapshots() == ()
+    sums = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
+    added = new_table(catalog, {"id": "INT", "n": "INT"}, name="db.s", keys=("id",), options=sums)
+    added.merge([{"id": 1, "n": 2}, {"id": 1, "n": 3}], on="id", when_not_matched="insert")
+    assert added.read().to_pylist() == [{"id": 1, "n": 5}]
+
+
+def test_rows_to_insert_without_a_partition_are_refused_where_they_match_none(
+    catalog: Catalog,
+) -> None:
+    table = of_days(catalog, "a")
+    asked: dict[str, Any] = {"on": "id", "when_matched": "update", "when_not_matched": "insert"}
+    assert table.merge([{"id": 1, "v": "x"}], **asked).updated == 1
+    with pytest.raises(InvalidRows, match=r"1 rows of the source match none .* column day needs"):
+        table.merge([{"id": 1, "v": "x"}, {"id": 100, "v": "x"}], **asked)
+
+
+def test_a_merge_into_a_table_of_first_rows_sees_and_shows_every_row(catalog: Catalog) -> None:
+    table = new_table(catalog, **KEYED, options={"bucket": "1", "merge-engine": "first-row"})
+    table.write(rows(table, events(0, 1, day="a")))
+    both = events(0, 2, day="a", v="new")
+    assert table.merge(both, on=["id", "day"], when_not_matched="insert").inserted == 1
+    assert ids(table) == [0, 1]
 
 
 def test_columns_with_the_names_of_the_machinery_are_told_apart(catalog: Catalog) -> None:

@@ -1,0 +1,1 @@
+"""`jdbc`: tables of relational databases, read in parts, looked up, and upserted."""

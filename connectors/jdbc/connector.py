@@ -1,0 +1,438 @@
+"""The connector `jdbc`: options, push-down, splits, lookups and the upsert sink.
+
+Filters go to the database where it compares as this library does: equality, IN and null of exact
+types, and order of whole numbers (dates and timestamps too, on PostgreSQL). Splits are ranges of a
+column and read in transactions of their own; a scan without `scan.partition.column` sees one state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.connectors.factories import Context, DynamicTableFactory
+from lakewright.connectors.fitted import fitted
+from lakewright.connectors.jdbc.databases import (
+    Change,
+    Database,
+    open_database,
+    quoted,
+    shown_url,
+)
+from lakewright.connectors.lookups import CachedLookup
+from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
+from lakewright.connectors.options import Option, OptionKind
+from lakewright.connectors.runtime import BoundedScan, Lookup, Scan, Sink, Split
+from lakewright.connectors.sinks import DynamicTableSink
+from lakewright.connectors.sources import (
+    Aggregate,
+    DynamicTableSource,
+    Filtered,
+    LookupTableSource,
+    ScanTableSource,
+)
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.errors import InvalidOption
+from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.predicate import Leaf, Operator, Predicate
+from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.values import to_python
+
+_KEYS_AT_ONCE = 500
+_COLUMN, _NUM = "scan.partition.column", "scan.partition.num"
+_LOWER, _UPPER = "scan.partition.lower-bound", "scan.partition.upper-bound"
+_ORDERED = {
+    Operator.LT: "<",
+    Operator.LE: "<=",
+    Operator.GT: ">",
+    Operator.GE: ">=",
+}
+# What two databases and this library hold to be equal alike.
+_EXACT = {
+    TypeRoot.BOOLEAN,
+    TypeRoot.TINYINT,
+    TypeRoot.SMALLINT,
+    TypeRoot.INT,
+    TypeRoot.BIGINT,
+}
+
+
+class Jdbc(DynamicTableFactory):
+    """Makes sources and sinks."""
+
+    identifier = "jdbc"
+    description = "tables of SQLite and PostgreSQL"
+    required_options = (
+        Option(
+            name="url",
+            description="sqlite:///path or postgresql://host:port/database; jdbc: may precede it",
+        ),
+        Option(name="table-name", description="the table, or schema.table, in the database"),
+    )
+    optional_options = (
+        Option(name="username", description="the user"),
+        Option(name="password", description="the password: '${env:NAME}'", secret=True),
+        Option(name=_COLUMN, description="a whole-number column whose ranges are read apart"),
+        Option(
+            name=_NUM, kind=OptionKind.INTEGER, description="how many ranges", default=4, minimum=1
+        ),
+        Option(name=_LOWER, kind=OptionKind.INTEGER, description="its least value; else asked"),
+        Option(name=_UPPER, kind=OptionKind.INTEGER, description="its greatest value; else asked"),
+        Option(
+            name="scan.fetch-size",
+            kind=OptionKind.INTEGER,
+            description="rows that are fetched at once",
+            default=1 << 14,
+            minimum=1,
+        ),
+        Option(
+            name="lookup.cache",
+            description="whether rows that were looked up are kept",
+            choices=("NONE", "PARTIAL"),
+            default="NONE",
+        ),
+        Option(
+            name="lookup.partial-cache.max-rows",
+            kind=OptionKind.INTEGER,
+            description="how many rows are kept",
+            default=100_000,
+            minimum=1,
+        ),
+        Option(
+            name="lookup.partial-cache.expire-after-write",
+            kind=OptionKind.DURATION,
+            description="how long a row is kept",
+        ),
+        Option(
+            name="sink.buffer-flush.max-rows",
+            kind=OptionKind.INTEGER,
+            description="rows that are sent at once",
+            default=100_000,
+            minimum=1,
+        ),
+    )
+
+    def create_source(self, context: Context) -> DynamicTableSource:
+        return _JdbcSource(_asked(context), context)
+
+    def create_sink(self, context: Context) -> DynamicTableSink:
+        most = context.options["sink.buffer-flush.max-rows"]
+        return _JdbcSink(_database(context), context.table.primary_keys, most)
+
+
+def _database(context: Context) -> Database:
+    options = context.options
+    return open_database(
+        options["url"],
+        options["table-name"],
+        context.name,
+        options["username"],
+        options["password"],
+    )
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Ranges of a column, read apart; bounds that are None are asked of the database."""
+
+    column: str
+    number: int
+    lower: int | None
+    upper: int | None
+
+
+@dataclass(frozen=True)
+class _Query:
+    """What is asked of the database."""
+
+    database: Database
+    fields: tuple[DataField, ...]
+    fetch_size: int
+    where: tuple[str, ...] = ()
+    limit: int | None = None
+    ranges: _Range | None = None
+    # Expressions in place of columns, and the columns of groups.
+    expressions: tuple[str, ...] | None = None
+    group_by: tuple[str, ...] = ()
+
+    def text(self, *also: str) -> str:
+        shown = self.expressions or tuple(quoted(each.name) for each in self.fields)
+        # A projection of nothing still counts rows.
+        text = f"SELECT {', '.join(shown) or '1'} FROM {self.database.name}"  # noqa: S608 - quoted
+        where = (*self.where, *also)
+        text += f" WHERE {' AND '.join(where)}" if where else ""
+        if self.group_by:
+            text += f" GROUP BY {', '.join(quoted(each) for each in self.group_by)}"
+        return text if self.limit is None else f"{text} LIMIT {self.limit}"
+
+    def rows(self, *also: str) -> Iterator[pa.RecordBatch]:
+        fields = self.fields or (DataField(0, "one", AtomicType(TypeRoot.INT)),)
+        for batch in self.database.read(self.text(*also), fields, self.fetch_size):
+            yield batch if self.fields else batch.select([])
+
+
+def _asked(context: Context) -> _Query:
+    options, fields = context.options, context.table.fields
+    ranges, column = None, options[_COLUMN]
+    if column is not None:
+        found = next((each for each in fields if each.name == column), None)
+        root = found.type.root if found and isinstance(found.type, AtomicType) else None
+        if root is None or root not in _EXACT - {TypeRoot.BOOLEAN}:
+            raise InvalidOption(
+                f"{_COLUMN} of {context.name} is {column}, which is no column of whole numbers",
+                table=context.name,
+                option=_COLUMN,
+            )
+        ranges = _Range(column, options[_NUM], options[_LOWER], options[_UPPER])
+    return _Query(_database(context), tuple(fields), options["scan.fetch-size"], ranges=ranges)
+
+
+class _JdbcSource(ScanTableSource, LookupTableSource):
+    def __init__(self, query: _Query, context: Context) -> None:
+        self._query, self._context = query, context
+        self._types = {each.name: each.type for each in context.table.fields}
+
+    @property
+    def summary(self) -> str:
+        return f"jdbc of {shown_url(self._query.database.url)}: {self._query.text()}"
+
+    def apply_filters(self, filters: Sequence[Predicate]) -> Filtered:
+        texts = {each: self._text(each) for each in filters}
+        taken = tuple(text for text in texts.values() if text is not None)
+        self._query = replace(self._query, where=taken)
+        return Filtered(
+            [each for each, text in texts.items() if text is not None],
+            [each for each, text in texts.items() if text is None],
+        )
+
+    def apply_projection(self, columns: Sequence[str]) -> None:
+        self._query = replace(
+            self._query,
+            fields=tuple(each for each in self._query.fields if each.name in columns),
+        )
+
+    def apply_limit(self, limit: int) -> None:
+        self._query = replace(self._query, limit=limit)
+
+    def apply_aggregates(self, group_by: Sequence[str], aggregates: Sequence[Aggregate]) -> bool:
+        """Counts, and what does not depend on how a database orders or adds values."""
+        for each in aggregates:
+            kind = None if each.column is None else self._types[each.column]
+            root = kind.root if isinstance(kind, AtomicType) else None
+            if each.function not in ("count", "min", "max") or (
+                each.function != "count" and root not in _EXACT
+            ):
+                return False
+        by_name = {each.name: each for each in self._query.fields}
+        shown = [
+            f"{each.function.upper()}({'*' if each.column is None else quoted(each.column)})"
+            for each in aggregates
+        ]
+        self._query = replace(
+            self._query,
+            fields=(*(by_name[name] for name in group_by), *(each.output for each in aggregates)),
+            expressions=(*(quoted(each) for each in group_by), *shown),
+            group_by=tuple(group_by),
+            ranges=None,
+        )
+        return True
+
+    def scan(self) -> Scan:
+        return _JdbcScan(self._query)
+
+    def lookup(self, keys: Sequence[str]) -> Lookup:
+        found = _JdbcLookup(self._query)
+        options = self._context.options
+        if options["lookup.cache"] == "NONE":
+            return found
+        return CachedLookup(
+            found,
+            self._context.env,
+            max_rows=options["lookup.partial-cache.max-rows"],
+            expire_ms=options["lookup.partial-cache.expire-after-write"],
+        )
+
+    def _text(self, predicate: Predicate) -> str | None:
+        """A filter in the database's words, None if it may mean something else there."""
+        if not isinstance(predicate, Leaf):
+            return None
+        column, kind = quoted(predicate.column), self._types[predicate.column]
+        match predicate.operator:
+            case Operator.IS_NULL:
+                return f"{column} IS NULL"
+            case Operator.IS_NOT_NULL:
+                return f"{column} IS NOT NULL"
+        if not isinstance(kind, AtomicType) or predicate.holds_null:
+            return None
+        values = [to_python(value, kind) for value in predicate.literals]
+        compares = self._query.database.can_compare(kind)
+        if predicate.operator in _ORDERED and compares:
+            return f"{column} {_ORDERED[predicate.operator]} {_literal(values[0])}"
+        if kind.root not in _EXACT and not compares:
+            return None
+        match predicate.operator:
+            case Operator.EQ:
+                return f"{column} = {_literal(values[0])}"
+            case Operator.NE:
+                return f"{column} <> {_literal(values[0])}"
+            case Operator.IN:
+                return f"{column} IN ({', '.join(map(_literal, values))})"
+        return None
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).upper()
+    return str(value) if isinstance(value, int) else f"'{value}'"
+
+
+@dataclass(frozen=True)
+class _JdbcScan(BoundedScan):
+    query: _Query
+
+    def splits(self) -> Sequence[Split]:
+        ranges = self.query.ranges
+        # A limit over several ranges would be one of each.
+        if ranges is None or self.query.limit is not None:
+            return ((),)
+        lower, upper = self._bounds(ranges)
+        if lower is None or upper is None or lower >= upper:
+            return ((),)
+        column = quoted(ranges.column)
+        number = min(ranges.number, upper - lower + 1)
+        edges = [lower + (upper - lower + 1) * at // number for at in range(1, number)]
+        # The outer ranges are open, and the first has the rows without a value.
+        first = f"({column} < {edges[0]} OR {column} IS NULL)" if edges else None
+        if first is None:
+            return ((),)
+        inner = [f"{column} >= {begin} AND {column} < {end}" for begin, end in pairwise(edges)]
+        return ((first,), *((each,) for each in inner), (f"{column} >= {edges[-1]}",))
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        yield from self.query.rows(*split)
+
+    def _bounds(self, ranges: _Range) -> tuple[int | None, int | None]:
+        if ranges.lower is not None and ranges.upper is not None:
+            return ranges.lower, ranges.upper
+        whole = AtomicType(TypeRoot.BIGINT)
+        column = quoted(ranges.column)
+        asked = replace(
+            self.query,
+            fields=(DataField(0, "low", whole), DataField(1, "high", whole)),
+            expressions=(f"MIN({column})", f"MAX({column})"),
+            ranges=None,
+        )
+        found = pa.Table.from_batches(asked.rows()).to_pylist()[0]
+        return (
+            found["low"] if ranges.lower is None else ranges.lower,
+            found["high"] if ranges.upper is None else ranges.upper,
+        )
+
+
+@dataclass(frozen=True)
+class _JdbcLookup(Lookup):
+    query: _Query
+
+    def lookup(self, keys: pa.Table) -> pa.Table:
+        by_name = {each.name: each for each in self.query.fields}
+        wanted = [by_name[name] for name in keys.column_names]
+        batches: list[pa.RecordBatch] = []
+        for piece in keys.to_batches(_KEYS_AT_ONCE):
+            typed = fitted(piece, wanted, table=self.query.database.owner)
+            rows = [
+                " AND ".join(_same(name, value) for name, value in row.items())
+                for row in typed.to_pylist()
+            ]
+            if rows:
+                batches += self.query.rows("(" + " OR ".join(f"({each})" for each in rows) + ")")
+        return pa.Table.from_batches(batches, to_arrow_schema(self.query.fields))
+
+
+def _same(name: str, value: object) -> str:
+    if value is None:
+        return "1 = 0"
+    if isinstance(value, (bool, int)):
+        return f"{quoted(name)} = {_literal(value)}"
+    text = str(value).replace("'", "''")
+    return f"{quoted(name)} = '{text}'"
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+class _JdbcSink(DynamicTableSink):
+    def __init__(self, database: Database, keys: Sequence[str], most: int) -> None:
+        self._writes = _JdbcWrites(database, tuple(keys), most)
+
+    @property
+    def summary(self) -> str:
+        database = self._writes.database
+        return f"jdbc of {shown_url(database.url)}: {database.table}"
+
+    def changelog_mode(self, requested: ChangelogMode) -> ChangelogMode:
+        return ChangelogMode.upsert() if self._writes.keys else ChangelogMode.insert_only()
+
+    def truncate(self) -> None:
+        self._writes.database.truncate()
+
+    def sink(self) -> Sink:
+        return self._writes
+
+
+@dataclass(frozen=True)
+class _JdbcWrites(Sink):
+    """Writes of a task are one transaction, which is visible when the task ends.
+
+    With a key, rows that are written again after a failure change nothing; without one, they are
+    there twice.
+    """
+
+    database: Database
+    keys: tuple[str, ...]
+    most: int
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> int:
+        return self.database.write(
+            change for rows in self._flushes(batches) for change in self._changes(rows)
+        )
+
+    def _flushes(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        waiting: list[pa.RecordBatch] = []
+        for batch in batches:
+            waiting.append(batch)
+            if sum(each.num_rows for each in waiting) >= self.most:
+                yield pa.Table.from_batches(waiting)
+                waiting = []
+        if waiting:
+            yield pa.Table.from_batches(waiting)
+
+    def _changes(self, rows: pa.Table) -> Iterator[Change]:
+        """The last change of each key; the ones before it make no difference."""
+        kinds = None
+        if ROW_KIND_COLUMN in rows.column_names:
+            kinds = rows.column(ROW_KIND_COLUMN)
+            rows = rows.drop_columns([ROW_KIND_COLUMN])
+        if not self.keys:
+            yield Change(rows, (), RowKind.INSERT)
+            return
+        numbered = rows.select(list(self.keys)).append_column("at", pa.array(np.arange(len(rows))))
+        last = numbered.group_by(list(self.keys)).aggregate([("at", "max")]).column("at_max")
+        order = last.take(pc.sort_indices(last))
+        rows = rows.take(order)
+        if kinds is None:
+            yield Change(rows, self.keys, RowKind.INSERT)
+            return
+        gone = pc.equal(kinds.take(order), RowKind.DELETE.short)
+        removed = rows.filter(gone).select(list(self.keys))
+        if len(removed):
+            yield Change(removed, self.keys, RowKind.DELETE)
+        if len(kept := rows.filter(pc.invert(gone))):
+            yield Change(kept, self.keys, RowKind.INSERT)

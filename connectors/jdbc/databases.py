@@ -1,0 +1,277 @@
+"""The databases: SQLite by the standard library, PostgreSQL through ADBC.
+
+SQLite gives each value a type of its own, so its rows come as Python values and are read as the
+declared types. PostgreSQL gives Arrow.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+import pyarrow as pa
+
+from lakewright.connectors.fitted import batches_of, fitted
+from lakewright.storage.errors import InvalidOption, InvalidRequestError, UnavailableError
+from lakewright.storage.extras import needed_for
+from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.rows import RowKind
+
+_ROWS_AT_ONCE = 1 << 14
+_STAGED = "lakewright_rows"
+
+
+@dataclass(frozen=True)
+class Database(ABC):
+    """A database and a table in it; it pickles, and connects where it is used."""
+
+    url: str
+    table: str
+    # The name of the table in the warehouse, for errors.
+    owner: str
+
+    @abstractmethod
+    def read(
+        self, query: str, fields: Sequence[DataField], fetch_size: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a query, its columns by place as the fields."""
+
+    @abstractmethod
+    def write(self, batches: Iterator[Change]) -> int:
+        """Carry out changes in one transaction; how many rows they had."""
+
+    @abstractmethod
+    def truncate(self) -> None:
+        """Remove all rows."""
+
+    def can_compare(self, data_type: AtomicType) -> bool:
+        """Whether the database orders the values of a type as we do."""
+        return data_type.root in _WHOLE
+
+    @property
+    def name(self) -> str:
+        """The table, quoted; a name with a dot is one of a schema."""
+        return ".".join(quoted(part) for part in self.table.split("."))
+
+    def failed(self, error: Exception) -> UnavailableError | InvalidRequestError:
+        """What the database says, without the address, which may hold a password."""
+        text = str(error).replace(self.url, "the database")
+        text = text.replace(unquote(urlsplit(self.url).password or "\0"), "******")
+        where = f"table {self.table} of {shown_url(self.url)}, which {self.owner} describes"
+        return InvalidRequestError(f"{where}: {text.strip()}", table=self.owner)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Rows to insert, or by a key to upsert and to delete; `keys` is empty without a key."""
+
+    rows: pa.Table
+    keys: tuple[str, ...]
+    kind: RowKind
+
+
+_WHOLE = {TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT}
+
+
+@dataclass(frozen=True)
+class Sqlite(Database):
+    """A file, or memory."""
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        try:
+            connection = sqlite3.connect(
+                # Another thread of DuckDB may go on where one stopped.
+                self.url.removeprefix("sqlite:///"),
+                check_same_thread=False,
+            )
+            try:
+                yield connection
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            raise self.failed(error) from error
+
+    def read(
+        self, query: str, fields: Sequence[DataField], fetch_size: int
+    ) -> Iterator[pa.RecordBatch]:
+        with self._connected() as connection:
+            cursor = connection.execute(query)
+            cursor.arraysize = fetch_size
+            flags = [
+                at
+                for at, each in enumerate(fields)
+                if isinstance(each.type, AtomicType) and each.type.root is TypeRoot.BOOLEAN
+            ]
+            yield from batches_of(_with_flags(cursor, flags), fields, table=self.owner)
+
+    def write(self, batches: Iterator[Change]) -> int:
+        count = 0
+        with self._connected() as connection, connection:
+            for change in batches:
+                rows = zip(*(_values(column) for column in change.rows.columns), strict=True)
+                connection.executemany(self._statement(change), rows)
+                count += change.rows.num_rows
+        return count
+
+    def _statement(self, change: Change) -> str:
+        names = change.rows.column_names
+        if change.kind is RowKind.DELETE:
+            return f"DELETE FROM {self.name} WHERE {_pairs(names)}"  # noqa: S608 - quoted
+        marks = ", ".join("?" * len(names))
+        values = f"INSERT INTO {self.name} ({_list(names)}) VALUES ({marks})"  # noqa: S608 - quoted
+        return values + on_conflict(names, change.keys)
+
+    def truncate(self) -> None:
+        with self._connected() as connection, connection:
+            connection.execute(f"DELETE FROM {self.name}")  # noqa: S608 - quoted
+
+
+@dataclass(frozen=True)
+class Postgres(Database):
+    """A server."""
+
+    def can_compare(self, data_type: AtomicType) -> bool:
+        root = data_type.root
+        # Texts are ordered by a locale there.
+        return root in _WHOLE or root is TypeRoot.DATE or root.is_timestamp
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        with needed_for(f"connector jdbc of {self.owner}"):
+            import adbc_driver_postgresql.dbapi as adbc  # noqa: PLC0415 - of an extra
+
+        try:
+            with adbc.connect(self.url) as connection, connection.cursor() as cursor:
+                # Moments without a zone would be those of the server's.
+                cursor.execute("SET TIME ZONE 'UTC'")
+                yield cursor
+        except adbc.Error as error:
+            raise self.failed(error) from error
+
+    def read(
+        self, query: str, fields: Sequence[DataField], fetch_size: int
+    ) -> Iterator[pa.RecordBatch]:
+        with self._connected() as cursor:
+            cursor.execute(query)
+            for batch in cursor.fetch_record_batch():
+                if batch.num_rows:
+                    yield fitted(batch, fields, table=self.owner)
+
+    def write(self, batches: Iterator[Change]) -> int:
+        count = 0
+        with self._connected() as cursor:
+            for change in batches:
+                count += change.rows.num_rows
+                self._carry_out(cursor, change)
+            cursor.connection.commit()
+        return count
+
+    def _carry_out(self, cursor: Any, change: Change) -> None:
+        """Copy the rows into a temporary table, and from there by one statement."""
+        names = change.rows.column_names
+        cursor.adbc_ingest(_STAGED, change.rows, mode="create", temporary=True)
+        if change.kind is RowKind.DELETE:
+            same = " AND ".join(f"o.{quoted(name)} = n.{quoted(name)}" for name in names)
+            cursor.execute(
+                f"DELETE FROM {self.name} AS o USING {_STAGED} AS n WHERE {same}"  # noqa: S608
+            )
+        else:
+            cursor.execute(
+                f"INSERT INTO {self.name} ({_list(names)}) SELECT {_list(names)} "  # noqa: S608
+                f"FROM {_STAGED}{on_conflict(names, change.keys)}"
+            )
+        cursor.execute(f"DROP TABLE {_STAGED}")
+
+    def truncate(self) -> None:
+        with self._connected() as cursor:
+            cursor.execute(f"TRUNCATE TABLE {self.name}")
+            cursor.connection.commit()
+
+
+def open_database(
+    url: str, table: str, owner: str, user: str | None, password: str | None
+) -> Database:
+    """The database of an address; `jdbc:` may stand before it.
+
+    Raises:
+        InvalidOption: no such database is known.
+    """
+    url = url.removeprefix("jdbc:")
+    if url.startswith("sqlite:"):
+        path = url.removeprefix("sqlite:")
+        return Sqlite("sqlite:///" + path.removeprefix("///"), table, owner)
+    if url.startswith(("postgresql:", "postgres:")):
+        return Postgres(_with_user(url, user, password), table, owner)
+    raise InvalidOption(
+        f"url of {owner} is {shown_url(url)!r}; write sqlite:///path or "
+        "postgresql://host:port/database",
+        table=owner,
+        option="url",
+    )
+
+
+def quoted(name: str) -> str:
+    """A name as both databases quote it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def shown_url(url: str) -> str:
+    """An address without its password."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username}:******@{host}"))
+
+
+def on_conflict(names: Sequence[str], keys: Sequence[str]) -> str:
+    """What an INSERT does where a key is there."""
+    if not keys:
+        return ""
+    others = [name for name in names if name not in keys]
+    sets = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in others)
+    return f" ON CONFLICT ({_list(keys)}) DO " + (f"UPDATE SET {sets}" if sets else "NOTHING")
+
+
+def _with_user(url: str, user: str | None, password: str | None) -> str:
+    if user is None and password is None:
+        return url
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    name = quote(user or parts.username or "", safe="")
+    secret = "" if password is None else ":" + quote(password, safe="")
+    return urlunsplit(parts._replace(netloc=f"{name}{secret}@{host}"))
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(map(quoted, names))
+
+
+def _pairs(names: Sequence[str]) -> str:
+    return " AND ".join(f"{quoted(name)} = ?" for name in names)
+
+
+def _with_flags(rows: Iterable[Sequence[object]], flags: Sequence[int]) -> Iterator[list[object]]:
+    """Rows in which 0 and 1 are false and true: SQLite has no other booleans."""
+    for row in rows:
+        values = list(row)
+        for at in flags:
+            if values[at] in (0, 1):
+                values[at] = bool(values[at])
+        yield values
+
+
+def _values(column: pa.ChunkedArray) -> list[object]:
+    """Values as SQLite keeps them: moments and exact numbers as texts."""
+    kind = column.type
+    plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    values = column.to_pylist()
+    if plain or pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return list(values)
+    return [None if value is None else str(value) for value in values]

@@ -1,0 +1,239 @@
+"""`_default`: managed tables, as a connector like the others.
+
+A table without the option `connector` is one of Paimon. Its storage is made and dropped with it,
+and its rows are read and written by the storage library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakewright.connectors.factories import MANAGED, Context, DynamicTableFactory
+from lakewright.connectors.model.changelog_mode import ChangelogMode
+from lakewright.connectors.model.notification import TableNotification
+from lakewright.connectors.runtime import BoundedScan, Lookup, Scan, Sink, Split
+from lakewright.connectors.sinks import DynamicTableSink
+from lakewright.connectors.sources import Filtered, LookupTableSource, ScanTableSource
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.operations.streams.batches import commit_batch, is_committed
+from lakewright.storage.operations.write.write import StagingJob, StagingWriter, staged_write
+from lakewright.storage.operations.write.write import prepare_write as prepare
+from lakewright.storage.spec.commit import CommitMessage, WriteMode
+from lakewright.storage.spec.predicate import Predicate, conjunction
+from lakewright.storage.spec.stream import StreamBatch
+from lakewright.storage.spec.table_distribution import Kind
+from lakewright.storage.table import Table
+
+# What session settings give new tables begins with it.
+TABLE_PREFIX = "table-storage."
+# How long a writer waits for a compaction, before it looks again.
+_PATIENCE_SECONDS = 1.0
+
+
+class ManagedTables(DynamicTableFactory):
+    """Makes sources and sinks of managed tables, and settles the options of new ones."""
+
+    identifier = MANAGED
+    description = "tables of the warehouse"
+
+    def create_source(self, context: Context) -> ManagedSource:
+        return ManagedSource(context.catalog.table(context.name))
+
+    def create_sink(self, context: Context) -> ManagedSink:
+        return ManagedSink(context.catalog.table(context.name))
+
+    def on_table_creation(self, notification: TableNotification) -> Mapping[str, str]:
+        """The options of a table; settings `table-storage.…` of the session where it says none."""
+        settings = {
+            name.removeprefix(TABLE_PREFIX): text
+            for name, text in notification.configuration.items()
+            if name.startswith(TABLE_PREFIX)
+        }
+        return {**settings, **notification.table.options}
+
+    def on_table_drop(self, notification: TableNotification) -> None:
+        """Nothing is kept outside of the table's own storage."""
+
+
+class ManagedSource(ScanTableSource, LookupTableSource):
+    """The rows of a table as it is when the scan is made."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._where: Predicate | None = None
+        self._columns: tuple[str, ...] | None = None
+        self._limit: int | None = None
+
+    @property
+    def summary(self) -> str:
+        return f"table {self._table.name}"
+
+    def apply_filters(self, filters: Sequence[Predicate]) -> Filtered:
+        self._where = conjunction(tuple(filters))
+        return Filtered(filters, ())
+
+    def apply_projection(self, columns: Sequence[str]) -> None:
+        self._columns = tuple(columns)
+
+    def apply_limit(self, limit: int) -> None:
+        self._limit = limit
+
+    def scan(self) -> Scan:
+        return _ManagedScan(self._table, self._where, self._columns, self._limit)
+
+    def lookup(self, keys: Sequence[str]) -> Lookup:
+        if {*keys} != {*self._table.schema.primary_keys}:
+            raise UnsupportedError(
+                f"{self._table.name} is looked up by its primary key "
+                f"({', '.join(self._table.schema.primary_keys) or 'none'}), and not by "
+                f"({', '.join(keys)})",
+                table=self._table.name,
+            )
+        return _ManagedLookup(self._table)
+
+
+class _ManagedScan(BoundedScan):
+    def __init__(
+        self,
+        table: Table,
+        where: Predicate | None,
+        columns: tuple[str, ...] | None,
+        limit: int | None,
+    ) -> None:
+        names = columns or table.schema.field_names
+        # A scan reads some column.
+        self._scan = table.scan(where, names if columns != () else table.schema.field_names[:1])
+        self._schema = to_arrow_schema(table.schema.fields_of(names))
+        self._columns, self._limit = columns, limit
+
+    def splits(self) -> Sequence[Split]:
+        return self._scan.splits
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        left = self._limit
+        for rows in self._scan.reader.read(split):
+            part = rows if left is None else rows.slice(0, left)
+            yield from part.select(self._columns or part.column_names).to_batches()
+            if left is not None and (left := left - part.num_rows) <= 0:
+                return
+
+
+@dataclass(frozen=True)
+class _ManagedLookup(Lookup):
+    table: Table
+
+    def lookup(self, keys: pa.Table) -> pa.Table:
+        return self.table.lookup(keys)
+
+
+class ManagedSink(DynamicTableSink):
+    """Commits rows as snapshots; the batches of a stream each once."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._overwrite = False
+        self._partition: Mapping[str, object] = {}
+
+    @property
+    def summary(self) -> str:
+        return f"table {self._table.name}"
+
+    def changelog_mode(self, requested: ChangelogMode) -> ChangelogMode:
+        is_keyed = self._table.schema.has_primary_key
+        return ChangelogMode.all() if is_keyed else ChangelogMode.insert_only()
+
+    def apply_overwrite(self, overwrite: bool) -> None:
+        self._overwrite = overwrite
+
+    def apply_static_partition(self, partition: Mapping[str, object]) -> None:
+        self._partition = dict(partition)
+
+    def list_algorithms(self) -> frozenset[Kind]:
+        return frozenset({Kind.HASH, Kind.UNKNOWN})
+
+    def requires_bucket_count(self) -> bool:
+        return False
+
+    def truncate(self) -> None:
+        nothing = self._table.arrow_schema.empty_table()
+        self._table.write(nothing, mode="overwrite", dynamic=False)
+
+    def sink(self) -> ManagedWrites:
+        mode = WriteMode.OVERWRITE if self._overwrite else WriteMode.APPEND
+        return ManagedWrites(self._table, mode, self._partition)
+
+
+class ManagedWrites(Sink):
+    """Writes of one statement or stream; `stream` is its name, kept with its checkpoint."""
+
+    def __init__(
+        self,
+        table: Table,
+        mode: WriteMode,
+        partition: Mapping[str, object],
+        stream: str | None = None,
+        checkpoint: str = "",
+    ) -> None:
+        self._table, self._mode, self._partition = table, mode, dict(partition)
+        self._stream, self._checkpoint = stream, checkpoint
+        self._job: StagingJob | None = None
+
+    def of_stream(self, name: str, checkpoint: str) -> ManagedWrites:
+        """The same for the batches of a stream."""
+        return ManagedWrites(self._table, self._mode, self._partition, name, checkpoint)
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> Sequence[CommitMessage]:
+        writer = StagingWriter(self._prepared)
+        try:
+            for batch in batches:
+                writer.write(pa.Table.from_batches([batch]))
+        except BaseException:
+            writer.abandon()
+            raise
+        return writer.close()
+
+    def commit(self, written: Sequence[Sequence[CommitMessage]], epoch: int | None = None) -> None:
+        job, self._job = self._prepared, None
+        staged = staged_write(job, [each for messages in written for each in messages])
+        if epoch is None or self._stream is None:
+            self._table.commit(staged)
+            return
+        batch = StreamBatch(stream=self._stream, checkpoint=self._checkpoint, number=epoch)
+        if is_committed(self._table.table_files, batch, None):
+            self._table.abort(staged)
+            return
+        commit_batch(self._table.table_files, batch, staged)
+
+    def abort(self, written: Sequence[Sequence[CommitMessage]]) -> None:
+        if self._job is not None:
+            job, self._job = self._job, None
+            self._table.abort(staged_write(job, [each for some in written for each in some]))
+
+    def wait_seconds(self) -> float:
+        """Patience while a bucket has as many sorted runs as its table stops writers at.
+
+        A table whose writers compact is compacted first.
+        """
+        table = self._table
+        if not table.schema.has_primary_key or not self._full_buckets():
+            return 0.0
+        if not table.options.write_only:
+            table.upkeep.compact()
+        return _PATIENCE_SECONDS if self._full_buckets() else 0.0
+
+    def _full_buckets(self) -> bool:
+        most = self._table.options.num_sorted_run_stop_trigger
+        stats = self._table.at().partitions()
+        return any(bucket.sorted_run_count >= most for each in stats for bucket in each.buckets)
+
+    @property
+    def _prepared(self) -> StagingJob:
+        if self._job is None:
+            self._job = prepare(
+                self._table.table_files, mode=self._mode, partition=self._partition or None
+            )
+        return self._job

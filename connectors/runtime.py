@@ -1,0 +1,125 @@
+"""What runs: scans, lookups and sinks, the same in this process and in Spark's tasks.
+
+Everything here crosses processes, so it must pickle: connections are opened in `read`, `write` and
+`lookup`, not before. Rows are Arrow record batches with the fields that planning settled; of
+changes, a last column `_rowkind` has the kind of each.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+# A place in a source, as JSON: it is kept between runs.
+Offset = Mapping[str, Any]
+# What one task reads; any value that pickles.
+Split = Any
+# What one task wrote; any value that pickles.
+Written = Any
+
+
+class Scan(ABC):
+    """Reads a source from one offset to another, in splits.
+
+    A reader asks `latest` how far to go, `plan`s the way there, reads each split, in any order and
+    in any process, and acknowledges the end when the rows are safe. The same two offsets give the
+    same rows, as far as the external system can.
+    """
+
+    # Whether the rows end: `latest` without a limit is then the end.
+    is_bounded: bool = True
+
+    @abstractmethod
+    def earliest(self) -> Offset:
+        """Where all rows of the source are still to come."""
+
+    @abstractmethod
+    def latest(self, start: Offset, limit: int | None = None) -> Offset:
+        """How far there are rows now; after at most about `limit` rows behind `start`.
+
+        `start` itself says that there are none.
+        """
+
+    @abstractmethod
+    def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
+        """The splits between two offsets; each goes to one task."""
+
+    @abstractmethod
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """The rows of a split."""
+
+    def acknowledge(self, end: Offset) -> None:
+        """Take notice that rows up to an offset are safe: the source may forget them."""
+
+    def close(self) -> None:
+        """Let go of what the scan holds outside of `read`; called once by who planned it."""
+
+
+class BoundedScan(Scan):
+    """A scan of rows that are there: an author gives the splits and their rows."""
+
+    def earliest(self) -> Offset:
+        return {"read": False}
+
+    def latest(self, start: Offset, limit: int | None = None) -> Offset:
+        return {"read": True}
+
+    def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
+        return [] if start == end else self.splits()
+
+    def splits(self) -> Sequence[Split]:
+        """The parts that tasks read; one without another word."""
+        return (None,)
+
+
+class Lookup(ABC):
+    """Finds the rows of keys, without a scan."""
+
+    @abstractmethod
+    def lookup(self, keys: pa.Table) -> pa.Table:
+        """The rows of some keys, each with the columns of its key; a key may have none or more."""
+
+
+class AsyncLookup(ABC):
+    """A lookup whose external system answers many requests at a time."""
+
+    @abstractmethod
+    async def lookup(self, keys: pa.Table) -> pa.Table:
+        """See `Lookup.lookup`."""
+
+
+class Sink(ABC):
+    """Takes rows in two steps: tasks write, then one process commits what they wrote.
+
+    Rows are visible after `commit` alone, if the external system can do so; a sink that cannot
+    says so in its documentation.
+    """
+
+    @abstractmethod
+    def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
+        """Write the rows of one task."""
+
+    def commit(self, written: Sequence[Written], epoch: int | None = None) -> None:
+        """Make what the tasks wrote visible, once for each epoch.
+
+        `epoch` is the number of a stream's batch, None for a write that stands alone. A batch that
+        is repeated comes with the same number.
+        """
+
+    def abort(self, written: Sequence[Written]) -> None:
+        """Undo what tasks wrote of a write that failed."""
+
+    def close(self) -> None:
+        """Let go of what the sink holds; called once by who planned it."""
+
+
+@runtime_checkable
+class SupportsBackPressure(Protocol):
+    """A sink that may ask for patience before it takes another batch."""
+
+    def wait_seconds(self) -> float:
+        """How long to wait before the next batch; 0 to go on."""
+        ...

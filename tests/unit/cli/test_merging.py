@@ -1,0 +1,79 @@
+"""`lakewright merge`: a file changes the rows that it matches."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from tests.support.tables.builders import new_table, rows
+from tests.unit.cli.conftest import Lakewright
+
+COLUMNS = {"zip": "STRING", "city": "STRING", "price": "DECIMAL(20, 2)"}
+LARGE = Decimal("123456789012345678.91")
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Table:
+    made = new_table(catalog, COLUMNS)
+    made.write(rows(made, [{"zip": "01", "city": "a"}, {"zip": "1", "city": "b"}]))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("new.csv", "zip,city,price,more\n01,,LARGE,x\n007,2024-01-01,1.10,x\n"),
+        (
+            "new.json",
+            """{"zip": "01", "city": null, "price": LARGE}
+            {"zip": "007", "city": "2024-01-01", "price": 1.1, "more": 1}""",
+        ),
+    ],
+)
+def test_values_of_a_file_have_the_types_of_the_columns(
+    catalog: Catalog, lakewright: Lakewright, table: Table, tmp_path: Path, name: str, text: str
+) -> None:
+    file = tmp_path / name
+    file.write_text(text.replace("LARGE", str(LARGE)))
+    merge = ("merge", "db.t", "--from", str(file), "--on", "zip")
+    assert "1 row updated, 1 row inserted" in lakewright(catalog, *merge, "--dry-run").out
+    ended = lakewright(catalog, *merge, "--format", "json")
+    assert (ended.json["updated"], ended.json["inserted"], ended.json["deleted"]) == (1, 1, 0)
+    found = {
+        row["zip"]: (row["city"], row["price"]) for row in catalog.table("db.t").read().to_pylist()
+    }
+    assert found == {
+        "01": (None, LARGE),
+        "1": ("b", None),
+        "007": ("2024-01-01", Decimal("1.10")),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("new.txt", "zip\n1\n", "does not end as csv, json, parquet, orc, avro files do"),
+        ("empty.csv", "", "Empty CSV file"),
+        ("other.csv", "a,b\n1,2\n", "has none of the columns zip, city, price"),
+        ("bad.csv", "zip,price\n1,much\n", "column price is DECIMAL"),
+        ("missing.csv", None, "no file is at"),
+    ],
+)
+def test_a_file_that_does_not_fit_changes_nothing(
+    catalog: Catalog,
+    lakewright: Lakewright,
+    table: Table,
+    tmp_path: Path,
+    name: str,
+    text: str | None,
+    why: str,
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    ended = lakewright(catalog, "merge", "db.t", "--from", str(tmp_path / name), "--on", "zip")
+    assert ended.code
+    assert why in ended.err
+    assert len(table.history.snapshots()) == 1
