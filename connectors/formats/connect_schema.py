@@ -44,16 +44,9 @@ _VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
 
 def row_schema(schema: object) -> Mapping[str, Schema]:
-    """The schema of each column of the rows that an event holds.
-
-    Raises:
-        ValueError: the event has no such schema.
-    """
+    """The schema of each column of the rows that an event holds; none if it has no schema."""
     members = _members(schema)
-    row = members.get("after") or members.get("before")
-    if row is None:
-        raise ValueError("the message has no schema of its rows beside its payload")
-    return _members(row)
+    return _members(members.get("after") or members.get("before"))
 
 
 def restored(

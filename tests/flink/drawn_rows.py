@@ -21,17 +21,9 @@ from lakewright.storage.spec.data_types import (
     MapType,
     RowType,
     TypeRoot,
-    parse_data_type,
 )
 
 _TEXT = string.ascii_letters + string.digits + " .,:|'\"\\/{}[]#éß漢😀\t"
-_MULTIPLES = {TypeRoot.TIME: 1000}
-
-
-def fields_of(**types: str) -> list[DataField]:
-    return [
-        DataField(at, name, parse_data_type(text)) for at, (name, text) in enumerate(types.items())
-    ]
 
 
 def drawn_rows(fields: Sequence[DataField], count: int, seed: int) -> pa.RecordBatch:

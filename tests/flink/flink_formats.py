@@ -1,4 +1,4 @@
-"""Flink's own formats as a process that decodes and encodes messages, and values as it shows them."""
+"""Flink's own formats as a process that decodes and encodes messages, and values as it shows."""
 
 from __future__ import annotations
 
