@@ -90,7 +90,7 @@ def test_a_message_that_is_no_record_is_refused() -> None:
 def test_moments_that_avro_does_not_hold_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="make its precision at most 3"):
         decoding("avro").decoder(fields_of(t="TIMESTAMP(6)"))
-    with pytest.raises(UnsupportedError, match="'timestamp_mapping.legacy' = 'false'"):
+    with pytest.raises(UnsupportedError, match=r"'timestamp_mapping\.legacy' = 'false'"):
         decoding("avro").decoder(fields_of(t="TIMESTAMP_LTZ(3)"))
     with pytest.raises(UnsupportedError, match="make the key a STRING"):
         decoding("avro").decoder(fields_of(m="MAP<INT, INT>"))
