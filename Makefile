@@ -10,6 +10,7 @@ DOCS := .docs
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install
 UV ?= uv
+FLINK ?= .flink
 # Where nothing says what to serve.
 DEMO := src/lakewright/demo/tables
 # Processes that run tests side by side: one more than there are cores, as some tests wait for
@@ -48,6 +49,11 @@ test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FT
 	$(RUN) tests/stores/install.py .stores
 	$(RUN) tests/oracles/install.py .oracles java_latest
 	$(RUN) -m pytest -m stores tests/stores $(ARGS)
+
+.PHONY: test-flink
+test-flink: java setup ## Compare with real Flink (FLINK= names the folder of its libraries)
+	$(RUN) tests/flink/install.py $(FLINK)
+	FLINK=$(FLINK) $(RUN) -m pytest tests/flink $(ARGS)
 
 .PHONY: test-deep
 test-deep: java oracles ## Try properties with many more examples, and run the tests that take long

@@ -68,7 +68,12 @@ class _Canal(ChangeJson):
 
     def _includes(self, option: Option, event: Event, name: str) -> bool:
         pattern = self.options.get(option.name)
-        return pattern is None or re.fullmatch(pattern, str(event.get(name))) is not None
+        if pattern is None:
+            return True
+        value = event.get(name)
+        if not isinstance(value, str):
+            raise ValueError(f"the event has no {name}, which {option.name} is about")  # noqa: TRY004 # of the event
+        return re.fullmatch(pattern, value) is not None
 
     def event(self, *, is_removed: bool) -> tuple[str, str]:
         return '{"data":[', f'],"type":"{"DELETE" if is_removed else "INSERT"}"}}'

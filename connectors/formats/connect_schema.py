@@ -44,16 +44,9 @@ _VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
 
 def row_schema(schema: object) -> Mapping[str, Schema]:
-    """The schema of each column of the rows that an event holds.
-
-    Raises:
-        ValueError: the event has no such schema.
-    """
+    """The schema of each column of the rows that an event holds; none if it has no schema."""
     members = _members(schema)
-    row = members.get("after") or members.get("before")
-    if row is None:
-        raise ValueError("the message has no schema of its rows beside its payload")
-    return _members(row)
+    return _members(members.get("after") or members.get("before"))
 
 
 def restored(
@@ -116,7 +109,7 @@ def _atom(value: Any, kind: Schema, data_type: AtomicType) -> object:
     if root is TypeRoot.DATE and name in _DATES:
         return StoredNumber(value)
     if root is TypeRoot.TIMESTAMP_LTZ and name == _ZONED:
-        return StoredNumber(from_python(value, data_type))
+        return StoredNumber(str(from_python(value, data_type)))
     if root.is_timestamp and name in _DATES:
         return StoredNumber(value * 86_400_000_000_000)
     if name in _UNITS and root.is_timestamp:

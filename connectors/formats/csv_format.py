@@ -230,7 +230,7 @@ class _CsvDecoder(MessageDecoder):
 
     def rows(self, messages: Sequence[Numbered]) -> pa.RecordBatch:
         if self.layout.has_comments:
-            messages = [each for each in messages if not each[1].startswith(b"#")]
+            messages = [each for each in messages if not each[1].lstrip().startswith(b"#")]
         texts = self._plain_columns(messages)
         numbers: Sequence[int] = [number for number, _ in messages]
         if texts is None:
@@ -305,6 +305,9 @@ class _CsvDecoder(MessageDecoder):
         end = text.removesuffix("\n").removesuffix("\r")
         found: list[str | None] = list(self.layout.split(end))
         count = len(self.fields)
+        if len(found) == count + 1 and not found[-1]:
+            # A delimiter may end a row.
+            del found[-1]
         if len(found) < count and self.form.ignores_errors:
             found += [None] * (count - len(found))
         if len(found) != count:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.connectors.formats.json_values import atom_texts
-from lakewright.connectors.formats.messages import BadMessageError, cut
+from lakewright.connectors.formats.messages import BadMessageError, cut, parts_of
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.python_columns import (
     ReadAtom,
@@ -91,21 +91,25 @@ class TextForm:
             case ArrayType():
                 return [each if each is None else self._parts(each) for each in values]
             case RowType(fields=fields):
-                rows: list[object] = []
-                for value, number in zip(values, numbers, strict=True):
-                    parts = [] if value is None else self._parts(value)
-                    is_fitting = len(parts) == len(fields)
-                    if value is not None and not is_fitting and not self.ignores_errors:
-                        raise BadMessageError(
-                            number,
-                            f"field {field.name} is {field.type}, and has {len(parts)} parts: "
-                            f"{cut(repr(value))}",
-                        )
-                    names = [each.name for each in fields]
-                    rows.append(dict(zip(names, parts, strict=True)) if is_fitting else None)
-                return rows
+                names = [each.name for each in fields]
+                return [
+                    self._row(each, field, names, number)
+                    for each, number in zip(values, numbers, strict=True)
+                ]
             case _:
                 return values
+
+    def _row(
+        self, text: object, field: DataField, names: Sequence[str], number: int
+    ) -> dict[str, str | None] | None:
+        # A row without any text is how null is written.
+        parts = self._parts(text or "")
+        if len(parts) == len(names):
+            return dict(zip(names, parts, strict=True))
+        if parts and not self.ignores_errors:
+            why = f"is {field.type}, and has {len(parts)} parts: {cut(repr(text))}"
+            raise BadMessageError(number, f"field {field.name} {why}")
+        return None
 
     def _parts(self, text: object) -> list[str | None]:
         if text == "":
@@ -123,13 +127,7 @@ class TextForm:
             case AtomicType() as atom:
                 return self._atoms(array, atom)
             case ArrayType(element=AtomicType() as element):
-                parts = self._atoms(array.flatten(), element)
-                lengths = pc.list_value_length(array).to_pylist()
-                lists: list[list[str | None] | None] = []
-                at = 0
-                for length in lengths:
-                    lists.append(None if length is None else parts[at : at + length])
-                    at += length or 0
+                lists = parts_of(array, self._atoms(array.flatten(), element))
             case RowType(fields=fields):
                 members = [
                     self.texts(part, each)
@@ -137,9 +135,7 @@ class TextForm:
                 ]
                 valid = array.is_valid().to_pylist()
                 rows = zip(*members, strict=True)
-                lists = [
-                    list(row) if there else None for row, there in zip(rows, valid, strict=True)
-                ]
+                lists = [row if there else None for row, there in zip(rows, valid, strict=True)]
             case _:
                 raise AssertionError(field.type)
         return [None if each is None else self._joined(each, field) for each in lists]
@@ -175,7 +171,13 @@ class TextForm:
 def _reader(data_type: AtomicType) -> ReadAtom | None:
     if data_type.root.is_bytes:
         return _base64
+    if data_type.root is TypeRoot.BOOLEAN:
+        return _trimmed
     return _moment if data_type.root.is_timestamp else None
+
+
+def _trimmed(value: object) -> object:
+    return str(value).strip()
 
 
 def _base64(value: object) -> object:
@@ -186,8 +188,8 @@ def _base64(value: object) -> object:
 
 
 def _moment(value: object) -> object:
-    if isinstance(value, str) and value[10:11] == "T":
-        raise ValueError(f"{cut(repr(value))} has T, not a blank, between date and time")
+    if str(value)[10:11] != " ":
+        raise ValueError(f"{cut(repr(value))} has no blank between date and time")
     return value
 
 

@@ -8,14 +8,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import pairwise
 from json.encoder import encode_basestring
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewright.connectors.formats.messages import BadMessageError, Numbered, cut
+from lakewright.connectors.formats.messages import BadMessageError, Numbered, cut, parts_of
 from lakewright.connectors.options import Option, OptionKind, ReadOptions
 from lakewright.storage.codec.python_columns import (
     ReadAtom,
@@ -242,16 +241,20 @@ def _base64(value: object) -> object:
         raise ValueError(f"{cut(repr(value))} is no text in base64") from None
 
 
-def _moment_reader(other: str, name: str) -> ReadAtom:
+def _date(value: object) -> object:
+    if type(value) is int or type(value) is Number:
+        raise ValueError(
+            f"{value} is a number of unknown unit; make the column BIGINT and convert it"
+        )
+    return value
+
+
+def _moment_reader(mark: str, standard: str) -> ReadAtom:
     def read(value: object) -> object:
-        if type(value) is int or type(value) is Number:
+        if isinstance(_date(value), str) and str(value)[10:11] != mark:
             raise ValueError(
-                f"{value} is a number of unknown unit; make the column BIGINT and convert it"
-            )
-        if isinstance(value, str) and value[10:11] == other:
-            raise ValueError(
-                f"{cut(repr(value))} is not written as {TIMESTAMP_FORMAT.name} {name} says; "
-                f"the other standard has {other!r} between date and time"
+                f"{cut(repr(value))} has no {mark!r} between date and time, as "
+                f"{TIMESTAMP_FORMAT.name} {standard} says"
             )
         return value
 
@@ -267,15 +270,17 @@ def _readers(moment: ReadAtom) -> Callable[[AtomicType], ReadAtom | None]:
             return _base64
         if root.is_floating:
             return _floating
-        if root.is_timestamp or root is TypeRoot.DATE:
+        if root is TypeRoot.DATE:
+            return _date
+        if root.is_timestamp:
             return moment
         return _decimal if root is TypeRoot.DECIMAL or root.is_integer else None
 
     return reader
 
 
-_SQL_READER = _readers(_moment_reader("T", "SQL"))
-_ISO_READER = _readers(_moment_reader(" ", "ISO-8601"))
+_SQL_READER = _readers(_moment_reader(" ", "SQL"))
+_ISO_READER = _readers(_moment_reader("T", "ISO-8601"))
 
 
 # --- encoding -------------------------------------------------------------------------------------
@@ -312,7 +317,7 @@ def _texts(array: pa.Array, data_type: DataType, form: JsonForm) -> list[str]:
         case ArrayType(element=element):
             inner = _texts(array.flatten(), element, form)
             return [
-                "null" if each is None else f"[{','.join(each)}]" for each in _parts(array, inner)
+                "null" if each is None else f"[{','.join(each)}]" for each in parts_of(array, inner)
             ]
         case MapType(key=key, value=value):
             return _map_texts(array, key, value, form)
@@ -341,20 +346,9 @@ def _map_texts(array: pa.Array, key: DataType, value: DataType, form: JsonForm) 
     present = array.filter(array.is_valid())
     names, values = _texts(present.keys, key, form), _texts(present.items, value, form)
     inner = [f"{name}:{text}" for name, text in zip(names, values, strict=True)]
-    return ["null" if each is None else "{" + ",".join(each) + "}" for each in _parts(array, inner)]
-
-
-def _parts(array: pa.Array, inner: Sequence[str]) -> list[Sequence[str] | None]:
-    """The elements of each list or map, of those that are not in nulls."""
-    bounds = array.offsets.to_pylist()
-    valid = array.is_valid().to_pylist()
-    parts: list[Sequence[str] | None] = []
-    at = 0
-    for (start, end), is_valid in zip(pairwise(bounds), valid, strict=True):
-        size = end - start if is_valid else 0
-        parts.append(inner[at : at + size] if is_valid else None)
-        at += size
-    return parts
+    return [
+        "null" if each is None else "{" + ",".join(each) + "}" for each in parts_of(array, inner)
+    ]
 
 
 def _atom_texts(array: pa.Array, data_type: AtomicType, form: JsonForm) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -22,6 +23,8 @@ from lakewright.storage.spec.data_types import (
     RowType,
 )
 from lakewright.storage.spec.rows import RowKind
+
+Part = TypeVar("Part")
 
 _MOST_SHOWN = 80
 _KINDS = pa.array([kind.short for kind in RowKind], pa.string())
@@ -150,6 +153,18 @@ def null_problem(
                 True
             ).as_py(), f"column {field.name} is NOT NULL, and null"
     return None
+
+
+def parts_of(array: pa.Array, inner: Sequence[Part]) -> list[Sequence[Part] | None]:
+    """The elements of each list or map; `inner` has those of all that are not null."""
+    bounds = array.offsets.to_pylist()
+    parts: list[Sequence[Part] | None] = []
+    at = 0
+    for (start, end), is_valid in zip(pairwise(bounds), array.is_valid().to_pylist(), strict=True):
+        size = end - start if is_valid else 0
+        parts.append(inner[at : at + size] if is_valid else None)
+        at += size
+    return parts
 
 
 def cut(text: str) -> str:

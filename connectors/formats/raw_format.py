@@ -168,10 +168,8 @@ class _RawEncoder:
         numbers = column.fill_null(False if root is TypeRoot.BOOLEAN else 0)
         data = numbers.to_numpy(zero_copy_only=False).astype(kind).tobytes()
         size = kind.itemsize
-        valid = column.is_valid().to_pylist()
-        return [
-            data[at * size : (at + 1) * size] if there else None for at, there in enumerate(valid)
-        ]
+        present = enumerate(column.is_valid().to_pylist())
+        return [data[at * size : (at + 1) * size] if there else None for at, there in present]
 
     def _text(self, text: str) -> bytes:
         try:

@@ -1,0 +1,295 @@
+"""The format `avro`: a record in Avro's binary encoding, whose schema is that of the table.
+
+A message holds no schema. Writer and reader must derive the same one, so types are mapped as Flink
+maps them: with `timestamp_mapping.legacy`, a TIMESTAMP is written as `timestamp-millis`, which is
+a moment for other readers of Avro.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from lakewright.connectors.formats.messages import (
+    BadMessageError,
+    MessageDecoder,
+    Numbered,
+    batch_of,
+    check_types,
+    null_problem,
+    parts_of,
+)
+from lakewright.connectors.formats.model import (
+    Decoder,
+    DecodingFormat,
+    Encoder,
+    EncodingFormat,
+    FormatFactory,
+)
+from lakewright.connectors.model.changelog_mode import ChangelogMode
+from lakewright.connectors.options import Option, OptionKind, ReadOptions
+from lakewright.storage.codec.python_columns import Reading, UnfitValueError, python_column
+from lakewright.storage.errors import InvalidRows
+from lakewright.storage.spec.data_types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+)
+from lakewright.storage.spec.values import NANOS_PER_MILLI, StoredNumber
+
+_NAME = "avro"
+_ENCODING = Option(
+    name="encoding",
+    default="binary",
+    choices=("binary",),
+    description="how records are encoded; for Avro in JSON, use the format json",
+)
+_LEGACY = Option(
+    name="timestamp_mapping.legacy",
+    kind=OptionKind.BOOLEAN,
+    default=True,
+    description="TIMESTAMP is timestamp-millis; without, it is local-timestamp-millis, and "
+    "TIMESTAMP_LTZ is timestamp-millis",
+)
+_EPOCH = dt.datetime(1970, 1, 1)
+_RECORD = "org.apache.flink.avro.generated.record"
+_PLAIN = {
+    TypeRoot.BOOLEAN: "boolean",
+    TypeRoot.TINYINT: "int",
+    TypeRoot.SMALLINT: "int",
+    TypeRoot.INT: "int",
+    TypeRoot.BIGINT: "long",
+    TypeRoot.FLOAT: "float",
+    TypeRoot.DOUBLE: "double",
+    TypeRoot.CHAR: "string",
+    TypeRoot.VARCHAR: "string",
+    TypeRoot.BINARY: "bytes",
+    TypeRoot.VARBINARY: "bytes",
+}
+
+
+class AvroFormat(FormatFactory):
+    """Makes the format of a record of Avro per message."""
+
+    identifier = _NAME
+    optional_options = (_ENCODING, _LEGACY)
+
+    def decoding_format(self, options: ReadOptions) -> DecodingFormat:
+        return _Avro(options[_LEGACY.name])
+
+    def encoding_format(self, options: ReadOptions) -> EncodingFormat:
+        return _Avro(options[_LEGACY.name])
+
+
+@dataclass(frozen=True)
+class _Avro(DecodingFormat, EncodingFormat):
+    is_legacy: bool
+
+    def changelog_mode(self) -> ChangelogMode:
+        return ChangelogMode.insert_only()
+
+    def decoder(self, fields: Sequence[DataField]) -> Decoder:
+        check_types(fields, _NAME, self._type_problem)
+        return _AvroDecoder(tuple(fields), self.is_legacy)
+
+    def encoder(self, fields: Sequence[DataField]) -> Encoder:
+        check_types(fields, _NAME, self._type_problem)
+        return _AvroEncoder(tuple(fields), self.is_legacy)
+
+    def _type_problem(self, data_type: DataType) -> str | None:
+        match data_type:
+            case MapType(key=key) | MultisetType(element=key):
+                is_text = isinstance(key, AtomicType) and key.root.is_text
+                return None if is_text else "maps of Avro have texts as keys; make the key a STRING"
+            case AtomicType(root=TypeRoot.TIMESTAMP_LTZ) if self.is_legacy:
+                return f"set '{_LEGACY.name}' = 'false'"
+            case AtomicType(root=root, precision=precision) if root.is_timestamp:
+                # Flink's schema says microseconds then, and its records hold milliseconds.
+                return None if precision <= 3 else "make its precision at most 3"
+            case _:
+                return None
+
+
+def avro_schema(fields: Sequence[DataField], *, is_legacy: bool) -> Any:
+    """The schema of messages of a table, as Flink derives it."""
+    return {"type": "record", "name": _RECORD, "fields": _members(fields, _RECORD, is_legacy)}
+
+
+def _members(fields: Sequence[DataField], name: str, is_legacy: bool) -> list[Any]:
+    members = []
+    for field in fields:
+        kind = _kind(field.type, f"{name}_{field.name}", is_legacy)
+        members.append({"name": field.name, "type": kind})
+    return members
+
+
+def _kind(data_type: DataType, name: str, is_legacy: bool) -> Any:
+    kind = _required(data_type, name, is_legacy)
+    return ["null", kind] if data_type.nullable else kind
+
+
+def _required(data_type: DataType, name: str, is_legacy: bool) -> Any:
+    match data_type:
+        case AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale):
+            return {
+                "type": "bytes",
+                "logicalType": "decimal",
+                "precision": precision,
+                "scale": scale,
+            }
+        case AtomicType(root=TypeRoot.DATE):
+            return {"type": "int", "logicalType": "date"}
+        case AtomicType(root=TypeRoot.TIME):
+            return {"type": "int", "logicalType": "time-millis"}
+        case AtomicType(root=root) if root.is_timestamp:
+            is_local = root is TypeRoot.TIMESTAMP and not is_legacy
+            return {"type": "long", "logicalType": f"{'local-' * is_local}timestamp-millis"}
+        case AtomicType(root=root):
+            return _PLAIN[root]
+        case ArrayType(element=element):
+            return {"type": "array", "items": _kind(element, name, is_legacy)}
+        case MapType(value=value):
+            return {"type": "map", "values": _kind(value, name, is_legacy)}
+        case MultisetType():
+            return {"type": "map", "values": "int"}
+        case RowType(fields=fields):
+            return {"type": "record", "name": name, "fields": _members(fields, name, is_legacy)}
+
+
+def _parsed(fields: Sequence[DataField], is_legacy: bool) -> Any:
+    # Moments are handled as numbers, which keep every year and digit.
+    return fastavro.parse_schema(_numbers_alone(avro_schema(fields, is_legacy=is_legacy)))
+
+
+def _numbers_alone(schema: Any) -> Any:
+    match schema:
+        case {"logicalType": "decimal"}:
+            return schema
+        case dict():
+            return {
+                key: _numbers_alone(value) for key, value in schema.items() if key != "logicalType"
+            }
+        case list():
+            return [_numbers_alone(each) for each in schema]
+        case _:
+            return schema
+
+
+@dataclass(frozen=True)
+class _AvroDecoder(MessageDecoder):
+    fields: tuple[DataField, ...]
+    is_legacy: bool
+    format_name = _NAME
+
+    def rows(self, messages: Sequence[Numbered]) -> pa.RecordBatch:
+        schema = _parsed(self.fields, self.is_legacy)
+        records = [self._record(message, number, schema) for number, message in messages]
+        columns = []
+        for field in self.fields:
+            values = [each[field.name] for each in records]
+            try:
+                columns.append(python_column(values, field, Reading(_reader)))
+            except UnfitValueError as error:
+                number = messages[error.at][0]
+                raise BadMessageError(number, f"field {error.path} {error.why}") from None
+        problem = null_problem(columns, self.fields)
+        if problem is not None:
+            raise BadMessageError(messages[problem[0]][0], problem[1])
+        return batch_of(columns, self.fields, None)
+
+    def _record(self, message: bytes, number: int, schema: Any) -> Mapping[str, Any]:
+        source = BytesIO(message)
+        try:
+            record: Any = fastavro.schemaless_reader(source, schema, None)
+        except Exception as error:
+            # What damaged bytes raise depends on where they are damaged.
+            raise BadMessageError(
+                number, f"it is not a record of the table's columns in Avro: {error!r}"
+            ) from error
+        left = len(message) - source.tell()
+        if left:
+            raise BadMessageError(
+                number,
+                f"{left} bytes follow the record; its writer has other columns, or frames messages",
+            )
+        return record  # type: ignore[no-any-return] # a record of Avro is a mapping
+
+
+def _reader(data_type: AtomicType) -> Any:
+    root = data_type.root
+    if root is TypeRoot.DATE:
+        return StoredNumber
+    if root is TypeRoot.TIME:
+        return _time
+    if root.is_timestamp:
+        return lambda number: StoredNumber(number * NANOS_PER_MILLI)
+    return None
+
+
+def _time(milliseconds: int) -> dt.time:
+    return (_EPOCH + dt.timedelta(milliseconds=milliseconds)).time()
+
+
+@dataclass(frozen=True)
+class _AvroEncoder:
+    fields: tuple[DataField, ...]
+    is_legacy: bool
+
+    def encode(self, rows: pa.RecordBatch) -> list[bytes | None]:
+        schema = _parsed(self.fields, self.is_legacy)
+        columns = [_values(rows.column(each.name), each.type) for each in self.fields]
+        names = [each.name for each in self.fields]
+        messages: list[bytes | None] = []
+        for at, row in enumerate(zip(*columns, strict=True)):
+            target = BytesIO()
+            try:
+                fastavro.schemaless_writer(target, schema, dict(zip(names, row, strict=True)))
+            except (TypeError, ValueError) as error:
+                raise InvalidRows(f"{_NAME}: row {at + 1} cannot be encoded: {error}") from error
+            messages.append(target.getvalue())
+        return messages
+
+
+def _values(array: pa.Array, data_type: DataType) -> list[Any]:
+    """Values as fastavro writes them: moments as the numbers of their unit."""
+    match data_type:
+        case AtomicType(root=TypeRoot.DATE | TypeRoot.TIME):
+            return list(array.cast(pa.int32()).to_pylist())
+        case AtomicType(root=root) if root.is_timestamp:
+            return list(array.cast(pa.int64()).to_pylist())
+        case AtomicType():
+            return list(array.to_pylist())
+        case ArrayType(element=element):
+            return parts_of(array, _values(array.flatten(), element))
+        case MapType(value=value):
+            return _maps(array, value)
+        case MultisetType():
+            return _maps(array, AtomicType(TypeRoot.INT))
+        case RowType(fields=fields):
+            names = [each.name for each in fields]
+            members = [
+                _values(part, each.type) for part, each in zip(array.flatten(), fields, strict=True)
+            ]
+            valid = array.is_valid().to_pylist()
+            rows = zip(*members, strict=True)
+            return [
+                dict(zip(names, row, strict=True)) if there else None
+                for row, there in zip(rows, valid, strict=True)
+            ]
+
+
+def _maps(array: pa.MapArray, value: DataType) -> list[Any]:
+    present = array.filter(array.is_valid())
+    pairs = list(zip(present.keys.to_pylist(), _values(present.items, value), strict=True))
+    return [None if each is None else dict(each) for each in parts_of(array, pairs)]

@@ -1,0 +1,39 @@
+"""Fetches Flink's libraries into a folder: `install.py FOLDER`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+_LIBRARIES = "apache-flink-libraries==2.0.1"
+_AVRO = "org.apache.flink:flink-sql-avro:2.0.0"
+
+
+def main() -> None:
+    folder = Path(sys.argv[1]).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    if not list(folder.rglob("flink-json-*.jar")):
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--dest",
+            str(folder),
+        ]
+        subprocess.run([*pip, _LIBRARIES], check=True)
+        archive = next(folder.glob("apache_flink_libraries-*.tar.gz"))
+        with tarfile.open(archive) as held:
+            held.extractall(folder, filter="data")
+        archive.unlink()
+    if not list(folder.rglob("flink-sql-avro-*.jar")):
+        copied = ["dependency:copy", f"-Dartifact={_AVRO}", f"-DoutputDirectory={folder}"]
+        subprocess.run(["mvn", "--batch-mode", "--quiet", *copied], check=True)
+
+
+if __name__ == "__main__":
+    main()
