@@ -31,7 +31,7 @@ from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.file_format import COMPRESSIONS, FileEncoding
 from lakewright.storage.spec.options import TableOptions
 
-HIVE_TEXT, TEXT = "hive-text", "text"
+TEXT = "text"
 # Formats of files that this connector reads without a message format.
 COLUMNAR = tuple(COMPRESSIONS)
 _PACKED = (".gz", ".bz2", ".zst")
@@ -39,14 +39,6 @@ _BLOCK_BYTES = 1 << 22
 _ROWS_AT_ONCE = 1 << 16
 # A record of more lines than this holds is damage.
 _MOST_BYTES = 1 << 20
-# Hive's text files: fields end at ^A, elements at ^B, null is \N, a backslash escapes.
-_HIVE = {
-    "field-delimiter": "\x01",
-    "array-element-delimiter": "\x02",
-    "disable-quote-character": "true",
-    "escape-character": "\\",
-    "null-literal": "\\N",
-}
 
 
 class FileFormat(ABC):
@@ -98,16 +90,10 @@ def file_format(context: Context, place: Place, *, writes: bool) -> FileFormat:
     if place.format in COLUMNAR:
         return Columnar(place.format, place.data_fields, place.files.options)
     fields, name = place.data_fields, place.format
-    if name in (HIVE_TEXT, TEXT):
-        message_format = "csv" if name == HIVE_TEXT else "raw"
-        texts = _HIVE if name == HIVE_TEXT else {}
-        factory: Any = context.registry.factory(FORMAT_GROUP, message_format)
-        options = read_options(
-            texts,
-            required=factory.required_options,
-            optional=factory.optional_options,
-            owner=f"format {name} of {context.name}",
-        )
+    if name == TEXT:
+        # Lines are one column of text, which messages call raw.
+        factory: Any = context.registry.factory(FORMAT_GROUP, "raw")
+        options = read_options({}, required=(), optional=factory.optional_options, owner=TEXT)
         encoding = factory.encoding_format(options) if writes else None
         decoding = None if writes else factory.decoding_format(options)
     else:
@@ -115,9 +101,7 @@ def file_format(context: Context, place: Place, *, writes: bool) -> FileFormat:
         decoding = None if writes else context.decoding_format(FORMAT)
     encoder = None if encoding is None else encoding.encoder(fields)
     either: Any = encoding or decoding
-    return Lines(
-        name, decoding, encoder, either.changelog_mode(), fields, _quote(context, name)
-    )
+    return Lines(name, decoding, encoder, either.changelog_mode(), fields, _quote(context, name))
 
 
 def _quote(context: Context, name: str) -> str | None:

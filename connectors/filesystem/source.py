@@ -94,8 +94,8 @@ class FilesystemScan(Scan):
         if len(known) + len(taken) > _MOST_FILES and self._reading.monitors:
             raise UnsupportedError(
                 f"{self._reading.place.table} follows {len(known) + len(taken)} files, and a "
-                f"stream remembers {_MOST_FILES}; move files that were read elsewhere, and begin a new "
-                "stream",
+                f"stream remembers {_MOST_FILES}; move files that were read elsewhere, and begin "
+                "a new stream",
                 table=self._reading.place.table,
             )
         return {"files": [*start["files"], *taken]} if taken else start
@@ -117,9 +117,7 @@ class FilesystemScan(Scan):
             yield from self._finished(rows, split).to_batches()
 
     def _finished(self, rows: pa.Table, split: Found) -> pa.Table:
-        """The columns that were asked for: those of the file, of its folder, and of the file
-        itself.
-        """
+        """The columns that were asked for: of the rows, of the folder, and of the file itself."""
         count, place = rows.num_rows, self._reading.place
         columns, fields = [], []
         for name in self._reading.columns:

@@ -89,14 +89,14 @@ class CsvFormat(FormatFactory):
         return _csv(options)
 
 
-def _csv(options: ReadOptions) -> _Csv:
+def _csv(options: ReadOptions) -> CsvRows:
     if options[_NO_QUOTES.name] and _QUOTE.name in options.given:
         raise InvalidOption(
             f"{_NO_QUOTES.name} and {_QUOTE.name} contradict each other; leave one out",
             option=_QUOTE.name,
         )
     delimiter = options[_DELIMITER.name]
-    layout = _Layout(
+    layout = CsvLayout(
         delimiter=_one("\t" if delimiter == r"\t" else delimiter, _DELIMITER),
         quote="" if options[_NO_QUOTES.name] else _one(options[_QUOTE.name], _QUOTE),
         escape=_one(options[_ESCAPE.name], _ESCAPE) if options.get(_ESCAPE.name) else "",
@@ -108,7 +108,7 @@ def _csv(options: ReadOptions) -> _Csv:
         ignores_errors=options[IGNORE_PARSE_ERRORS.name],
         plain_decimals=not options[_SCIENTIFIC.name],
     )
-    return _Csv(layout, form)
+    return CsvRows(layout, form)
 
 
 def _one(text: str, option: Option) -> str:
@@ -121,17 +121,21 @@ def _one(text: str, option: Option) -> str:
 
 
 @dataclass(frozen=True)
-class _Layout:
-    """The characters with a meaning; an empty text is none."""
+class CsvLayout:
+    """The characters with a meaning; an empty text is none.
+
+    `null` is a field as it is written, before escapes mean anything.
+    """
 
     delimiter: str
     quote: str
     escape: str
-    has_comments: bool
+    has_comments: bool = False
+    null: str | None = None
 
-    def split(self, text: str) -> list[str]:
+    def split(self, text: str) -> list[str | None]:
         """The fields of a row; raises a ValueError."""
-        found: list[str] = []
+        found: list[str | None] = []
         pattern = self._pattern
         at = 0
         while True:
@@ -164,7 +168,9 @@ class _Layout:
             return re.sub(either, self._meant, text, flags=re.DOTALL)
         return text.replace(2 * self.quote, self.quote)
 
-    def _plain(self, text: str) -> str:
+    def _plain(self, text: str) -> str | None:
+        if text == self.null:
+            return None
         if not self.escape or self.escape not in text:
             return text
         return re.sub(re.escape(self.escape) + r"(.)", self._meant, text, flags=re.DOTALL)
@@ -205,8 +211,10 @@ class _Layout:
 
 
 @dataclass(frozen=True)
-class _Csv(DecodingFormat, EncodingFormat):
-    layout: _Layout
+class CsvRows(DecodingFormat, EncodingFormat):
+    """Rows of values, in a layout."""
+
+    layout: CsvLayout
     form: TextForm
 
     def changelog_mode(self) -> ChangelogMode:
@@ -224,7 +232,7 @@ class _Csv(DecodingFormat, EncodingFormat):
 @dataclass(frozen=True)
 class _CsvDecoder(MessageDecoder):
     fields: tuple[DataField, ...]
-    layout: _Layout
+    layout: CsvLayout
     form: TextForm
     format_name = _NAME
 
@@ -318,7 +326,7 @@ class _CsvDecoder(MessageDecoder):
 @dataclass(frozen=True)
 class _CsvEncoder:
     fields: tuple[DataField, ...]
-    layout: _Layout
+    layout: CsvLayout
     form: TextForm
 
     def encode(self, rows: pa.RecordBatch) -> list[bytes | None]:
