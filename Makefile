@@ -49,6 +49,11 @@ test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FT
 	$(RUN) tests/oracles/install.py .oracles java_latest
 	$(RUN) -m pytest -m stores tests/stores $(ARGS)
 
+.PHONY: test-flink
+test-flink: java setup ## Compare our statements with Flink's own parser (Maven brings it, 16 MB)
+	$(RUN) tests/oracles/install.py .oracles flink
+	$(RUN) -m pytest tests/oracles/test_flink_parser.py $(ARGS)
+
 .PHONY: test-deep
 test-deep: java oracles ## Try properties with many more examples, and run the tests that take long
 	$(RUN) -m pytest -m "(deep or hypothesis) and not stores" --hypothesis-profile=deep \
