@@ -19,7 +19,8 @@ pytestmark = pytest.mark.interop
 OF_THE_DESIGN = (
     (
         "CREATE TABLE PaimonTable (user_id BIGINT, dt STRING, hh STRING, PRIMARY KEY (dt, hh, "
-        "user_id) NOT ENFORCED) PARTITIONED BY (dt, hh) WITH ('bucket' = '2', 'bucket-key' = 'user_id')"
+        "user_id) NOT ENFORCED) PARTITIONED BY (dt, hh) "
+        "WITH ('bucket' = '2', 'bucket-key' = 'user_id')"
     ),
     (
         "CREATE TABLE KafkaTable (`ts` TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', `user_id` "
