@@ -471,10 +471,16 @@ def _check_query(expectation: ExpectationDeclaration, sql: str) -> Iterator[Find
 
 
 def _check_schema(declaration: TableDeclaration) -> Iterator[Finding]:
+    plain = declaration.model_copy(update={"distribution": None})
+    try:
+        new_schema(plain.schema_spec, time_millis=0)
+    except StorageError as err:
+        yield ("primary_key" if declaration.primary_key else "columns",), str(err)
+        return
     try:
         schema = new_schema(declaration.schema_spec, time_millis=0)
     except StorageError as err:
-        yield ("primary_key" if declaration.primary_key else "columns",), str(err)
+        yield ("distribution",), str(err)
         return
     try:
         check_new_options(schema, table=declaration.table)

@@ -28,7 +28,8 @@ def buckets(catalog: Catalog) -> list[tuple[int, int]]:
     )
 
 
-@pytest.mark.mission("BK2", "BK4", "BK10", "BK13", "BK14", "BK15", "BK17", "BK21", "BK33")
+@pytest.mark.mission("BK2", "BK4", "BK10", "BK13", "BK14", "BK15", "BK17", "BK21", "BK23")
+@pytest.mark.mission("BK33")
 @pytest.mark.parametrize(
     ("create", "clause", "found"),
     [
