@@ -21,6 +21,7 @@ from lakewright.connectors.registry import CONNECTORS, Registry, installed
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.catalog_arguments import new_name, split_name
 from lakewright.storage.errors import AlreadyExistsError, DatabaseNotFound, TableNotFound
+from lakewright.storage.spec.schema import Column
 
 _FOLDER = ".lakewright/external"
 
@@ -136,6 +137,17 @@ class ExternalTables:
             is_temporary=self._home(name) is not self.catalog,
             catalog=self.catalog,
         )
+
+    def managed_context(self, name: str) -> Context:
+        """The same of a managed table."""
+        schema = self.catalog.table(name).schema
+        columns = (Column(each.name, each.type) for each in schema.fields)
+        table = CatalogTable(
+            columns=tuple(columns),
+            partition_keys=schema.partition_keys,
+            primary_keys=schema.primary_keys,
+        )
+        return self.context(name, table.resolve(name))
 
     def _catalogs(self) -> Iterator[Catalog]:
         if self.catalog.session is not None:

@@ -51,6 +51,10 @@ class Scan(ABC):
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """The rows of a split."""
 
+    def is_over(self, offset: Offset) -> bool:
+        """Whether no rows will come behind an offset."""
+        return self.is_bounded and self.latest(offset) == offset
+
     def acknowledge(self, end: Offset) -> None:
         """Take notice that rows up to an offset are safe: the source may forget them."""
 

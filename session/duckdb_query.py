@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -23,6 +23,7 @@ from lakewright.connectors.external_tables import ExternalTables
 from lakewright.session.duckdb_plan import DuckPlan, PlannedScan, plan_of
 from lakewright.session.query_source import (
     ScannedTable,
+    Source,
     check_names,
     source_of,
 )
@@ -74,6 +75,8 @@ class DuckQuery:
     timed: TimedText
     tables: tuple[TableName, ...]
     maybe: frozenset[str]
+    # The statement as DuckDB parses it.
+    node: Mapping[str, Any]
 
     def refuse(self, error: str, offset: int | None) -> NoReturn:
         """Refuse the query at a place of the text that DuckDB reads.
@@ -117,7 +120,9 @@ def duck_query(query: Query) -> DuckQuery:
             _check_parts(node, query, timed)
             tables.append(TableName(node["schema_name"], node["table_name"]))
         own |= {each["key"].lower() for each in node.get("cte_map", {}).get("map", ())}
-    return DuckQuery(query, timed, tuple(dict.fromkeys(tables)), frozenset(own))
+    return DuckQuery(
+        query, timed, tuple(dict.fromkeys(tables)), frozenset(own), tree["statements"][0]["node"]
+    )
 
 
 def _check_parts(node: dict[str, Any], query: Query, timed: TimedText) -> None:
@@ -252,9 +257,15 @@ def _shown_place(text: str, where: str) -> int | None:
 
 @contextmanager
 def running(
-    catalog: Catalog, asked: DuckQuery, database: str | None, full_name: Callable[[str], str]
+    catalog: Catalog,
+    asked: DuckQuery,
+    database: str | None,
+    full_name: Callable[[str], str],
+    given: Mapping[str, Source] | None = None,
 ) -> Iterator[RunningQuery]:
     """The query over its tables, as they are now; `full_name` adds the database of the session.
+
+    `given` are tables that are read otherwise, by their full names.
 
     Raises:
         NotFoundError: a table does not exist.
@@ -286,11 +297,11 @@ def running(
             if view in held:
                 continue
             held.add(view)
-            source = (
-                external_source(externals, full, moment)
-                if externals.has(full)
-                else source_of(catalog, full, moment)
-            )
+            source = (given or {}).get(full)
+            if source is None and externals.has(full):
+                source = external_source(externals, full, moment)
+            elif source is None:
+                source = source_of(catalog, full, moment)
             check_names(source)
             _bind(bound, name, ScannedTable(source, len(bound.scanned), bound.failures))
         connection.execute("SET lock_configuration = true")

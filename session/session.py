@@ -143,15 +143,31 @@ class Session:
             self._tries.look_at(self.catalog, self._tables_of(parsed))
         for each in parsed:
             self._number += 1
-            result = (
-                self._of_no_table(each) or self._found(each.statement) or self._ran(each.statement)
-            )
-            yield replace(result, statement=each.text)
+            result = self._of_no_table(each) or self._found(each.statement)
+            if result is not None:
+                yield replace(result, statement=each.text)
+                continue
+            for answer in self._followed(each.statement) or [self._ran(each.statement)]:
+                yield replace(answer, statement=each.text)
+
+    def _followed(self, statement: Statement) -> Iterator[StatementResult] | None:
+        """The answers of a statement that follows a table without end."""
+        if not self.settings.streaming or not isinstance(statement, (Select, Insert)):
+            return None
+        from lakewright.session import run_stream  # noqa: PLC0415 - DuckDB is a large library
+
+        externals, query = self._externals, statement.query
+        endless = run_stream.endless_table(externals, query, self._name)
+        if endless is None:
+            return None
+        if isinstance(statement, Insert):
+            return run_stream.follow_into(externals, statement, self.settings, self._name, endless)
+        return run_stream.follow_query(externals, query, self.settings, self._name, endless)
 
     def _of_no_table(self, asked: Parsed) -> StatementResult | None:
         """The result of `IF EXISTS` where the table is not there."""
         for name in map(self._name, changed_tables(asked.statement)) if asked.if_exists else ():
-            if not self.catalog.table_exists(name):
+            if not self._exists(name):
                 return done(f"there is no {name}", table=name)
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from lakewright.storage.errors import InvalidRequestError, UnsupportedError
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.option_values import parse_duration_ms
 
 DATABASE = "database"
@@ -14,6 +14,8 @@ OVERWRITE = "dynamic-partition-overwrite"
 MODE = "execution.runtime-mode"
 # How long nothing may have been written into a folder that ADD PARTITION or REPAIR takes over.
 AGE = "folder.age"
+# Where an INSERT from a source without end keeps how far it read.
+CHECKPOINT = "stream.checkpoint"
 # Options of tables that are created later begin with it.
 TABLE_PREFIX = "table-storage."
 
@@ -21,10 +23,10 @@ LOCAL, SPARK = "local", "spark"
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     ENGINE: (LOCAL, SPARK),
     OVERWRITE: ("true", "false"),
-    MODE: ("batch",),
+    MODE: ("batch", "streaming"),
 }
 _DEFAULTS: Mapping[str, str] = {ENGINE: LOCAL, MODE: "batch"}
-_NAMES = (DATABASE, *_CHOICES, AGE, f"{TABLE_PREFIX}…")
+_NAMES = (DATABASE, *_CHOICES, AGE, CHECKPOINT, f"{TABLE_PREFIX}…")
 # Other systems' names of the same setting.
 _HERE = {"spark.sql.sources.partitionoverwritemode": f"{OVERWRITE} = true or false"}
 
@@ -40,13 +42,7 @@ class Settings:
 
         Raises:
             InvalidRequestError: there is no such setting, or it has no such value.
-            UnsupportedError: the value is one of other systems, and not implemented.
         """
-        if name == MODE and value.strip().lower() == "streaming":
-            raise UnsupportedError(
-                f"{MODE} = streaming is not possible: each statement reads one snapshot; read "
-                "changes by Table.read_changes"
-            )
         choices = _CHOICES.get(name)
         if choices is not None:
             value = value.strip().lower()
@@ -56,7 +52,9 @@ class Settings:
                 )
         elif name == AGE:
             parse_duration_ms(value)
-        elif name != DATABASE and not (name.startswith(TABLE_PREFIX) and name != TABLE_PREFIX):
+        elif name not in (DATABASE, CHECKPOINT) and not (
+            name.startswith(TABLE_PREFIX) and name != TABLE_PREFIX
+        ):
             way_out = _HERE.get(name.lower(), f"there are {', '.join(_NAMES)}")
             raise InvalidRequestError(f"{name!r} is no setting of a session; {way_out}")
         return replace(self, values={**self.values, name: value})
@@ -75,6 +73,15 @@ class Settings:
     @property
     def database(self) -> str | None:
         return self.values.get(DATABASE)
+
+    @property
+    def streaming(self) -> bool:
+        """Whether statements follow tables without end."""
+        return self.values.get(MODE) == "streaming"
+
+    @property
+    def checkpoint(self) -> str | None:
+        return self.values.get(CHECKPOINT)
 
     @property
     def engine(self) -> str:

@@ -15,7 +15,6 @@ import pyarrow as pa
 from lakewright.connectors.factories import Context
 from lakewright.connectors.model.catalog_table import ResolvedCatalogTable
 from lakewright.connectors.model.changelog_mode import (
-    ROW_KIND_COLUMN,
     ChangelogMode,
     check_fits,
 )
@@ -27,6 +26,7 @@ from lakewright.connectors.planning.abilities import (
     StagingSpec,
     WritingMetadataSpec,
 )
+from lakewright.connectors.planning.typed_rows import TypedRows
 from lakewright.connectors.runtime import Sink, SupportsBackPressure
 from lakewright.connectors.sinks import (
     DynamicTableSink,
@@ -34,7 +34,6 @@ from lakewright.connectors.sinks import (
     SupportsPartitioning,
     SupportsWritingMetadata,
 )
-from lakewright.storage.codec.arrow_types import conform, to_arrow_schema
 from lakewright.storage.errors import InvalidRequestError, UnsupportedError
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.table_distribution import check_distribution
@@ -72,13 +71,17 @@ class PlannedSink:
 
         Rows lack no column but nullable ones. If one fails, what was written is undone.
         """
-        runtime, count = self.runtime, 0
+        return self.write_into(self.runtime, pieces, epoch)
+
+    def write_into(self, runtime: Sink, pieces: Iterable[pa.Table], epoch: int | None) -> int:
+        """The same into a sink of the plan that is made for a stream."""
+        count = 0
 
         def batches() -> Iterator[pa.RecordBatch]:
             nonlocal count
             for piece in pieces:
                 count += piece.num_rows
-                yield from self.typed(piece).to_batches()
+                yield from self.taken.for_sink(piece).to_batches()
 
         written = []
         try:
@@ -94,26 +97,10 @@ class PlannedSink:
         runtime = self.runtime
         return runtime.wait_seconds() if isinstance(runtime, SupportsBackPressure) else 0.0
 
-    def typed(self, piece: pa.Table) -> pa.Table:
-        """Rows in the sink's columns and types, and the kind of each if it takes changes.
-
-        Raises:
-            InvalidRows: a value does not fit.
-        """
-        kinds = None
-        if ROW_KIND_COLUMN in piece.column_names:
-            kinds = piece.column(ROW_KIND_COLUMN)
-            piece = piece.drop_columns([ROW_KIND_COLUMN])
-        for each in self.fields:
-            if each.name not in piece.column_names:
-                kind = to_arrow_schema([each]).types[0]
-                piece = piece.append_column(each.name, pa.nulls(piece.num_rows, kind))
-        rows = conform(piece, self.fields, table=self.table.name)
-        if self.mode.is_insert_only:
-            return rows
-        if kinds is None:
-            kinds = pa.array(["+I"] * rows.num_rows, pa.string())
-        return rows.append_column(ROW_KIND_COLUMN, kinds)
+    @cached_property
+    def taken(self) -> TypedRows:
+        """What the sink takes."""
+        return TypedRows(self.table.name, self.fields, changes=not self.mode.is_insert_only)
 
 
 def sink_of(context: Context) -> DynamicTableSink:

@@ -25,6 +25,7 @@ from lakewright.connectors.planning.abilities import (
     ReadingMetadataSpec,
     WatermarkPushDownSpec,
 )
+from lakewright.connectors.planning.typed_rows import TypedRows
 from lakewright.connectors.runtime import Offset, Scan
 from lakewright.connectors.sources import (
     DynamicTableSource,
@@ -36,7 +37,7 @@ from lakewright.connectors.sources import (
     SupportsReadingMetadata,
     SupportsWatermarkPushDown,
 )
-from lakewright.storage.codec.arrow_types import conform, to_arrow_schema
+from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import keep_matching
 from lakewright.storage.errors import InvalidPredicate, InvalidRequestError, UnsupportedError
 from lakewright.storage.spec.data_types import DataField
@@ -91,13 +92,10 @@ class PlannedScan:
         """Of the rows."""
         return to_arrow_schema([self._field(name) for name in self.columns])
 
-    @property
-    def given_schema(self) -> pa.Schema:
-        """Of what the source gives: more columns may be needed, and the kinds of changes."""
-        found = to_arrow_schema(self.fields)
-        if self.mode.is_insert_only:
-            return found
-        return found.append(pa.field(ROW_KIND_COLUMN, pa.string()))
+    @cached_property
+    def given(self) -> TypedRows:
+        """What the source gives: more columns may be needed, and the kinds of changes."""
+        return TypedRows(self.table.name, self.fields, changes=not self.mode.is_insert_only)
 
     def rows(self) -> Iterator[pa.Table]:
         """The rows of a bounded source, in this process; changes are carried out.
@@ -114,7 +112,7 @@ class PlannedScan:
         pieces = self.changes()
         if not self.mode.is_insert_only:
             # A filter before would keep the last change that it takes, not the last one.
-            every = net_rows(list(pieces), self.given_schema, self.table.primary_keys)
+            every = net_rows(list(pieces), self.given.schema, self.table.primary_keys)
             pieces = iter([every.drop_columns([ROW_KIND_COLUMN])])
         left = self.limit
         for each in pieces:
@@ -134,21 +132,9 @@ class PlannedScan:
         try:
             for split in runtime.plan(begin, until):
                 for batch in runtime.read(split):
-                    yield self.typed(batch)
+                    yield self.given.of_source(batch)
         finally:
             runtime.close()
-
-    def typed(self, batch: pa.RecordBatch) -> pa.Table:
-        """A batch of the source in the types of the table, and the kind of each row of changes."""
-        rows = pa.Table.from_batches([batch])
-        kinds = None
-        if not self.mode.is_insert_only:
-            kinds = rows.column(ROW_KIND_COLUMN)
-            rows = rows.drop_columns([ROW_KIND_COLUMN])
-        rows = conform(rows, self.fields, table=self.table.name)
-        if kinds is not None:
-            rows = rows.append_column(ROW_KIND_COLUMN, kinds.cast(pa.string()))
-        return rows
 
     def explained(self) -> list[str]:
         """What the plan shows: the source, and what it was given."""

@@ -1,0 +1,189 @@
+"""Streams in this process: from a planned scan into a planned sink, batch after batch.
+
+    <checkpoint>/stream         the name of the stream, made at its first start
+    <checkpoint>/offsets/<n>    from where to where batch n reads, written before it is read
+    <checkpoint>/commits/<n>    batch n is committed
+
+A batch that was stopped is read again between the same offsets and committed with the same number:
+sinks that commit each number once have each row once, if the source gives the same rows again. Work
+that one process cannot do runs on Spark, by the same scans and sinks (`on_spark.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakewright.connectors.managed import ManagedWrites
+from lakewright.connectors.planning.plan_sink import PlannedSink
+from lakewright.connectors.planning.plan_source import PlannedScan
+from lakewright.connectors.runtime import Offset
+from lakewright.storage.env import Env, FileSystem
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.files.file_systems import open_file_system
+
+# How long to wait where no rows are there.
+_PAUSE_MS = 200
+_MOST_ROWS = 100_000
+# Offsets of batches that are kept behind the last one.
+_KEPT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch that is done: its number, its rows, and how far it read."""
+
+    number: int
+    rows: int
+    end: Offset
+
+
+@dataclass
+class Checkpoint:
+    """Where a stream stands, in a folder; without one it begins anew each time."""
+
+    fs: FileSystem
+    path: str
+    env: Env
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        place = f"{self.path}/stream"
+        name = f"lakewright-stream-{self.env.new_id()}"
+        self.fs.put_if_absent(place, name.encode())
+        self.name = self.fs.read_bytes(place).decode()
+
+    @classmethod
+    def open(cls, place: str, env: Env) -> Checkpoint:
+        """The checkpoint at a path or URI, made if it is not there."""
+        fs, path = open_file_system(place, env)
+        return cls(fs, path.rstrip("/"), env)
+
+    def last(self) -> tuple[int, Offset, Offset, bool] | None:
+        """The last batch: number, where it begins and ends, and whether it is committed."""
+        numbers = self._numbers("offsets")
+        if not numbers:
+            return None
+        number = numbers[-1]
+        found = json.loads(self.fs.read_bytes(f"{self.path}/offsets/{number}"))
+        return number, found["start"], found["end"], number in self._numbers("commits")
+
+    def begin(self, number: int, start: Offset, end: Offset) -> None:
+        """Note what a batch reads, before it does.
+
+        Raises:
+            InvalidRequestError: another process runs the stream.
+        """
+        text = json.dumps({"start": dict(start), "end": dict(end)}).encode()
+        if not self.fs.put_if_absent(f"{self.path}/offsets/{number}", text):
+            raise InvalidRequestError(
+                f"another process runs the stream of {self.path}: it has begun batch {number}; "
+                "stop one of them, or give it a checkpoint of its own"
+            )
+
+    def commit(self, number: int) -> None:
+        """Note that a batch is committed; notes of old ones go."""
+        self.fs.put_if_absent(f"{self.path}/commits/{number}", b"{}")
+        for folder in ("commits", "offsets"):
+            for old in self._numbers(folder):
+                if old <= number - _KEPT:
+                    self.fs.delete(f"{self.path}/{folder}/{old}")
+
+    def _numbers(self, folder: str) -> list[int]:
+        names = (each.name for each in self.fs.list_dir(f"{self.path}/{folder}"))
+        return sorted(int(name) for name in names if name.isdigit())
+
+
+Transform = Callable[[pa.Table], pa.Table]
+
+
+def run_stream(
+    scan: PlannedScan,
+    sink: PlannedSink,
+    env: Env,
+    *,
+    checkpoint: str | None = None,
+    transform: Transform | None = None,
+    max_rows: int = _MOST_ROWS,
+    available_now: bool = False,
+) -> Iterator[Batch]:
+    """Carry rows from a source into a sink, and tell each batch when it is committed.
+
+    It ends with the source, or with `available_now` where no further rows are there. `max_rows`
+    limits a batch, about. A sink that asks for patience gets it before the next batch.
+    """
+    source = scan.runtime
+    log = None if checkpoint is None else Checkpoint.open(checkpoint, env)
+    runtime = sink.runtime
+    if log is not None and isinstance(runtime, ManagedWrites):
+        runtime = runtime.of_stream(log.name, log.path)
+    number, start = 0, source.earliest()
+    again: Offset | None = None
+    if log is not None and (last := log.last()) is not None:
+        number, begin, until, is_committed = last
+        number, start = (number + 1, until) if is_committed else (number, begin)
+        again = None if is_committed else until
+    try:
+        while True:
+            _wait(env, sink.wait_seconds())
+            end = source.latest(start, max_rows) if again is None else again
+            if end == start and again is None:
+                if available_now or source.is_over(start):
+                    return
+                env.sleep_ms(_PAUSE_MS)
+                continue
+            if log is not None and again is None:
+                log.begin(number, start, end)
+            again = None
+            rows = _rows(scan, start, end, transform)
+            count = sink.write_into(runtime, rows, number)
+            if log is not None:
+                log.commit(number)
+            source.acknowledge(end)
+            yield Batch(number, count, end)
+            number, start = number + 1, end
+    finally:
+        with suppress(Exception):
+            source.close()
+        runtime.close()
+
+
+def follow(scan: PlannedScan, env: Env, *, max_rows: int = _MOST_ROWS) -> Iterator[pa.Table]:
+    """The rows of a source as they come, batch by batch, without a sink, until it ends."""
+    source = scan.runtime
+    start = source.earliest()
+    try:
+        while True:
+            end = source.latest(start, max_rows)
+            if end == start:
+                if source.is_over(start):
+                    return
+                env.sleep_ms(_PAUSE_MS)
+                continue
+            yield pa.concat_tables(
+                [scan.given.schema.empty_table(), *_rows(scan, start, end, None)]
+            )
+            source.acknowledge(end)
+            start = end
+    finally:
+        with suppress(Exception):
+            source.close()
+
+
+def _rows(
+    scan: PlannedScan, start: Offset, end: Offset, transform: Transform | None
+) -> Iterator[pa.Table]:
+    source = scan.runtime
+    for split in source.plan(start, end):
+        for batch in source.read(split):
+            rows = scan.given.of_source(batch)
+            yield rows if transform is None else transform(rows)
+
+
+def _wait(env: Env, seconds: float) -> None:
+    if seconds > 0:
+        env.sleep_ms(seconds * 1000)

@@ -1,0 +1,238 @@
+"""Statements that follow sources without end: SELECT as a view that updates, INSERT by batches.
+
+They run with `SET 'execution.runtime-mode' = 'streaming'`, until the source ends or the statement
+is interrupted. One table of the query may be without end; others are read again for each batch.
+
+* A SELECT keeps the rows of its source in memory, carries out changes, and answers again after each
+  batch.
+* An INSERT runs its query on each batch alone, so the query must work row by row. It may be started
+  again with the setting `stream.checkpoint`, and then goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lakewright.connectors.changes import net_rows
+from lakewright.connectors.external_tables import ExternalTables
+from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
+from lakewright.connectors.planning.plan_sink import PlannedSink, WriteRequest, plan_write
+from lakewright.connectors.planning.plan_source import PlannedScan, ScanRequest, plan_scan
+from lakewright.connectors.stream import follow, run_stream
+from lakewright.session.duckdb_query import DuckQuery, RunningQuery, duck_query, running, shown_rows
+from lakewright.session.insert_columns import filled_columns
+from lakewright.session.query_source import Source
+from lakewright.session.results import StatementResult, counted, done
+from lakewright.session.run_query import FullName
+from lakewright.session.settings import Settings
+from lakewright.storage.errors import InvalidStatement, UnsupportedError
+from lakewright.storage.spec.data_types import STRING, DataField
+from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.sql.grammar.query import Query
+from lakewright.storage.sql.grammar.statements import Insert
+
+# Operators of DuckDB that look at more than one row.
+_OF_MANY_ROWS = ("AGGREGATE", "GROUP", "ORDER", "TOP_N", "WINDOW", "LIMIT", "DISTINCT", "SAMPLE")
+
+
+def endless_table(externals: ExternalTables, query: Query, full_name: FullName) -> str | None:
+    """The table of a query that has no end, None if all have one.
+
+    Raises:
+        UnsupportedError: several have none.
+    """
+    if query.rows is not None:
+        return None
+    names = dict.fromkeys(
+        full_name(each.said)
+        for each in duck_query(query).tables
+        if each.table.lower() not in duck_query(query).maybe
+    )
+    found = [name for name in names if externals.has(name) and _has_no_end(externals, name)]
+    if len(found) > 1:
+        raise UnsupportedError(
+            f"{' and '.join(found)} have no end, and a statement follows one of such tables; write "
+            "the rows of the others into a table first"
+        )
+    return found[0] if found else None
+
+
+def _has_no_end(externals: ExternalTables, name: str) -> bool:
+    runtime = plan_scan(externals.context(name), ScanRequest()).runtime
+    return not runtime.is_bounded
+
+
+def follow_query(
+    externals: ExternalTables, query: Query, settings: Settings, full_name: FullName, endless: str
+) -> Iterator[StatementResult]:
+    """The answer to a query after each batch of its source."""
+    planned = plan_scan(externals.context(endless), ScanRequest())
+    asked, rows = duck_query(query), planned.given.schema.empty_table()
+    keys = planned.table.primary_keys
+    for batch in follow(planned, externals.catalog.env):
+        rows = pa.concat_tables([rows, batch])
+        if planned.given.changes:
+            rows = net_rows([rows], planned.given.schema, keys)
+        held = _of_rows(planned, rows)
+        with _bound(externals, asked, settings, full_name, {endless: held}) as bound:
+            reader = bound.reader()
+            with bound.told():
+                fields, answer = shown_rows(reader.read_all())
+        yield StatementResult(fields=fields, rows=answer)
+
+
+def follow_into(
+    externals: ExternalTables,
+    insert: Insert,
+    settings: Settings,
+    full_name: FullName,
+    endless: str,
+) -> Iterator[StatementResult]:
+    """Carry the rows of a source into a table, and tell each batch.
+
+    Raises:
+        InvalidStatement: the query looks at more than one row at a time.
+        UnsupportedError: the statement overwrites, or the sink does not take such rows.
+    """
+    if insert.overwrite:
+        raise UnsupportedError(
+            f"{endless} has no end, and INSERT OVERWRITE replaces rows by all rows of a query; "
+            "write INSERT INTO"
+        )
+    target = full_name(insert.table)
+    context = (
+        externals.context(target) if externals.has(target) else externals.managed_context(target)
+    )
+    scan = plan_scan(externals.context(endless), ScanRequest())
+    sink = plan_write(context, WriteRequest(mode=scan.mode, source_name=endless))
+    asked = _row_by_row(externals, insert.query, settings, full_name, endless, scan)
+    transform = _transform(externals, asked, insert, settings, full_name, endless, scan, sink)
+    batches = run_stream(
+        scan, sink, externals.catalog.env, checkpoint=settings.checkpoint, transform=transform
+    )
+    total = 0
+    for each in batches:
+        total += each.rows
+        yield done(
+            f"{counted(each.rows, 'row')} written into {target}, batch {each.number}",
+            table=target,
+            rows=each.rows,
+            batch=each.number,
+        )
+    yield done(f"{endless} has ended: {counted(total, 'row')} written into {target}", rows=total)
+
+
+def _row_by_row(
+    externals: ExternalTables,
+    query: Query,
+    settings: Settings,
+    full_name: FullName,
+    endless: str,
+    scan: PlannedScan,
+) -> DuckQuery:
+    """The query, which gives the kind of each row too if the source gives changes.
+
+    Raises:
+        InvalidStatement: it looks at more than one row.
+    """
+    asked = duck_query(query)
+    empty = _of_rows(scan, scan.given.schema.empty_table())
+    with _bound(externals, asked, settings, full_name, {endless: empty}) as bound:
+        found = next(
+            (
+                line.strip()
+                for line in bound.plan.lines()
+                if any(word in line.upper().split(" ")[0] for word in _OF_MANY_ROWS)
+            ),
+            None,
+        )
+    if found is not None:
+        raise InvalidStatement(
+            f"{endless} has no end, and the query looks at several of its rows at once "
+            f"({found}); INSERT its rows INTO a table, and query that one, or SELECT it"
+        )
+    return duck_query(_with_kinds(asked, query)) if scan.given.changes else asked
+
+
+def _with_kinds(asked: DuckQuery, query: Query) -> Query:
+    """The query with `_rowkind` behind its columns.
+
+    Raises:
+        InvalidStatement: it is more than a SELECT of columns from one table.
+    """
+    node = asked.node
+    table = node.get("from_table", {})
+    if node.get("type") != "SELECT_NODE" or table.get("type") != "BASE_TABLE":
+        query.refuse(
+            0,
+            "rows that change are followed by SELECT … FROM one table; INSERT them INTO a table "
+            "with a primary key, and query that one",
+        )
+    if any(each.get("class") == "STAR" for each in node["select_list"]):
+        return query
+    # Behind it stands the table.
+    at = query.text.upper().rindex("FROM", 0, int(table["query_location"]))
+    return replace(query, text=f"{query.text[:at]}, {ROW_KIND_COLUMN} {query.text[at:]}")
+
+
+def _transform(
+    externals: ExternalTables,
+    asked: DuckQuery,
+    insert: Insert,
+    settings: Settings,
+    full_name: FullName,
+    endless: str,
+    scan: PlannedScan,
+    sink: PlannedSink,
+) -> Callable[[pa.Table], pa.Table]:
+    schema = sink.table.schema
+
+    def transform(rows: pa.Table) -> pa.Table:
+        held = _of_rows(scan, rows)
+        with _bound(externals, asked, settings, full_name, {endless: held}) as bound:
+            reader = bound.reader()
+            with bound.told():
+                found = reader.read_all()
+        kinds = None
+        if scan.given.changes:
+            kinds = found.column(ROW_KIND_COLUMN)
+            found = found.drop_columns([ROW_KIND_COLUMN])
+        names = filled_columns(
+            insert, schema, sink.table.name, found.num_columns, found.column_names
+        )
+        found = found.rename_columns(list(names))
+        for name, value in insert.static:
+            found = found.append_column(name, pa.array([value] * found.num_rows))
+        return found if kinds is None else found.append_column(ROW_KIND_COLUMN, kinds)
+
+    return transform
+
+
+def _bound(
+    externals: ExternalTables,
+    asked: DuckQuery,
+    settings: Settings,
+    full_name: FullName,
+    given: Mapping[str, Source],
+) -> AbstractContextManager[RunningQuery]:
+    return running(externals.catalog, asked, settings.database, full_name, given)
+
+
+def _of_rows(planned: PlannedScan, rows: pa.Table) -> Source:
+    """Rows in memory as the table of a query."""
+    fields = planned.given.fields
+    if planned.given.changes:
+        number = max((each.id for each in fields), default=0) + 1
+        fields = (*fields, DataField(number, ROW_KIND_COLUMN, STRING))
+    base = planned.table.schema
+    schema: TableSchema = replace(base, fields=fields)
+
+    def pieces(_: Predicate | None, columns: Sequence[str]) -> Iterator[pa.Table]:
+        yield rows.select(list(columns))
+
+    return Source(planned.table.name, schema, pieces)
