@@ -289,8 +289,6 @@ class _CsvDecoder(MessageDecoder):
             )
         except pa.ArrowException:
             return None
-        if rows.num_rows != len(messages):
-            return None
         return [rows.column(name).combine_chunks() for name in names]
 
     def _split_columns(self, messages: Sequence[Numbered]) -> tuple[list[pa.Array], list[int]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakewright.connectors.formats import json_values
+from lakewright.connectors.formats.arrow_json import arrow_columns
 from lakewright.connectors.formats.json_values import JsonForm, encoded_rows, type_problem
 from lakewright.connectors.formats.messages import (
     BadMessageError,
@@ -77,8 +78,13 @@ class _JsonDecoder(MessageDecoder):
     format_name = _NAME
 
     def rows(self, messages: Sequence[Numbered]) -> pa.RecordBatch:
-        objects, numbers = self.form.objects(messages)
-        columns = self.form.columns(objects, self.fields, numbers)
+        numbers = [number for number, _ in messages]
+        columns = None
+        if not self.form.requires_members:
+            columns = arrow_columns(messages, self.fields, self.form.mark)
+        if columns is None:
+            objects, numbers = self.form.objects(messages)
+            columns = self.form.columns(objects, self.fields, numbers)
         problem = null_problem(columns, self.fields)
         if problem is not None:
             raise BadMessageError(numbers[problem[0]], problem[1])

@@ -77,6 +77,8 @@ IGNORE_NULL_FIELDS = Option(
 DECODE_OPTIONS = (IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT)
 ENCODE_OPTIONS = (MAP_NULL_KEY_MODE, MAP_NULL_KEY_LITERAL, PLAIN_DECIMALS, IGNORE_NULL_FIELDS)
 
+# Whole numbers up to this are floating numbers, too.
+_EXACT = 2**53
 _NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 
@@ -104,7 +106,8 @@ def _no_constant(text: str) -> object:
     raise ValueError(f'{text} is no number of JSON; write it in quotes: "{text}"')
 
 
-_DECODER = json.JSONDecoder(parse_float=Number, parse_constant=_no_constant)
+# Its scanner of one value is not typed.
+_DECODER: Any = json.JSONDecoder(parse_float=Number, parse_constant=_no_constant)
 
 
 def json_object(message: bytes, number: int) -> dict[str, Any]:
@@ -114,14 +117,18 @@ def json_object(message: bytes, number: int) -> dict[str, Any]:
         BadMessageError: it is not JSON, or another value.
     """
     try:
-        value = _DECODER.decode(message.decode())
+        text = message.decode()
+        value, end = _DECODER.scan_once(text, 0) if text[:1] == "{" else (None, -1)
+        if end != len(text):
+            # There are blanks around the object, or the message is none.
+            value = _DECODER.decode(text)
     except UnicodeDecodeError as error:
         raise BadMessageError(number, f"it is not text in UTF-8: {error}") from None
     except RecursionError:
         raise BadMessageError(number, "it is nested too deeply") from None
     except ValueError as error:
-        text = cut(message.decode(errors="replace"))
-        raise BadMessageError(number, f"it is not JSON: {error}: {text!r}") from None
+        shown = cut(message.decode(errors="replace"))
+        raise BadMessageError(number, f"it is not JSON: {error}: {shown!r}") from None
     if not isinstance(value, dict):
         raise BadMessageError(number, f"it is not an object: {cut(message.decode())!r}")
     return value
@@ -155,6 +162,11 @@ class JsonForm:
             ignores_nulls=bool(options.get(IGNORE_NULL_FIELDS.name)),
         )
 
+    @property
+    def mark(self) -> str:
+        """What stands between a date and a time."""
+        return "T" if self.is_iso else " "
+
     def objects(self, messages: Sequence[Numbered]) -> tuple[list[dict[str, Any]], list[int]]:
         """The objects of messages, and the number of each."""
         objects, numbers = [], []
@@ -173,7 +185,6 @@ class JsonForm:
         objects: Sequence[object],
         fields: Sequence[DataField],
         numbers: Sequence[int],
-        texts: Sequence[Numbered] = (),
     ) -> list[pa.Array]:
         """Objects as columns; `numbers` has the message of each.
 
@@ -204,6 +215,8 @@ def _decimal(value: object) -> object:
 
 
 def _floating(value: object) -> object:
+    if type(value) is int and -_EXACT <= value <= _EXACT:
+        return float(value)
     if type(value) is not Number:
         return value
     number = float(value)
@@ -360,7 +373,7 @@ def _atom_texts(array: pa.Array, data_type: AtomicType, form: JsonForm) -> list[
             "null" if each is None else f'"{base64.b64encode(each).decode()}"'
             for each in array.to_pylist()
         ]
-    texts = atom_texts(array, data_type, "T" if form.is_iso else " ")
+    texts = atom_texts(array, data_type, form.mark)
     if root is TypeRoot.DECIMAL and form.plain_decimals:
         texts = pa.array([None if each is None else f"{each:f}" for each in array.to_pylist()])
     if root.is_floating:

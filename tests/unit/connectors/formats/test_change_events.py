@@ -100,6 +100,13 @@ def test_an_event_of_another_form_is_refused(name: str, message: bytes, said: st
     assert said in refused.value.message
 
 
+def test_what_a_row_was_may_be_its_key_alone() -> None:
+    fields = fields_of(id="INT NOT NULL", n="STRING NOT NULL")
+    event = b'{"op":"u","before":{"id":1},"after":{"id":2,"n":"b"}}'
+    rows = decoding("debezium-json").decoder(fields).decode([event])
+    assert rows.column("n").to_pylist() == [None, "b"]
+
+
 def test_a_database_that_logs_no_former_rows_gives_upserts() -> None:
     options = {"updates": "upsert"}
     assert decoding("debezium-json", options).changelog_mode() == ChangelogMode.upsert()

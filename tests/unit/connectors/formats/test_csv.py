@@ -132,6 +132,11 @@ def test_ignored_errors_are_null_and_short_rows_are_filled() -> None:
     assert [tuple(each.values()) for each in rows.to_pylist()] == [(None, "a"), (1, None), (2, "b")]
 
 
+def test_a_mark_of_byte_order_is_part_of_a_message() -> None:
+    rows = decoding("csv").decoder(fields_of(a="STRING", b="INT")).decode([b"\xef\xbb\xbfx,1"])
+    assert rows.to_pylist() == [{"a": "\ufeffx", "b": 1}]
+
+
 def test_comments_give_no_row() -> None:
     decoder = decoding("csv", {"allow-comments": "true"}).decoder(fields_of(**_PAIR))
     assert decoder.decode([b"# a comment", b"1,#a"]).to_pylist() == [{"k": 1, "v": "#a"}]

@@ -117,6 +117,12 @@ def test_a_value_that_does_not_fit_is_refused(kind: str, value: str, said: str) 
     assert said in refused.value.message
 
 
+@pytest.mark.parametrize("message", [b"[]", b"1", b'"a"', b"null"])
+def test_a_message_that_is_another_value_is_refused(message: bytes) -> None:
+    with pytest.raises(InvalidRows, match="message 1 of 1: it is not an object: "):
+        decoding("json").decoder(fields_of(v="INT")).decode([message])
+
+
 def test_bad_messages_are_left_out_and_told_each() -> None:
     bad: list[int] = []
     messages = [b'{"v":%d}' % each if each % 7 else b'{"v":"x"}' for each in range(100)]
