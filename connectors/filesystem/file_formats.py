@@ -17,10 +17,11 @@ import pyarrow as pa
 
 from lakewright.connectors.factories import FORMAT, Context
 from lakewright.connectors.filesystem.place import Place
-from lakewright.connectors.formats.model import Decoder, DecodingFormat, Encoder, OnBadRecord
+from lakewright.connectors.formats.model import Decoder, DecodingFormat, Encoder
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import read_options
 from lakewright.connectors.registry import FORMAT_GROUP
+from lakewright.connectors.runtime import ReportBad
 from lakewright.storage.codec.arrow_cast import cast_column
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.env import FileSystem
@@ -46,7 +47,7 @@ class FileFormat(ABC):
 
     @abstractmethod
     def read(
-        self, fs: FileSystem, path: str, fields: Sequence[DataField], on_bad: OnBadRecord | None
+        self, fs: FileSystem, path: str, fields: Sequence[DataField], report: ReportBad | None
     ) -> Iterator[pa.Table]:
         """The rows of a file in some columns; columns that it lacks are null."""
 
@@ -128,7 +129,7 @@ class Columnar(FileFormat):
         return f".{self.name}"
 
     def read(
-        self, fs: FileSystem, path: str, fields: Sequence[DataField], on_bad: OnBadRecord | None
+        self, fs: FileSystem, path: str, fields: Sequence[DataField], report: ReportBad | None
     ) -> Iterator[pa.Table]:
         names = [each.name for each in fields]
         kinds = {each.name: to_arrow_type(each.type) for each in fields}
@@ -202,7 +203,7 @@ class Lines(FileFormat):
         return self.mode
 
     def read(
-        self, fs: FileSystem, path: str, fields: Sequence[DataField], on_bad: OnBadRecord | None
+        self, fs: FileSystem, path: str, fields: Sequence[DataField], report: ReportBad | None
     ) -> Iterator[pa.Table]:
         assert self.decoding is not None
         # Records are decoded whole: of CSV, the place of a column tells what it is.
@@ -210,7 +211,7 @@ class Lines(FileFormat):
         names = {each.name for each in fields}
         line = 0
         for records in _records(fs, path, self.quote):
-            rows = _decoded(decoder, records, on_bad, line, path)
+            rows = _decoded(decoder, records, report, line, path)
             kept = [
                 name
                 for name in rows.schema.names
@@ -225,10 +226,14 @@ class Lines(FileFormat):
 
 
 def _decoded(
-    decoder: Decoder, records: list[bytes], on_bad: OnBadRecord | None, first: int, path: str
+    decoder: Decoder, records: list[bytes], report: ReportBad | None, first: int, path: str
 ) -> pa.RecordBatch:
-    if on_bad is not None:
-        return decoder.decode(records, lambda at, why: on_bad(first + at, why))
+    if report is not None:
+
+        def on_bad(at: int, why: str) -> None:
+            report(f"{path}, line {first + at + 1}", records[at], why)
+
+        return decoder.decode(records, on_bad)
     try:
         return decoder.decode(records)
     except StorageError as error:

@@ -70,6 +70,7 @@ class CsvFormat(FormatFactory):
     """Makes the format of a row of values per message."""
 
     identifier = _NAME
+    description = "rows between delimiters"
     optional_options = (
         _DELIMITER,
         _NO_QUOTES,

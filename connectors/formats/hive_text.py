@@ -20,6 +20,7 @@ class HiveTextFormat(FormatFactory):
     """Makes the format."""
 
     identifier = "hive-text"
+    description = "lines of Hive's text files"
     optional_options = (
         Option(name="field-delimiter", description="the character between fields", default="\x01"),
         Option(
