@@ -229,7 +229,7 @@ def test_an_empty_append_table_gets_buckets_and_loses_them(
         (
             f"{KEYED} DISTRIBUTED BY (a) INTO 2 BUCKETS",
             "MODIFY DISTRIBUTION BY (b) INTO 2 BUCKETS",
-            r"by other bucket keys \(a\) in snapshot 1,",
+            r"by other bucket keys \(a\) in new partitions,",
         ),
         (
             f"{APPEND} DISTRIBUTED BY (a) INTO 2 BUCKETS",
