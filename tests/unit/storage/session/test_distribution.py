@@ -114,7 +114,7 @@ def test_a_default_number_is_for_distributions_that_leave_it_open(
         (f"{APPEND} DISTRIBUTED BY (a) INTO 3 BUCKETS WITH ('bucket-key' = 'a')", "say the same"),
         (
             f"{APPEND} DISTRIBUTED BY (a) INTO 3 BUCKETS WITH ('type' = 'format-table')",
-            "a format table, which has no buckets",
+            "its store has no buckets; leave the clause out",
         ),
         ("CREATE TABLE t DISTRIBUTED BY (z) INTO 3 BUCKETS AS SELECT 1 AS a", "z, which is no"),
     ],
