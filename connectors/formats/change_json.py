@@ -33,8 +33,9 @@ from lakewright.connectors.formats.model import (
 )
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import Option, ReadOptions
-from lakewright.storage.codec.python_columns import Reading, UnfitValueError, python_column
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.codec.arrow_types import to_arrow_type
+from lakewright.storage.codec.python_columns import UnfitValueError, python_column
+from lakewright.storage.errors import InvalidRequestError, InvalidRows
 from lakewright.storage.spec.data_types import (
     STRING,
     ArrayType,
@@ -148,7 +149,7 @@ class _ChangeDecoder(MessageDecoder):
     def _metadata(
         self, field: DataField, events: Sequence[Event], numbers: Sequence[int]
     ) -> pa.Array:
-        _, read = self.format.metadata[field.name.removeprefix(METADATA_PREFIX)]
+        kind, read = self.format.metadata[field.name.removeprefix(METADATA_PREFIX)]
         values: list[object] = []
         for event, number in zip(events, numbers, strict=True):
             try:
@@ -156,9 +157,12 @@ class _ChangeDecoder(MessageDecoder):
             except (ValueError, TypeError, AttributeError) as error:
                 raise BadMessageError(number, f"{field.name} cannot be read: {error}") from None
         try:
-            return python_column(values, field, Reading(ignores_unknown=True))
+            made = python_column(values, DataField(field.id, field.name, kind))
+            return made.cast(to_arrow_type(field.type))
         except UnfitValueError as error:
             raise BadMessageError(numbers[error.at], f"{error.path} {error.why}") from None
+        except pa.ArrowException as error:
+            raise InvalidRows(f"{self.format_name}: {field.name} is {kind}: {error}") from None
 
     def _check_nulls(
         self,

@@ -96,14 +96,19 @@ def _csv(options: ReadOptions) -> _Csv:
             option=_QUOTE.name,
         )
     delimiter = options[_DELIMITER.name]
+    escape = _one(options[_ESCAPE.name], _ESCAPE) if options.get(_ESCAPE.name) else ""
+    null = options.get(_NULL.name)
+    null_is_raw = bool(escape and null and escape in null)
     layout = _Layout(
         delimiter=_one("\t" if delimiter == r"\t" else delimiter, _DELIMITER),
         quote="" if options[_NO_QUOTES.name] else _one(options[_QUOTE.name], _QUOTE),
-        escape=_one(options[_ESCAPE.name], _ESCAPE) if options.get(_ESCAPE.name) else "",
+        escape=escape,
         has_comments=options[_COMMENTS.name],
+        raw_null=null if null_is_raw else None,
     )
     form = TextForm(
-        null_literal=options.get(_NULL.name),
+        null_literal=null,
+        null_is_raw=null_is_raw,
         element_delimiter=options[_ELEMENTS.name],
         ignores_errors=options[IGNORE_PARSE_ERRORS.name],
         plain_decimals=not options[_SCIENTIFIC.name],
@@ -128,10 +133,12 @@ class _Layout:
     quote: str
     escape: str
     has_comments: bool
+    # The text of null, if it holds an escape.
+    raw_null: str | None
 
-    def split(self, text: str) -> list[str]:
+    def split(self, text: str) -> list[str | None]:
         """The fields of a row; raises a ValueError."""
-        found: list[str] = []
+        found: list[str | None] = []
         pattern = self._pattern
         at = 0
         while True:
@@ -164,7 +171,9 @@ class _Layout:
             return re.sub(either, self._meant, text, flags=re.DOTALL)
         return text.replace(2 * self.quote, self.quote)
 
-    def _plain(self, text: str) -> str:
+    def _plain(self, text: str) -> str | None:
+        if text == self.raw_null:
+            return None
         if not self.escape or self.escape not in text:
             return text
         return re.sub(re.escape(self.escape) + r"(.)", self._meant, text, flags=re.DOTALL)
@@ -194,8 +203,10 @@ class _Layout:
         return re.compile(f"[{re.escape(self.delimiter + self.quote)}\r\n]")
 
     def _escaped(self, text: str) -> str:
-        if self.escape and "\n" not in text and "\r" not in text:
-            return text.replace(self.delimiter, self.escape + self.delimiter)
+        if self.escape:
+            for mark, name in ((self.delimiter, self.delimiter), ("\n", "n"), ("\r", "r")):
+                text = text.replace(mark, self.escape + name)
+            return text
         if self._special.search(text):
             raise InvalidRows(
                 f"{_NAME}: {cut(repr(text))} holds a delimiter or a line break, and there are no "
@@ -301,7 +312,7 @@ class _CsvDecoder(MessageDecoder):
         text = message.decode()
         # A message that was cut out of a file may hold the end of its line.
         end = text.removesuffix("\n").removesuffix("\r")
-        found: list[str | None] = list(self.layout.split(end))
+        found = self.layout.split(end)
         count = len(self.fields)
         if len(found) == count + 1 and not found[-1]:
             # A delimiter may end a row.
