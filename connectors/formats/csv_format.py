@@ -34,7 +34,9 @@ from lakewright.storage.spec.data_types import AtomicType, DataField
 
 _NAME = "csv"
 _DELIMITER = Option(
-    name="field-delimiter", default=",", description=r"one character between fields; \t is a tab"
+    name="field-delimiter",
+    default=",",
+    description=r"one character between fields; \t is a tab, \u0001 the character with that number",
 )
 _NO_QUOTES = Option(
     name="disable-quote-character",
@@ -62,6 +64,7 @@ _SCIENTIFIC = Option(
     default=True,
     description="small decimals are written as 2.7E-8, not as 0.000000027",
 )
+_UNICODE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -95,7 +98,7 @@ def _csv(options: ReadOptions) -> _Csv:
             f"{_NO_QUOTES.name} and {_QUOTE.name} contradict each other; leave one out",
             option=_QUOTE.name,
         )
-    delimiter = options[_DELIMITER.name]
+    delimiter = _UNICODE.sub(lambda found: chr(int(found[1], 16)), options[_DELIMITER.name])
     escape = _one(options[_ESCAPE.name], _ESCAPE) if options.get(_ESCAPE.name) else ""
     null = options.get(_NULL.name)
     null_is_raw = bool(escape and null and escape in null)

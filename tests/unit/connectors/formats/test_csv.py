@@ -50,6 +50,7 @@ def test_values_are_read_with_and_without_quotes() -> None:
     [
         {},
         {"field-delimiter": r"\t"},
+        {"field-delimiter": r"\u0001"},
         {"quote-character": "'", "escape-character": "\\"},
         {"disable-quote-character": "true", "escape-character": "\\"},
     ],
