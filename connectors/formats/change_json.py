@@ -60,6 +60,15 @@ TEXTS = ArrayType(STRING)
 TEXT_BY_TEXT = MapType(STRING, STRING)
 
 
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Rows as columns, with the kind and the message of each."""
+
+    columns: Sequence[pa.Array]
+    kinds: Sequence[RowKind]
+    numbers: Sequence[int]
+
+
 @dataclass(frozen=True)
 class ChangeJson(DecodingFormat, EncodingFormat):
     """A format of change events with its options."""
@@ -85,6 +94,12 @@ class ChangeJson(DecodingFormat, EncodingFormat):
     @abstractmethod
     def changes(self, event: Event, fields: Sequence[DataField]) -> Iterable[Change]:
         """The rows of an event; raises a ValueError if it is none."""
+
+    def quick_changes(
+        self, messages: Sequence[Numbered], fields: Sequence[DataField], form: JsonForm
+    ) -> Changes | None:
+        """The changes of messages by Arrow; None if `changes` decides."""
+        return None
 
     @abstractmethod
     def event(self, *, is_removed: bool) -> tuple[str, str]:
@@ -116,6 +131,17 @@ class _ChangeDecoder(MessageDecoder):
     def rows(self, messages: Sequence[Numbered]) -> pa.RecordBatch:
         form = JsonForm.of(self.format.options)
         physical = [each for each in self.fields if not self._is_metadata(each)]
+        found = None
+        if len(physical) == len(self.fields):
+            found = self.format.quick_changes(messages, physical, form)
+        if found is None:
+            return self._slow_rows(messages, physical, form)
+        self._check_nulls(found, physical)
+        return batch_of(found.columns, physical, found.kinds)
+
+    def _slow_rows(
+        self, messages: Sequence[Numbered], physical: Sequence[DataField], form: JsonForm
+    ) -> pa.RecordBatch:
         events, event_numbers = form.objects(messages)
         kinds: list[RowKind] = []
         rows: list[Row] = []
@@ -134,7 +160,7 @@ class _ChangeDecoder(MessageDecoder):
                 owners.append(event)
                 numbers.append(number)
         columns = form.columns(rows, physical, numbers)
-        self._check_nulls(columns, physical, kinds, numbers)
+        self._check_nulls(Changes(columns, kinds, numbers), physical)
         made = dict(zip([each.name for each in physical], columns, strict=True))
         for field in self.fields:
             if field.name not in made:
@@ -164,22 +190,18 @@ class _ChangeDecoder(MessageDecoder):
         except pa.ArrowException as error:
             raise InvalidRows(f"{self.format_name}: {field.name} is {kind}: {error}") from None
 
-    def _check_nulls(
-        self,
-        columns: Sequence[pa.Array],
-        fields: Sequence[DataField],
-        kinds: Sequence[RowKind],
-        numbers: Sequence[int],
-    ) -> None:
+    def _check_nulls(self, found: Changes, fields: Sequence[DataField]) -> None:
         """Refuse nulls in columns that are NOT NULL, but for what a row was before.
 
         A database that logs keys alone leaves the others out of it.
         """
-        at = [place for place, kind in enumerate(kinds) if not kind.retracts]
-        present = [each.take(pa.array(at, pa.int64())) for each in columns]
+        if all(each.type.nullable for each in fields):
+            return
+        at = [place for place, kind in enumerate(found.kinds) if not kind.retracts]
+        present = [each.take(pa.array(at, pa.int64())) for each in found.columns]
         problem = null_problem(present, fields)
         if problem is not None:
-            raise BadMessageError(numbers[at[problem[0]]], problem[1])
+            raise BadMessageError(found.numbers[at[problem[0]]], problem[1])
 
 
 @dataclass(frozen=True)
@@ -204,16 +226,6 @@ def row_of(event: Event, name: str, *, what: str) -> Row:
         return row
     problem = "null or missing" if row is None else f"no object: {cut(repr(row))}"
     raise ValueError(f"the event is {what}, and {name} is {problem}")
-
-
-def before_of(event: Event, name: str, *, what: str) -> Row:
-    """The row as it was; raises a ValueError if the database does not log it."""
-    if event.get(name) is None:
-        raise ValueError(
-            f"the event is {what}, and {name} is null: the database logs no former rows; in "
-            "PostgreSQL, set REPLICA IDENTITY FULL for the table"
-        )
-    return row_of(event, name, what=what)
 
 
 def changed_back(after: Row, old: Row) -> Row:
