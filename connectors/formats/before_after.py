@@ -118,5 +118,5 @@ class BeforeAfterJson(ChangeJson):
             )
         ).ravel()[present]
         rows = pa.concat_arrays([before, after]).take(pa.array(places))
-        numbers = [messages[place % count][0] for place in places.tolist()]
-        return Changes(rows.flatten(), [RowKind(each) for each in kinds.tolist()], numbers)
+        numbers = np.array([number for number, _ in messages])[places % count]
+        return Changes(rows.flatten(), kinds, numbers)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from lakewright.connectors.formats import json_values
@@ -65,8 +66,8 @@ class Changes:
     """Rows as columns, with the kind and the message of each."""
 
     columns: Sequence[pa.Array]
-    kinds: Sequence[RowKind]
-    numbers: Sequence[int]
+    kinds: np.ndarray
+    numbers: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ class _ChangeDecoder(MessageDecoder):
                 owners.append(event)
                 numbers.append(number)
         columns = form.columns(rows, physical, numbers)
-        self._check_nulls(Changes(columns, kinds, numbers), physical)
+        self._check_nulls(Changes(columns, np.array(kinds, int), np.array(numbers)), physical)
         made = dict(zip([each.name for each in physical], columns, strict=True))
         for field in self.fields:
             if field.name not in made:
@@ -197,11 +198,11 @@ class _ChangeDecoder(MessageDecoder):
         """
         if all(each.type.nullable for each in fields):
             return
-        at = [place for place, kind in enumerate(found.kinds) if not kind.retracts]
-        present = [each.take(pa.array(at, pa.int64())) for each in found.columns]
+        at = np.flatnonzero(~np.isin(found.kinds, [each for each in RowKind if each.retracts]))
+        present = [each.take(pa.array(at)) for each in found.columns]
         problem = null_problem(present, fields)
         if problem is not None:
-            raise BadMessageError(found.numbers[at[problem[0]]], problem[1])
+            raise BadMessageError(int(found.numbers[at[problem[0]]]), problem[1])
 
 
 @dataclass(frozen=True)
