@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import click
 
 from lakewright.cli.grammar.root import COMMANDS, ROOT
+from lakewright.connectors.formats.built_in import BUILT_IN_FORMATS
 from lakewright.platform.documents.declared_values import Declared
 from lakewright.platform.documents.document_kinds import DocumentKind
 from lakewright.platform.policies.json_schema import json_schema_of
@@ -44,6 +46,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "policy-keys.md": _NOTE + "".join(_policy_keys()),
         REFERENCE / "declaration-keys.md": _NOTE + "".join(_declaration_keys()),
         REFERENCE / "table-options.md": _NOTE + "".join(_table_options()),
+        REFERENCE / "format-options.md": _NOTE + "".join(_format_options()),
         README: with_commands(README.read_text(encoding="utf-8")),
     }
 
@@ -199,6 +202,27 @@ def _table_options() -> Iterator[str]:
         for meaning, group in groupby(options, lambda each: each.meaning):
             yield f"\n**{meaning[:1].upper()}{meaning[1:]}:**\n\n"
             yield from map(_option_line, group)
+
+
+# -- options of formats
+
+
+def _format_options() -> Iterator[str]:
+    yield (
+        "# Options of formats\n\n"
+        "Each option stands behind the name of its format: `'csv.field-delimiter' = '|'`. What\n"
+        "the formats hold is in [formats](formats.md).\n"
+    )
+    for name, place in BUILT_IN_FORMATS.items():
+        module, factory = place.split(":")
+        found = getattr(import_module(module), factory)()
+        yield f"\n## {name}\n\n| option | kind | default | meaning |\n|---|---|---|---|\n"
+        for option in (*found.required_options, *found.optional_options):
+            default = option.default
+            text = str(default).lower() if isinstance(default, bool) else default
+            shown = "" if text is None else f"`{text}`".replace("|", "\\|")
+            kind = " or ".join(option.choices) or option.kind.value
+            yield f"| `{name}.{option.name}` | {kind} | {shown} | {option.description} |\n"
 
 
 def _option_line(option: Option) -> str:

@@ -34,7 +34,7 @@ def arrow_columns(
     messages: Sequence[Numbered], fields: Sequence[DataField], mark: str
 ) -> list[pa.Array] | None:
     """The columns of messages, or None; `mark` parts a date from a time."""
-    types = [_read_type(each.type, is_inner=False) for each in fields]
+    types = [_read_type(each.type) for each in fields]
     texts = [message for _, message in messages]
     data = b"\n".join(texts)
     if (
@@ -58,51 +58,64 @@ def arrow_columns(
         )
         if rows.num_rows != len(texts):
             return None
-        columns = [
-            _made(rows.column(each.name).combine_chunks(), each.type, mark) for each in fields
-        ]
+        read = [rows.column(each.name).combine_chunks() for each in fields]
+        return [_made(each, field.type, mark) for each, field in zip(read, fields, strict=True)]
     except (pa.ArrowException, UnicodeDecodeError):
         return None
-    return None if None in columns else columns
 
 
-def _read_type(data_type: DataType, *, is_inner: bool) -> pa.DataType | None:
+def _read_type(data_type: DataType) -> pa.DataType | None:
     """The type in which Arrow reads a column; None if it has none for it."""
     match data_type:
         case AtomicType(root=root):
-            if root.is_text or root is TypeRoot.BOOLEAN or root.is_integer:
-                return to_arrow_type(data_type)
-            if is_inner:
-                return None
-            if root.is_floating or root is TypeRoot.DECIMAL:
-                return to_arrow_type(data_type)
-            return pa.string() if root is TypeRoot.DATE or root.is_timestamp else None
+            if root is TypeRoot.DATE or root.is_timestamp:
+                return pa.string()
+            return None if root.is_bytes or root is TypeRoot.TIME else to_arrow_type(data_type)
         case ArrayType(element=element):
-            inner = _read_type(element, is_inner=True)
+            inner = _read_type(element)
             return None if inner is None else pa.list_(inner)
         case RowType(fields=fields):
-            members = [_read_type(each.type, is_inner=True) for each in fields]
-            names = [each.name for each in fields]
+            members = [_read_type(each.type) for each in fields]
             if None in members:
                 return None
-            return pa.struct(list(zip(names, members, strict=True)))
+            return pa.struct(list(zip([each.name for each in fields], members, strict=True)))
         case _:
             return None
 
 
-def _made(array: pa.Array, data_type: DataType, mark: str) -> pa.Array | None:
-    """A column in its type; None if it holds what the slow way decides."""
-    if not isinstance(data_type, AtomicType):
-        return array.cast(to_arrow_type(data_type))
+def _made(array: pa.Array, data_type: DataType, mark: str) -> pa.Array:
+    """A column in its type.
+
+    Raises:
+        ArrowException: it holds what the slow way decides.
+    """
+    target = to_arrow_type(data_type)
+    mask = array.is_null() if array.null_count else None
+    match data_type:
+        case ArrayType(element=element):
+            inner = _made(array.flatten(), element, mark)
+            return pa.ListArray.from_arrays(array.offsets, inner, type=target, mask=mask)
+        case RowType(fields=fields):
+            parts = zip(array.flatten(), fields, strict=True)
+            members = [_made(part, each.type, mark) for part, each in parts]
+            return pa.StructArray.from_arrays(members, fields=list(target), mask=mask)
+        case AtomicType():
+            if not _is_usual(array, data_type, mark):
+                raise pa.ArrowInvalid("the slow way decides")
+            return array if array.type == target else array.cast(target)
+        case _:
+            raise AssertionError(data_type)
+
+
+def _is_usual(array: pa.Array, data_type: AtomicType, mark: str) -> bool:
     root = data_type.root
     if root.is_floating:
-        return None if pc.any(pc.is_inf(array)).as_py() else array
+        return not pc.any(pc.is_inf(array)).as_py()
     if root is TypeRoot.DECIMAL:
+        # Arrow keeps values wider than the precision they are declared with.
         limit = Decimal(10) ** (data_type.precision - data_type.scale)
         fits = pc.less(pc.abs(array), pa.scalar(limit, pa.decimal256(76, data_type.scale)))
-        return None if pc.all(fits).as_py() is False else array
+        return pc.all(fits).as_py() is not False
     if root.is_timestamp:
-        is_marked = pc.equal(pc.utf8_slice_codeunits(array, 10, 11), mark)
-        if pc.all(is_marked).as_py() is False:
-            return None
-    return array if array.type == to_arrow_type(data_type) else array.cast(to_arrow_type(data_type))
+        return pc.all(pc.equal(pc.utf8_slice_codeunits(array, 10, 11), mark)).as_py() is not False
+    return True

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from lakewright.connectors.formats import json_values
@@ -33,8 +34,9 @@ from lakewright.connectors.formats.model import (
 )
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import Option, ReadOptions
-from lakewright.storage.codec.python_columns import Reading, UnfitValueError, python_column
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.codec.arrow_types import to_arrow_type
+from lakewright.storage.codec.python_columns import UnfitValueError, python_column
+from lakewright.storage.errors import InvalidRequestError, InvalidRows
 from lakewright.storage.spec.data_types import (
     STRING,
     ArrayType,
@@ -57,6 +59,15 @@ METADATA_PREFIX = "metadata."
 MOMENT = AtomicType(TypeRoot.TIMESTAMP_LTZ, precision=3)
 TEXTS = ArrayType(STRING)
 TEXT_BY_TEXT = MapType(STRING, STRING)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Rows as columns, with the kind and the message of each."""
+
+    columns: Sequence[pa.Array]
+    kinds: np.ndarray
+    numbers: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,12 @@ class ChangeJson(DecodingFormat, EncodingFormat):
     @abstractmethod
     def changes(self, event: Event, fields: Sequence[DataField]) -> Iterable[Change]:
         """The rows of an event; raises a ValueError if it is none."""
+
+    def quick_changes(
+        self, messages: Sequence[Numbered], fields: Sequence[DataField], form: JsonForm
+    ) -> Changes | None:
+        """The changes of messages by Arrow; None if `changes` decides."""
+        return None
 
     @abstractmethod
     def event(self, *, is_removed: bool) -> tuple[str, str]:
@@ -115,6 +132,17 @@ class _ChangeDecoder(MessageDecoder):
     def rows(self, messages: Sequence[Numbered]) -> pa.RecordBatch:
         form = JsonForm.of(self.format.options)
         physical = [each for each in self.fields if not self._is_metadata(each)]
+        found = None
+        if len(physical) == len(self.fields):
+            found = self.format.quick_changes(messages, physical, form)
+        if found is None:
+            return self._slow_rows(messages, physical, form)
+        self._check_nulls(found, physical)
+        return batch_of(found.columns, physical, found.kinds)
+
+    def _slow_rows(
+        self, messages: Sequence[Numbered], physical: Sequence[DataField], form: JsonForm
+    ) -> pa.RecordBatch:
         events, event_numbers = form.objects(messages)
         kinds: list[RowKind] = []
         rows: list[Row] = []
@@ -133,7 +161,7 @@ class _ChangeDecoder(MessageDecoder):
                 owners.append(event)
                 numbers.append(number)
         columns = form.columns(rows, physical, numbers)
-        self._check_nulls(columns, physical, kinds, numbers)
+        self._check_nulls(Changes(columns, np.array(kinds, int), np.array(numbers)), physical)
         made = dict(zip([each.name for each in physical], columns, strict=True))
         for field in self.fields:
             if field.name not in made:
@@ -148,7 +176,7 @@ class _ChangeDecoder(MessageDecoder):
     def _metadata(
         self, field: DataField, events: Sequence[Event], numbers: Sequence[int]
     ) -> pa.Array:
-        _, read = self.format.metadata[field.name.removeprefix(METADATA_PREFIX)]
+        kind, read = self.format.metadata[field.name.removeprefix(METADATA_PREFIX)]
         values: list[object] = []
         for event, number in zip(events, numbers, strict=True):
             try:
@@ -156,26 +184,25 @@ class _ChangeDecoder(MessageDecoder):
             except (ValueError, TypeError, AttributeError) as error:
                 raise BadMessageError(number, f"{field.name} cannot be read: {error}") from None
         try:
-            return python_column(values, field, Reading(ignores_unknown=True))
+            made = python_column(values, DataField(field.id, field.name, kind))
+            return made.cast(to_arrow_type(field.type))
         except UnfitValueError as error:
             raise BadMessageError(numbers[error.at], f"{error.path} {error.why}") from None
+        except pa.ArrowException as error:
+            raise InvalidRows(f"{self.format_name}: {field.name} is {kind}: {error}") from None
 
-    def _check_nulls(
-        self,
-        columns: Sequence[pa.Array],
-        fields: Sequence[DataField],
-        kinds: Sequence[RowKind],
-        numbers: Sequence[int],
-    ) -> None:
+    def _check_nulls(self, found: Changes, fields: Sequence[DataField]) -> None:
         """Refuse nulls in columns that are NOT NULL, but for what a row was before.
 
         A database that logs keys alone leaves the others out of it.
         """
-        at = [place for place, kind in enumerate(kinds) if not kind.retracts]
-        present = [each.take(pa.array(at, pa.int64())) for each in columns]
+        if all(each.type.nullable for each in fields):
+            return
+        at = np.flatnonzero(~np.isin(found.kinds, [each for each in RowKind if each.retracts]))
+        present = [each.take(pa.array(at)) for each in found.columns]
         problem = null_problem(present, fields)
         if problem is not None:
-            raise BadMessageError(numbers[at[problem[0]]], problem[1])
+            raise BadMessageError(int(found.numbers[at[problem[0]]]), problem[1])
 
 
 @dataclass(frozen=True)
@@ -200,16 +227,6 @@ def row_of(event: Event, name: str, *, what: str) -> Row:
         return row
     problem = "null or missing" if row is None else f"no object: {cut(repr(row))}"
     raise ValueError(f"the event is {what}, and {name} is {problem}")
-
-
-def before_of(event: Event, name: str, *, what: str) -> Row:
-    """The row as it was; raises a ValueError if the database does not log it."""
-    if event.get(name) is None:
-        raise ValueError(
-            f"the event is {what}, and {name} is null: the database logs no former rows; in "
-            "PostgreSQL, set REPLICA IDENTITY FULL for the table"
-        )
-    return row_of(event, name, what=what)
 
 
 def changed_back(after: Row, old: Row) -> Row:

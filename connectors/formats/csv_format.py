@@ -34,7 +34,9 @@ from lakewright.storage.spec.data_types import AtomicType, DataField
 
 _NAME = "csv"
 _DELIMITER = Option(
-    name="field-delimiter", default=",", description=r"one character between fields; \t is a tab"
+    name="field-delimiter",
+    default=",",
+    description=r"one character between fields; \t is a tab, \u0001 the character with that number",
 )
 _NO_QUOTES = Option(
     name="disable-quote-character",
@@ -62,6 +64,7 @@ _SCIENTIFIC = Option(
     default=True,
     description="small decimals are written as 2.7E-8, not as 0.000000027",
 )
+_UNICODE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -96,15 +99,20 @@ def _csv(options: ReadOptions) -> CsvRows:
             f"{_NO_QUOTES.name} and {_QUOTE.name} contradict each other; leave one out",
             option=_QUOTE.name,
         )
-    delimiter = options[_DELIMITER.name]
+    delimiter = _UNICODE.sub(lambda found: chr(int(found[1], 16)), options[_DELIMITER.name])
+    escape = _one(options[_ESCAPE.name], _ESCAPE) if options.get(_ESCAPE.name) else ""
+    null = options.get(_NULL.name)
+    null_is_raw = bool(escape and null and escape in null)
     layout = CsvLayout(
         delimiter=_one("\t" if delimiter == r"\t" else delimiter, _DELIMITER),
         quote="" if options[_NO_QUOTES.name] else _one(options[_QUOTE.name], _QUOTE),
-        escape=_one(options[_ESCAPE.name], _ESCAPE) if options.get(_ESCAPE.name) else "",
+        escape=escape,
         has_comments=options[_COMMENTS.name],
+        raw_null=null if null_is_raw else None,
     )
     form = TextForm(
-        null_literal=options.get(_NULL.name),
+        null_literal=null,
+        null_is_raw=null_is_raw,
         element_delimiter=options[_ELEMENTS.name],
         ignores_errors=options[IGNORE_PARSE_ERRORS.name],
         plain_decimals=not options[_SCIENTIFIC.name],
@@ -123,16 +131,14 @@ def _one(text: str, option: Option) -> str:
 
 @dataclass(frozen=True)
 class CsvLayout:
-    """The characters with a meaning; an empty text is none.
-
-    `null` is a field as it is written, before escapes mean anything.
-    """
+    """The characters with a meaning; an empty text is none."""
 
     delimiter: str
     quote: str
     escape: str
     has_comments: bool = False
-    null: str | None = None
+    # The text of null, if it holds an escape.
+    raw_null: str | None = None
 
     def split(self, text: str) -> list[str | None]:
         """The fields of a row; raises a ValueError."""
@@ -170,7 +176,7 @@ class CsvLayout:
         return text.replace(2 * self.quote, self.quote)
 
     def _plain(self, text: str) -> str | None:
-        if text == self.null:
+        if text == self.raw_null:
             return None
         if not self.escape or self.escape not in text:
             return text
@@ -201,8 +207,10 @@ class CsvLayout:
         return re.compile(f"[{re.escape(self.delimiter + self.quote)}\r\n]")
 
     def _escaped(self, text: str) -> str:
-        if self.escape and "\n" not in text and "\r" not in text:
-            return text.replace(self.delimiter, self.escape + self.delimiter)
+        if self.escape:
+            for mark, name in ((self.delimiter, self.delimiter), ("\n", "n"), ("\r", "r")):
+                text = text.replace(mark, self.escape + name)
+            return text
         if self._special.search(text):
             raise InvalidRows(
                 f"{_NAME}: {cut(repr(text))} holds a delimiter or a line break, and there are no "
@@ -310,7 +318,7 @@ class _CsvDecoder(MessageDecoder):
         text = message.decode()
         # A message that was cut out of a file may hold the end of its line.
         end = text.removesuffix("\n").removesuffix("\r")
-        found: list[str | None] = list(self.layout.split(end))
+        found = self.layout.split(end)
         count = len(self.fields)
         if len(found) == count + 1 and not found[-1]:
             # A delimiter may end a row.

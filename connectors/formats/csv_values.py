@@ -61,6 +61,8 @@ class TextForm:
     """How values are written between delimiters."""
 
     null_literal: str | None = None
+    # The literal holds an escape: it is null as it is written, and was found before.
+    null_is_raw: bool = False
     element_delimiter: str = ";"
     ignores_errors: bool = False
     plain_decimals: bool = False
@@ -71,7 +73,7 @@ class TextForm:
         Raises:
             BadMessageError: a text is no value of the column's type.
         """
-        if self.null_literal is not None:
+        if self.null_literal is not None and not self.null_is_raw:
             is_null = pc.equal(texts, self.null_literal)
             texts = pc.if_else(is_null, pa.scalar(None, pa.string()), texts)
         elif not _may_be_empty(field.type):

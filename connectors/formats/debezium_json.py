@@ -1,29 +1,28 @@
-"""The format `debezium-json`: an event of Debezium has a row before and after its change."""
+"""The format `debezium-json`: events of Debezium, with or without their schema."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
+from lakewright.connectors.formats.before_after import BeforeAfterJson, Operations
 from lakewright.connectors.formats.change_json import (
     MOMENT,
     TEXT_BY_TEXT,
     Change,
-    ChangeJson,
     ChangeJsonFactory,
+    Changes,
     Event,
     Metadata,
-    before_of,
-    kind_error,
     moment_of,
     row_of,
 )
 from lakewright.connectors.formats.connect_schema import restored, row_schema
-from lakewright.connectors.formats.json_values import json_text
+from lakewright.connectors.formats.json_values import JsonForm, json_text
+from lakewright.connectors.formats.messages import Numbered
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import Option, OptionKind
 from lakewright.storage.spec.data_types import STRING, DataField
-from lakewright.storage.spec.rows import RowKind
 
 _SCHEMA_INCLUDE = Option(
     name="schema-include",
@@ -74,8 +73,10 @@ def _schema(event: Event) -> object:
     return None if schema is None else json_text(schema)
 
 
-class _Debezium(ChangeJson):
+class _Debezium(BeforeAfterJson):
     name = "debezium-json"
+    operations = Operations("op", ("c", "r"), "u", "d")
+    without_before = f", or set '{_UPDATES.name}' = 'upsert' and write into a table with a key"
     metadata: ClassVar[Mapping[str, Metadata]] = {
         "schema": (STRING, _schema),
         "ingestion-timestamp": (MOMENT, _ingested),
@@ -87,54 +88,32 @@ class _Debezium(ChangeJson):
     }
 
     @property
-    def _is_upsert(self) -> bool:
+    def is_upsert(self) -> bool:
         return bool(self.options[_UPDATES.name] == "upsert")
 
     def changelog_mode(self) -> ChangelogMode:
-        return ChangelogMode.upsert() if self._is_upsert else ChangelogMode.all()
+        return ChangelogMode.upsert() if self.is_upsert else ChangelogMode.all()
 
     def changes(self, event: Event, fields: Sequence[DataField]) -> Iterable[Change]:
-        if not self.options[_SCHEMA_INCLUDE.name]:
-            if "payload" in event and "op" not in event:
-                raise ValueError(
-                    "the event lies in payload, beside its schema; set "
-                    f"'{_SCHEMA_INCLUDE.name}' = 'true'"
-                )
-            yield from self._of_payload(event)
+        if self.options[_SCHEMA_INCLUDE.name]:
+            payload = dict(row_of(event, "payload", what="enclosed"))
+            schema = row_schema(event.get("schema"))
+            for kind, row in super().changes(payload, fields):
+                yield kind, restored(row, schema, fields)
             return
-        payload = row_of(event, "payload", what="enclosed")
-        schema = row_schema(event.get("schema"))
-        for kind, row in self._of_payload(dict(payload)):
-            yield kind, restored(row, schema, fields)
-
-    def _of_payload(self, event: Event) -> Iterable[Change]:
-        kind = event.get("op")
-        what = f"of op {kind}"
-        match kind:
-            case "c" | "r":
-                yield RowKind.INSERT, row_of(event, "after", what=what)
-            case "u":
-                after = row_of(event, "after", what=what)
-                if not self._is_upsert:
-                    yield RowKind.UPDATE_BEFORE, self._before(event, what)
-                yield RowKind.UPDATE_AFTER, after
-            case "d":
-                yield RowKind.DELETE, before_of(event, "before", what=what)
-            case _:
-                raise kind_error("op", kind, "c, r, u and d")
-
-    def _before(self, event: Event, what: str) -> Mapping[str, object]:
-        try:
-            return before_of(event, "before", what=what)
-        except ValueError as error:
+        if "payload" in event and "op" not in event:
             raise ValueError(
-                f"{error}, or set '{_UPDATES.name}' = 'upsert' and write into a table with a key"
-            ) from None
+                "the event lies in payload, beside its schema; set "
+                f"'{_SCHEMA_INCLUDE.name}' = 'true'"
+            )
+        yield from super().changes(event, fields)
 
-    def event(self, *, is_removed: bool) -> tuple[str, str]:
-        if is_removed:
-            return '{"before":', ',"after":null,"op":"d"}'
-        return '{"before":null,"after":', ',"op":"c"}'
+    def quick_changes(
+        self, messages: Sequence[Numbered], fields: Sequence[DataField], form: JsonForm
+    ) -> Changes | None:
+        if self.options[_SCHEMA_INCLUDE.name]:
+            return None
+        return super().quick_changes(messages, fields, form)
 
 
 class DebeziumJsonFormat(ChangeJsonFactory):

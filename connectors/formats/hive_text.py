@@ -38,9 +38,10 @@ class HiveTextFormat(FormatFactory):
 
 
 def _rows(options: ReadOptions) -> CsvRows:
-    layout = CsvLayout(options["field-delimiter"], "", "\\", null=_NULL)
+    layout = CsvLayout(options["field-delimiter"], "", "\\", raw_null=_NULL)
     form = TextForm(
         null_literal=_NULL,
+        null_is_raw=True,
         element_delimiter=options["collection-delimiter"],
         plain_decimals=True,
     )

@@ -106,8 +106,8 @@ def _no_constant(text: str) -> object:
     raise ValueError(f'{text} is no number of JSON; write it in quotes: "{text}"')
 
 
-# Its scanner of one value is not typed.
-_DECODER: Any = json.JSONDecoder(parse_float=Number, parse_constant=_no_constant)
+_BLANKS = " \t\r\n"
+_DECODER = json.JSONDecoder(parse_float=Number, parse_constant=_no_constant)
 
 
 def json_object(message: bytes, number: int) -> dict[str, Any]:
@@ -117,11 +117,10 @@ def json_object(message: bytes, number: int) -> dict[str, Any]:
         BadMessageError: it is not JSON, or another value.
     """
     try:
-        text = message.decode()
-        value, end = _DECODER.scan_once(text, 0) if text[:1] == "{" else (None, -1)
+        text = message.decode().strip(_BLANKS)
+        value, end = _DECODER.raw_decode(text)
         if end != len(text):
-            # There are blanks around the object, or the message is none.
-            value = _DECODER.decode(text)
+            raise ValueError(f"more follows the value, from character {end + 1}")
     except UnicodeDecodeError as error:
         raise BadMessageError(number, f"it is not text in UTF-8: {error}") from None
     except RecursionError:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from lakewright.connectors.formats.model import OnBadRecord
@@ -80,7 +81,9 @@ class MessageDecoder(ABC):
 
 
 def batch_of(
-    columns: Sequence[pa.Array], fields: Sequence[DataField], kinds: Sequence[RowKind] | None
+    columns: Sequence[pa.Array],
+    fields: Sequence[DataField],
+    kinds: Sequence[int] | np.ndarray | None,
 ) -> pa.RecordBatch:
     """Columns as rows, with their kinds behind them if there are any."""
     schema = to_arrow_schema(fields)

@@ -12,7 +12,7 @@ from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import Option, ReadOptions
 from lakewright.storage.spec.data_types import DataField, DataType
 
-# Told of a message that gives no row: its number among those given, and why.
+# Told of a message that gives no row: its number among those given, from 0, and why.
 OnBadRecord = Callable[[int, str], None]
 
 

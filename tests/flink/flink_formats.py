@@ -47,9 +47,7 @@ class FlinkFormats:
         )
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(60)
+        self._process.communicate(timeout=60)
 
     def decode(
         self,

@@ -50,14 +50,14 @@ def test_values_are_read_with_and_without_quotes() -> None:
     [
         {},
         {"field-delimiter": r"\t"},
+        {"field-delimiter": r"\u0001"},
         {"quote-character": "'", "escape-character": "\\"},
         {"disable-quote-character": "true", "escape-character": "\\"},
     ],
 )
 def test_texts_with_characters_of_meaning_are_read_back(options: dict[str, str]) -> None:
     texts = ["a,b", 'a"b', "'", "\\", "#", "", "\t", '"x"', "\\n", " x "]
-    if "disable-quote-character" not in options:
-        texts += ["a\nb", "\r"]
+    texts += ["a\nb", "\r"]
     fields = fields_of(**_PAIR)
     rows = pa.RecordBatch.from_pydict(
         {"k": pa.array(range(len(texts)), pa.int32()), "v": pa.array(texts)}
@@ -88,6 +88,21 @@ def test_null_is_a_literal_or_an_empty_field() -> None:
     ]
     # Of a number nothing else can be meant; an empty text is one.
     assert decoding("csv").decoder(fields).decode([b","]).to_pylist() == [{"k": None, "v": ""}]
+
+
+def test_a_null_literal_with_an_escape_is_null_as_it_is_written() -> None:
+    options = {
+        "field-delimiter": "\x01",
+        "disable-quote-character": "true",
+        "escape-character": "\\",
+        "null-literal": r"\N",
+    }
+    fields = fields_of(**_PAIR)
+    decoder = decoding("csv", options).decoder(fields)
+    messages = [b"1\x01\\N", b"2\x01\\\\N", b"3\x01N"]
+    rows = decoder.decode(messages)
+    assert rows.column("v").to_pylist() == [None, r"\N", "N"]
+    assert encoding("csv", options).encoder(fields).encode(rows) == messages
 
 
 def test_one_empty_text_is_a_row() -> None:
