@@ -51,9 +51,11 @@ test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FT
 	$(RUN) -m pytest -m stores tests/stores $(ARGS)
 
 .PHONY: test-flink
-test-flink: java setup ## Compare with real Flink (FLINK= names the folder of its libraries)
+test-flink: java setup ## Compare statements and formats with real Flink (FLINK= names a folder for it)
 	$(RUN) tests/flink/install.py $(FLINK)
 	FLINK=$(FLINK) $(RUN) -m pytest tests/flink $(ARGS)
+	$(RUN) tests/oracles/install.py .oracles flink
+	$(RUN) -m pytest tests/oracles/test_flink_parser.py $(ARGS)
 
 .PHONY: test-deep
 test-deep: java oracles ## Try properties with many more examples, and run the tests that take long

@@ -29,13 +29,16 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "blackhole": "lakewright.connectors.blackhole:Blackhole",
         "datagen": "lakewright.connectors.datagen:Datagen",
         "filesystem": "lakewright.connectors.filesystem.connector:Filesystem",
+        "http": "lakewright.connectors.http_json:Http",
         "jdbc": "lakewright.connectors.jdbc.connector:Jdbc",
+        "python": "lakewright.connectors.python_rows:PythonRows",
         "socket": "lakewright.connectors.socket_lines:Socket",
         "print": "lakewright.connectors.printing:Print",
     },
     FORMAT_GROUP: BUILT_IN_FORMATS,
 }
-_ROLES: Mapping[type, str] = {
+# What a factory makes, by its protocol.
+ROLES: Mapping[type, str] = {
     DynamicTableSourceFactory: "source",
     DynamicTableSinkFactory: "sink",
     DecodingFormatFactory: "decoding",
@@ -110,18 +113,20 @@ class Registry:
 
     def connectors(self) -> tuple[str, ...]:
         """The identifiers of connectors, without those of managed tables."""
-        return tuple(name for name in self._names(CONNECTORS) if not name.startswith("_"))
+        return self.names(CONNECTORS)
 
     def formats(self) -> tuple[str, ...]:
-        return self._names(FORMAT_GROUP)
+        return self.names(FORMAT_GROUP)
 
     def entries(self, group: str, identifier: str) -> tuple[Entry, ...]:
         """Who brings a name."""
         return self._entries[group].get(identifier, ())
 
-    def _names(self, group: str) -> tuple[str, ...]:
+    def names(self, group: str) -> tuple[str, ...]:
+        """The identifiers of a group, without those of managed tables."""
         own = {each.identifier for each in self.extra if _group(each) == group}
-        return tuple(sorted(own | {*self._entries[group]}))
+        every = own | {*self._entries[group]}
+        return tuple(sorted(name for name in every if not name.startswith("_")))
 
     def _found(self, group: str, identifier: str, role: type) -> Any:
         what = "connector" if group == CONNECTORS else "format"
@@ -141,15 +146,15 @@ class Registry:
         if factory is None:
             factory = self._loaded[entries[0]] = entries[0].load()
         if not isinstance(factory, role):
-            has = [text for kind, text in _ROLES.items() if isinstance(factory, kind)]
+            has = [text for kind, text in ROLES.items() if isinstance(factory, kind)]
             raise NotFoundError(
-                f"{what} {identifier} of {entries[0].distribution} has no {_ROLES[role]}; "
+                f"{what} {identifier} of {entries[0].distribution} has no {ROLES[role]}; "
                 f"it has {' and '.join(has) or 'no role at all'}"
             )
         return factory
 
     def _unknown(self, group: str, what: str, identifier: str) -> NotFoundError:
-        names = self._names(group)
+        names = self.names(group)
         close = get_close_matches(identifier, names, 1)
         hint = f"did you mean {close[0]}? " if close else ""
         told = [
@@ -157,7 +162,6 @@ class Registry:
             if not (at := self.entries(group, name)) or at[0].distribution == OWN
             else f"{name} ({at[0].distribution})"
             for name in names
-            if not name.startswith("_")
         ]
         return NotFoundError(
             f"no installed package brings {what} {identifier!r}; {hint}there are "

@@ -8,7 +8,7 @@ changes, a last column `_rowkind` has the kind of each.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -60,6 +60,19 @@ class Scan(ABC):
 
     def close(self) -> None:
         """Let go of what the scan holds outside of `read`; called once by who planned it."""
+
+
+# Told of a record that cannot be decoded: where it is, its bytes, and why.
+ReportBad = Callable[[str, bytes, str], None]
+
+
+@runtime_checkable
+class ReportsBadRecords(Protocol):
+    """A scan that can leave out records which cannot be decoded."""
+
+    def read_reporting(self, split: Split, report: ReportBad) -> Iterator[pa.RecordBatch]:
+        """The rows of a split, and a report of each record that gives none."""
+        ...
 
 
 class BoundedScan(Scan):

@@ -8,6 +8,7 @@ from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.run_identity import commit_user, tried_since_ms
 from lakewright.storage import Catalog
+from lakewright.storage.errors import InvalidRequestError
 
 VERB = "sql"
 _DESCRIPTION = "Run SQL statements on the tables of the warehouse."
@@ -17,7 +18,12 @@ class StatementsConfig(dg.Config):
     """What is run."""
 
     statements: str = Field(
-        description="SQL statements, separated by semicolons (docs/reference/sql.md)."
+        default="",
+        description="SQL statements, separated by semicolons (docs/reference/sql.md).",
+    )
+    plan: str = Field(
+        default="",
+        description="In their place, a plan that `lakewright sql --compile` wrote.",
     )
     database: str = Field(default="", description="The database of names without one.")
     settings: dict[str, str] = Field(default={}, description="Settings, as SET makes them.")
@@ -39,6 +45,7 @@ def build_statements_job(
 def _run(context: dg.OpExecutionContext, catalog: Catalog, config: StatementsConfig) -> None:
     # A process that runs no statement does not load the parser.
     from lakewright.session import Session  # noqa: PLC0415
+    from lakewright.session.compiled import CompiledPlan  # noqa: PLC0415
     from lakewright.session.settings import DATABASE, Settings  # noqa: PLC0415
 
     settings = Settings()
@@ -52,7 +59,14 @@ def _run(context: dg.OpExecutionContext, catalog: Catalog, config: StatementsCon
         tried_since_ms=tried_since_ms(context.instance, context.run, context.retry_number),
     )
     told = []
-    for result in session.run(config.statements):
+    if bool(config.statements) == bool(config.plan):
+        raise InvalidRequestError("give either statements or a plan")
+    results = (
+        session.run_compiled(CompiledPlan.from_json(config.plan))
+        if config.plan
+        else session.run(config.statements)
+    )
+    for result in results:
         rows = "" if result.rows is None else f"{result.rows.num_rows} rows"
         told.append((result.statement, result.message or rows))
         context.log.info("%s: %s", *told[-1])

@@ -131,8 +131,6 @@ def _create_format_table(catalog: Catalog, name: str, spec: SchemaSpec) -> State
         raise InvalidStatement(
             f"{name} is a format table, whose rows have no primary key; leave the key out"
         )
-    if spec.distribution is not None:
-        raise InvalidStatement(f"{name} is a format table, which has no buckets; leave them out")
     file_format, location = options.pop(FORMAT_OPTION, "parquet"), options.pop(PATH_OPTION, None)
     created = catalog.create_format_table(
         name, replace(spec, options=options), file_format=file_format, location=location

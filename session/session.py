@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from typing import Self, assert_never
+from typing import TYPE_CHECKING, Self, assert_never
 
 from lakewright.connectors.external_tables import ExternalTables
 from lakewright.session import run_external
@@ -92,6 +92,9 @@ from lakewright.storage.sql.grammar.statements import (
     UseDatabase,
 )
 
+if TYPE_CHECKING:
+    from lakewright.session.compiled import CompiledPlan
+
 
 @dataclass(slots=True, weakref_slot=True)
 class Session:
@@ -133,6 +136,34 @@ class Session:
             if isinstance(each, (Select, Explain, Insert, CreateTable)) and each.query is not None:
                 check_query(each.query, settings)
         return self._each(parsed)
+
+    def compile(self, text: str) -> CompiledPlan:
+        """Plan one SELECT or INSERT: what its external tables take over, checked when it runs.
+
+        Raises:
+            InvalidStatement: it is another statement, or more than one.
+        """
+        # Loaded by a plan alone: DuckDB is a large library.
+        from lakewright.session.compiled import compiled  # noqa: PLC0415
+
+        parsed = parse_statements(text)
+        if len(parsed) != 1:
+            raise InvalidStatement(f"{len(parsed)} statements were given; compile one at a time")
+        ((statement, text),) = ((each.statement, each.text) for each in parsed)
+        return compiled(self._externals, statement, text, self.settings, self._name)
+
+    def run_compiled(self, plan: CompiledPlan) -> Iterator[StatementResult]:
+        """Carry out a plan, if it still holds, with its settings.
+
+        Raises:
+            StalePlan: a table was changed since.
+            UnsupportedError: a connector has an ability no more.
+        """
+        from lakewright.session.compiled import check_compiled  # noqa: PLC0415
+
+        check_compiled(self._externals, plan)
+        self.settings = Settings(dict(plan.settings))
+        return self.run(plan.statement)
 
     def sql(self, text: str) -> StatementResult:
         """Run statements, all of them; the result is that of the last."""

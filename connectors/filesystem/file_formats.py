@@ -17,10 +17,11 @@ import pyarrow as pa
 
 from lakewright.connectors.factories import FORMAT, Context
 from lakewright.connectors.filesystem.place import Place
-from lakewright.connectors.formats.model import Decoder, DecodingFormat, Encoder, OnBadRecord
+from lakewright.connectors.formats.model import Decoder, DecodingFormat, Encoder
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import read_options
 from lakewright.connectors.registry import FORMAT_GROUP
+from lakewright.connectors.runtime import ReportBad
 from lakewright.storage.codec.arrow_cast import cast_column
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.env import FileSystem
@@ -31,7 +32,7 @@ from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.file_format import COMPRESSIONS, FileEncoding
 from lakewright.storage.spec.options import TableOptions
 
-HIVE_TEXT, TEXT = "hive-text", "text"
+TEXT = "text"
 # Formats of files that this connector reads without a message format.
 COLUMNAR = tuple(COMPRESSIONS)
 _PACKED = (".gz", ".bz2", ".zst")
@@ -39,14 +40,6 @@ _BLOCK_BYTES = 1 << 22
 _ROWS_AT_ONCE = 1 << 16
 # A record of more lines than this holds is damage.
 _MOST_BYTES = 1 << 20
-# Hive's text files: fields end at ^A, elements at ^B, null is \N, a backslash escapes.
-_HIVE = {
-    "field-delimiter": "\x01",
-    "array-element-delimiter": "\x02",
-    "disable-quote-character": "true",
-    "escape-character": "\\",
-    "null-literal": "\\N",
-}
 
 
 class FileFormat(ABC):
@@ -54,7 +47,7 @@ class FileFormat(ABC):
 
     @abstractmethod
     def read(
-        self, fs: FileSystem, path: str, fields: Sequence[DataField], on_bad: OnBadRecord | None
+        self, fs: FileSystem, path: str, fields: Sequence[DataField], report: ReportBad | None
     ) -> Iterator[pa.Table]:
         """The rows of a file in some columns; columns that it lacks are null."""
 
@@ -98,16 +91,10 @@ def file_format(context: Context, place: Place, *, writes: bool) -> FileFormat:
     if place.format in COLUMNAR:
         return Columnar(place.format, place.data_fields, place.files.options)
     fields, name = place.data_fields, place.format
-    if name in (HIVE_TEXT, TEXT):
-        message_format = "csv" if name == HIVE_TEXT else "raw"
-        texts = _HIVE if name == HIVE_TEXT else {}
-        factory: Any = context.registry.factory(FORMAT_GROUP, message_format)
-        options = read_options(
-            texts,
-            required=factory.required_options,
-            optional=factory.optional_options,
-            owner=f"format {name} of {context.name}",
-        )
+    if name == TEXT:
+        # Lines are one column of text, which messages call raw.
+        factory: Any = context.registry.factory(FORMAT_GROUP, "raw")
+        options = read_options({}, required=(), optional=factory.optional_options, owner=TEXT)
         encoding = factory.encoding_format(options) if writes else None
         decoding = None if writes else factory.decoding_format(options)
     else:
@@ -115,9 +102,7 @@ def file_format(context: Context, place: Place, *, writes: bool) -> FileFormat:
         decoding = None if writes else context.decoding_format(FORMAT)
     encoder = None if encoding is None else encoding.encoder(fields)
     either: Any = encoding or decoding
-    return Lines(
-        name, decoding, encoder, either.changelog_mode(), fields, _quote(context, name)
-    )
+    return Lines(name, decoding, encoder, either.changelog_mode(), fields, _quote(context, name))
 
 
 def _quote(context: Context, name: str) -> str | None:
@@ -144,7 +129,7 @@ class Columnar(FileFormat):
         return f".{self.name}"
 
     def read(
-        self, fs: FileSystem, path: str, fields: Sequence[DataField], on_bad: OnBadRecord | None
+        self, fs: FileSystem, path: str, fields: Sequence[DataField], report: ReportBad | None
     ) -> Iterator[pa.Table]:
         names = [each.name for each in fields]
         kinds = {each.name: to_arrow_type(each.type) for each in fields}
@@ -218,7 +203,7 @@ class Lines(FileFormat):
         return self.mode
 
     def read(
-        self, fs: FileSystem, path: str, fields: Sequence[DataField], on_bad: OnBadRecord | None
+        self, fs: FileSystem, path: str, fields: Sequence[DataField], report: ReportBad | None
     ) -> Iterator[pa.Table]:
         assert self.decoding is not None
         # Records are decoded whole: of CSV, the place of a column tells what it is.
@@ -226,7 +211,7 @@ class Lines(FileFormat):
         names = {each.name for each in fields}
         line = 0
         for records in _records(fs, path, self.quote):
-            rows = _decoded(decoder, records, on_bad, line, path)
+            rows = _decoded(decoder, records, report, line, path)
             kept = [
                 name
                 for name in rows.schema.names
@@ -241,10 +226,14 @@ class Lines(FileFormat):
 
 
 def _decoded(
-    decoder: Decoder, records: list[bytes], on_bad: OnBadRecord | None, first: int, path: str
+    decoder: Decoder, records: list[bytes], report: ReportBad | None, first: int, path: str
 ) -> pa.RecordBatch:
-    if on_bad is not None:
-        return decoder.decode(records, lambda at, why: on_bad(first + at, why))
+    if report is not None:
+
+        def on_bad(at: int, why: str) -> None:
+            report(f"{path}, line {first + at + 1}", records[at], why)
+
+        return decoder.decode(records, on_bad)
     try:
         return decoder.decode(records)
     except StorageError as error:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakewright.connectors.filesystem.file_formats import FileFormat
 from lakewright.connectors.filesystem.place import Found, Place
 from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
-from lakewright.connectors.runtime import Offset, Scan, Split
+from lakewright.connectors.runtime import Offset, ReportBad, Scan, Split
 from lakewright.connectors.sources import ScanTableSource
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.codec.arrow_values import scalar_of
@@ -94,8 +94,8 @@ class FilesystemScan(Scan):
         if len(known) + len(taken) > _MOST_FILES and self._reading.monitors:
             raise UnsupportedError(
                 f"{self._reading.place.table} follows {len(known) + len(taken)} files, and a "
-                f"stream remembers {_MOST_FILES}; move files that were read elsewhere, and begin a new "
-                "stream",
+                f"stream remembers {_MOST_FILES}; move files that were read elsewhere, and begin "
+                "a new stream",
                 table=self._reading.place.table,
             )
         return {"files": [*start["files"], *taken]} if taken else start
@@ -109,17 +109,21 @@ class FilesystemScan(Scan):
         ]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        yield from self._rows(split, None)
+
+    def read_reporting(self, split: Split, report: ReportBad) -> Iterator[pa.RecordBatch]:
+        yield from self._rows(split, report)
+
+    def _rows(self, split: Split, report: ReportBad | None) -> Iterator[pa.RecordBatch]:
         assert isinstance(split, Found)
         reading = self._reading
         by_name = {each.name: each for each in reading.place.data_fields}
         stored = [by_name[name] for name in reading.columns if name in by_name]
-        for rows in reading.format.read(reading.place.fs, split.status.path, stored, None):
+        for rows in reading.format.read(reading.place.fs, split.status.path, stored, report):
             yield from self._finished(rows, split).to_batches()
 
     def _finished(self, rows: pa.Table, split: Found) -> pa.Table:
-        """The columns that were asked for: those of the file, of its folder, and of the file
-        itself.
-        """
+        """The columns that were asked for: of the rows, of the folder, and of the file itself."""
         count, place = rows.num_rows, self._reading.place
         columns, fields = [], []
         for name in self._reading.columns:

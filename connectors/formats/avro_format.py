@@ -83,6 +83,7 @@ class AvroFormat(FormatFactory):
     """Makes the format of a record of Avro per message."""
 
     identifier = _NAME
+    description = "Avro records, each with the schema of the table"
     optional_options = (_ENCODING, _LEGACY)
 
     def decoding_format(self, options: ReadOptions) -> DecodingFormat:

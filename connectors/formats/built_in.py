@@ -11,6 +11,7 @@ BUILT_IN_FORMATS: Mapping[str, str] = {
     "changelog-csv": "lakewright.connectors.formats.changelog_csv:ChangelogCsvFormat",
     "csv": "lakewright.connectors.formats.csv_format:CsvFormat",
     "debezium-json": "lakewright.connectors.formats.debezium_json:DebeziumJsonFormat",
+    "hive-text": "lakewright.connectors.formats.hive_text:HiveTextFormat",
     "json": "lakewright.connectors.formats.json_format:JsonFormat",
     "maxwell-json": "lakewright.connectors.formats.maxwell_json:MaxwellJsonFormat",
     "ogg-json": "lakewright.connectors.formats.ogg_json:OggJsonFormat",

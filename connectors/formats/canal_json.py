@@ -83,5 +83,6 @@ class CanalJsonFormat(ChangeJsonFactory):
     """Makes the format of events of Canal."""
 
     identifier = _Canal.name
+    description = "changes that Canal tells as JSON"
     made = _Canal
     optional_options = (*ChangeJsonFactory.optional_options, _DATABASE, _TABLE)

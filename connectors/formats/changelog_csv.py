@@ -44,6 +44,7 @@ class ChangelogCsvFormat(FormatFactory):
     """Makes the format of a kind and a row of values per message."""
 
     identifier = _NAME
+    description = "rows between delimiters, behind INSERT or DELETE"
     optional_options = (_DELIMITER, _NULL)
 
     def decoding_format(self, options: ReadOptions) -> DecodingFormat:

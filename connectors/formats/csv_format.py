@@ -73,6 +73,7 @@ class CsvFormat(FormatFactory):
     """Makes the format of a row of values per message."""
 
     identifier = _NAME
+    description = "rows between delimiters"
     optional_options = (
         _DELIMITER,
         _NO_QUOTES,
@@ -92,7 +93,7 @@ class CsvFormat(FormatFactory):
         return _csv(options)
 
 
-def _csv(options: ReadOptions) -> _Csv:
+def _csv(options: ReadOptions) -> CsvRows:
     if options[_NO_QUOTES.name] and _QUOTE.name in options.given:
         raise InvalidOption(
             f"{_NO_QUOTES.name} and {_QUOTE.name} contradict each other; leave one out",
@@ -102,12 +103,12 @@ def _csv(options: ReadOptions) -> _Csv:
     escape = _one(options[_ESCAPE.name], _ESCAPE) if options.get(_ESCAPE.name) else ""
     null = options.get(_NULL.name)
     null_is_raw = bool(escape and null and escape in null)
-    layout = _Layout(
+    layout = CsvLayout(
         delimiter=_one("\t" if delimiter == r"\t" else delimiter, _DELIMITER),
         quote="" if options[_NO_QUOTES.name] else _one(options[_QUOTE.name], _QUOTE),
         escape=escape,
         has_comments=options[_COMMENTS.name],
-        raw_null=null if null_is_raw else None,
+        null=null if null_is_raw else None,
     )
     form = TextForm(
         null_literal=null,
@@ -116,7 +117,7 @@ def _csv(options: ReadOptions) -> _Csv:
         ignores_errors=options[IGNORE_PARSE_ERRORS.name],
         plain_decimals=not options[_SCIENTIFIC.name],
     )
-    return _Csv(layout, form)
+    return CsvRows(layout, form)
 
 
 def _one(text: str, option: Option) -> str:
@@ -129,15 +130,17 @@ def _one(text: str, option: Option) -> str:
 
 
 @dataclass(frozen=True)
-class _Layout:
-    """The characters with a meaning; an empty text is none."""
+class CsvLayout:
+    """The characters with a meaning; an empty text is none.
+
+    `null` is a field as it is written, before escapes mean anything.
+    """
 
     delimiter: str
     quote: str
     escape: str
-    has_comments: bool
-    # The text of null, if it holds an escape.
-    raw_null: str | None
+    has_comments: bool = False
+    null: str | None = None
 
     def split(self, text: str) -> list[str | None]:
         """The fields of a row; raises a ValueError."""
@@ -175,7 +178,7 @@ class _Layout:
         return text.replace(2 * self.quote, self.quote)
 
     def _plain(self, text: str) -> str | None:
-        if text == self.raw_null:
+        if text == self.null:
             return None
         if not self.escape or self.escape not in text:
             return text
@@ -219,8 +222,10 @@ class _Layout:
 
 
 @dataclass(frozen=True)
-class _Csv(DecodingFormat, EncodingFormat):
-    layout: _Layout
+class CsvRows(DecodingFormat, EncodingFormat):
+    """Rows of values, in a layout."""
+
+    layout: CsvLayout
     form: TextForm
 
     def changelog_mode(self) -> ChangelogMode:
@@ -238,7 +243,7 @@ class _Csv(DecodingFormat, EncodingFormat):
 @dataclass(frozen=True)
 class _CsvDecoder(MessageDecoder):
     fields: tuple[DataField, ...]
-    layout: _Layout
+    layout: CsvLayout
     form: TextForm
     format_name = _NAME
 
@@ -330,7 +335,7 @@ class _CsvDecoder(MessageDecoder):
 @dataclass(frozen=True)
 class _CsvEncoder:
     fields: tuple[DataField, ...]
-    layout: _Layout
+    layout: CsvLayout
     form: TextForm
 
     def encode(self, rows: pa.RecordBatch) -> list[bytes | None]:

@@ -49,6 +49,13 @@ def type_problem(data_type: DataType) -> str | None:
     return "its parts are parted by one delimiter, so they have no parts; use the format json"
 
 
+def _may_be_empty(data_type: DataType) -> bool:
+    """Whether a value of the type may have no text."""
+    if not isinstance(data_type, AtomicType):
+        return True
+    return data_type.root.is_text or data_type.root.is_bytes
+
+
 @dataclass(frozen=True, slots=True)
 class TextForm:
     """How values are written between delimiters."""
@@ -66,9 +73,12 @@ class TextForm:
         Raises:
             BadMessageError: a text is no value of the column's type.
         """
-        if self.null_literal is not None and not self.null_is_raw:
-            is_null = pc.equal(texts, self.null_literal)
-            texts = pc.if_else(is_null, pa.scalar(None, pa.string()), texts)
+        null = None if self.null_is_raw else self.null_literal
+        if self.null_literal is None and not _may_be_empty(field.type):
+            # Null is written so, and nothing else can be.
+            null = ""
+        if null is not None:
+            texts = pc.if_else(pc.equal(texts, null), pa.scalar(None, pa.string()), texts)
         made = _converted(texts, field.type) if isinstance(field.type, AtomicType) else None
         if made is not None:
             return made
@@ -80,10 +90,7 @@ class TextForm:
                 Reading(_reader, unfit_is_null=self.ignores_errors),
             )
         except UnfitValueError as error:
-            hint = "; for null, set null-literal" if values[error.at] == "" else ""
-            raise BadMessageError(
-                numbers[error.at], f"field {error.path} {error.why}{hint}"
-            ) from None
+            raise BadMessageError(numbers[error.at], f"field {error.path} {error.why}") from None
 
     def _split(
         self, values: list[object], field: DataField, numbers: Sequence[int]

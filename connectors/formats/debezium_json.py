@@ -120,5 +120,6 @@ class DebeziumJsonFormat(ChangeJsonFactory):
     """Makes the format of events of Debezium."""
 
     identifier = _Debezium.name
+    description = "changes that Debezium tells as JSON"
     made = _Debezium
     optional_options = (_SCHEMA_INCLUDE, _UPDATES, *ChangeJsonFactory.optional_options)

@@ -36,6 +36,7 @@ class JsonFormat(FormatFactory):
     """Makes the format of an object per message."""
 
     identifier = _NAME
+    description = "objects of JSON"
     optional_options = (
         json_values.FAIL_ON_MISSING_FIELD,
         *json_values.DECODE_OPTIONS,

@@ -53,4 +53,5 @@ class MaxwellJsonFormat(ChangeJsonFactory):
     """Makes the format of events of Maxwell."""
 
     identifier = _Maxwell.name
+    description = "changes that Maxwell tells as JSON"
     made = _Maxwell

@@ -88,6 +88,7 @@ class FormatFactory(ABC):
     """What is found by the name of a format; roles are the two classes below it."""
 
     identifier: str
+    description: str = ""
     # Their names stand without the format's prefix: `field-delimiter`, not `csv.field-delimiter`.
     required_options: Sequence[Option] = ()
     optional_options: Sequence[Option] = ()

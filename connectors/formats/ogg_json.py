@@ -44,4 +44,5 @@ class OggJsonFormat(ChangeJsonFactory):
     """Makes the format of events of Oracle GoldenGate."""
 
     identifier = _Ogg.name
+    description = "changes that GoldenGate tells as JSON"
     made = _Ogg

@@ -52,6 +52,7 @@ class RawFormat(FormatFactory):
     """Makes the format of one value per message."""
 
     identifier = _NAME
+    description = "bytes or texts as they are, one column"
     optional_options = (_CHARSET, _ENDIANNESS)
 
     def decoding_format(self, options: ReadOptions) -> DecodingFormat:

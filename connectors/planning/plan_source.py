@@ -6,7 +6,7 @@ metadata, aggregates, limit, watermark. What the source does not take, the plann
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,7 +26,7 @@ from lakewright.connectors.planning.abilities import (
     WatermarkPushDownSpec,
 )
 from lakewright.connectors.planning.typed_rows import TypedRows
-from lakewright.connectors.runtime import Offset, Scan
+from lakewright.connectors.runtime import Offset, Scan, Split
 from lakewright.connectors.sources import (
     DynamicTableSource,
     ScanTableSource,
@@ -51,6 +51,8 @@ from lakewright.storage.spec.predicate import (
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.values import Value, from_python
 from lakewright.storage.sql.where_text import where_text
+
+ReadSplit = Callable[[Split], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +99,10 @@ class PlannedScan:
         """What the source gives: more columns may be needed, and the kinds of changes."""
         return TypedRows(self.table.name, self.fields, changes=not self.mode.is_insert_only)
 
-    def rows(self) -> Iterator[pa.Table]:
+    def rows(self, read: ReadSplit | None = None) -> Iterator[pa.Table]:
         """The rows of a bounded source, in this process; changes are carried out.
+
+        `read` reads a split otherwise than the scan does.
 
         Raises:
             UnsupportedError: the source has no end.
@@ -109,7 +113,7 @@ class PlannedScan:
                 "INSERT its rows INTO a table",
                 table=self.table.name,
             )
-        pieces = self.changes()
+        pieces = self.changes(read=read)
         if not self.mode.is_insert_only:
             # A filter before would keep the last change that it takes, not the last one.
             every = net_rows(list(pieces), self.given.schema, self.table.primary_keys)
@@ -124,14 +128,19 @@ class PlannedScan:
                 if left <= 0:
                     return
 
-    def changes(self, start: Offset | None = None, end: Offset | None = None) -> Iterator[pa.Table]:
+    def changes(
+        self,
+        start: Offset | None = None,
+        end: Offset | None = None,
+        read: ReadSplit | None = None,
+    ) -> Iterator[pa.Table]:
         """The rows between two offsets as the source gives them, not yet filtered; all without."""
         runtime = self.runtime
         begin = runtime.earliest() if start is None else start
         until = runtime.latest(begin) if end is None else end
         try:
             for split in runtime.plan(begin, until):
-                for batch in runtime.read(split):
+                for batch in (read or runtime.read)(split):
                     yield self.given.of_source(batch)
         finally:
             runtime.close()

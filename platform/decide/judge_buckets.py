@@ -19,6 +19,13 @@ def bucket_hint(survey: TableSurvey, policy: RescalePolicy) -> str | None:
     count, buckets = survey.bucket, survey.layout.buckets
     if count < 1 or not buckets or not policy.hint:
         return None
+    if survey.layout.left_behind:
+        behind = counted(survey.layout.left_behind, "partition")
+        return (
+            f"{behind} written before bucket={count} was set have another number of buckets, and "
+            f"take no rows until they are rescaled: lakewright rescale {survey.table} "
+            f"--buckets {count}"
+        )
     mean, partition = survey.files.bytes // buckets, survey.files.bytes // survey.layout.partitions
     if mean > _FAR * policy.most_bytes:
         better, told = ceil(partition / policy.most_bytes), "far too large"

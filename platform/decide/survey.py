@@ -51,12 +51,16 @@ class FileFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutFigures:
-    """How files lie. `skew` is the size of the largest bucket over that of a mean bucket."""
+    """How files lie. `skew` is the size of the largest bucket over that of a mean bucket.
+
+    `left_behind` are partitions with another number of buckets than the option, which changed.
+    """
 
     partitions: int = 0
     buckets: int = 0
     largest_bucket_bytes: int = 0
     skew: float = 1.0
+    left_behind: int = 0
     oldest_write_ms: int | None = None
     last_write_ms: int | None = None
 

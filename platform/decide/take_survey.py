@@ -317,6 +317,7 @@ def _layout(layout: Layout) -> LayoutFigures:
         buckets=len(buckets),
         largest_bucket_bytes=largest,
         skew=round(largest * len(buckets) / total, 2) if total else 1.0,
+        left_behind=layout.left_behind,
         # Files without a time have none that is the first either.
         oldest_write_ms=int(buckets.first_creation_ms.min()) if len(written) else None,
         last_write_ms=int(written.max()) if len(written) else None,

@@ -25,7 +25,7 @@ from lakewright.platform.ingest.source_files import SourceFile
 from lakewright.platform.ingest.source_readers import UnreadRows, opened
 from lakewright.platform.ingest.text_values import TextLayout, from_text
 from lakewright.platform.tables.partition_keys import PartitionColumn
-from lakewright.platform.tables.source_declarations import SourceDeclaration
+from lakewright.platform.tables.source_declarations import OnBadRow, SourceDeclaration
 from lakewright.platform.tables.source_paths import SourcePath
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Catalog
@@ -181,8 +181,9 @@ def _columns_of(file: FoundFile, form: SourceDeclaration) -> tuple[list[Proposed
     names = () if form.csv is None or form.header else _numbered(file, form)
     fields = tuple(DataField(0, name, STRING) for name in names)
     given = SourceFile(file=file, source=form, fields=fields, partition_keys=())
-    # What is no row tells no types; a run says what it is.
-    found = given.pieces(UnreadRows(lambda *_: None, lambda _: None))
+    # What a run leaves out tells no types.
+    passes = form.on_bad_row is not OnBadRow.FAIL
+    found = given.pieces(UnreadRows(lambda *_: None, lambda _: None) if passes else None)
     if form.file_format in ("parquet", "orc"):
         first = next(found)
         return _of_schema(first.read(0, 0, ()).schema), f"the types of {file.shown}"

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakewright.platform.ingest.bad_rows import BadRows
+from lakewright.platform.ingest.connector_source import connector_rows
 from lakewright.platform.ingest.query_source import query_rows
 from lakewright.platform.ingest.source_files import (
     Partitions,
@@ -134,6 +135,8 @@ def find_source(declaration: TableDeclaration) -> Source:
         return _function(source.python, declaration.table)
     if source.sql is not None:
         return partial(_query, declaration)
+    if source.connector is not None:
+        return partial(_connector, declaration)
     return _files_source(declaration)
 
 
@@ -164,6 +167,11 @@ def _function(path: str, table: str) -> Source:
 def _query(declaration: TableDeclaration, request: SourceRequest) -> Any:
     assert request.catalog is not None
     return query_rows(declaration, request.catalog, request.partitions, request.session)
+
+
+def _connector(declaration: TableDeclaration, request: SourceRequest) -> Any:
+    assert request.catalog is not None
+    return connector_rows(declaration, request.catalog, request.partitions, request.bad_rows)
 
 
 def _files_source(declaration: TableDeclaration) -> Source:

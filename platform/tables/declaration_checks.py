@@ -251,9 +251,11 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
     for kind, where in source.given.items():
         if not where.strip() and kind != "stream":
             yield ("source", kind), "it is empty; name a file, a folder or a pattern"
-        elif kind not in ("python", "sql", "stream"):
+        elif kind not in ("python", "sql", "connector", "stream"):
             yield from _check_path(declaration, kind, where)
     yield from _check_bad_rows(declaration, source)
+    if source.options and source.connector is None:
+        yield ("source", "options"), "options are those of a connector; name it"
     if source.stream is not None:
         yield from check_stream(declaration)
         if len(source.stream.given) == 1:
@@ -471,10 +473,16 @@ def _check_query(expectation: ExpectationDeclaration, sql: str) -> Iterator[Find
 
 
 def _check_schema(declaration: TableDeclaration) -> Iterator[Finding]:
+    plain = declaration.model_copy(update={"distribution": None})
+    try:
+        new_schema(plain.schema_spec, time_millis=0)
+    except StorageError as err:
+        yield ("primary_key" if declaration.primary_key else "columns",), str(err)
+        return
     try:
         schema = new_schema(declaration.schema_spec, time_millis=0)
     except StorageError as err:
-        yield ("primary_key" if declaration.primary_key else "columns",), str(err)
+        yield ("distribution",), str(err)
         return
     try:
         check_new_options(schema, table=declaration.table)

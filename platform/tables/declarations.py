@@ -8,6 +8,7 @@ each problem.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -49,9 +50,10 @@ from lakewright.platform.tables.refresh import (
 from lakewright.platform.tables.source_declarations import SourceDeclaration
 from lakewright.platform.tables.stream_declarations import StreamDeclaration
 from lakewright.platform.tables.upkeep_policies import EngineChoice, SectionPolicy
+from lakewright.storage.spec.bucketing import check_said_once, distributed
 from lakewright.storage.spec.data_types import parse_data_type
 from lakewright.storage.spec.partition_expiry import TIME_OPTION
-from lakewright.storage.spec.schema import Column, SchemaSpec
+from lakewright.storage.spec.schema import Column, SchemaSpec, new_schema
 from lakewright.storage.spec.schema_gate import (
     EVERY_COLUMN,
     Compatibility,
@@ -59,6 +61,7 @@ from lakewright.storage.spec.schema_gate import (
     Rule,
     Waiver,
 )
+from lakewright.storage.spec.table_distribution import Kind, TableDistribution
 
 
 class ColumnDeclaration(Declared):
@@ -145,6 +148,28 @@ class PartitionsDeclaration(Declared):
         """The given ways, by key."""
         every = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: value for name, value in every.items() if value is not None}
+
+
+class DistributionDeclaration(Declared):
+    """How rows are distributed over buckets, in place of the options `bucket` and `bucket-key`."""
+
+    by: tuple[Text, ...] = Field(
+        default=(),
+        description="columns whose hash chooses the bucket of a row; without any the primary key",
+    )
+    buckets: int | None = Field(
+        default=None, description="the number of buckets; without it there are as many as rows need"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> DistributionDeclaration:
+        self.said  # noqa: B018  # it refuses what goes not together
+        return self
+
+    @property
+    def said(self) -> TableDistribution:
+        """What the clause `DISTRIBUTED` of a statement would say."""
+        return TableDistribution(Kind.HASH if self.by else Kind.UNKNOWN, self.buckets, self.by)
 
 
 class WriteKind(Enum):
@@ -353,6 +378,7 @@ class TableDeclaration(Declared):
     columns: tuple[ColumnDeclaration, ...] = ()
     partition_keys: tuple[str, ...] = Field(default=(), description="the partition columns")
     primary_key: tuple[str, ...] = Field(default=(), description="the columns that identify a row")
+    distribution: DistributionDeclaration | None = None
     options: Mapping[str, Text] = Field(
         default_factory=dict, description="options of the table, by Paimon's names"
     )
@@ -449,10 +475,14 @@ class TableDeclaration(Declared):
 
     @property
     def schema_spec(self) -> SchemaSpec:
-        """The schema with which storage creates the table."""
+        """The schema with which storage creates the table; a distribution is in its options.
+
+        Raises:
+            StorageError: the table cannot be distributed as declared.
+        """
         # A keyed table needs buckets, so that a key can be found.
-        default_options = {"bucket": "1"} if self.primary_key else {}
-        return SchemaSpec(
+        default_options = {"bucket": "1"} if self.primary_key and not self.distribution else {}
+        spec = SchemaSpec(
             columns=tuple(
                 Column(column.name, parse_data_type(column.type), column.comment, column.default)
                 for column in self.columns
@@ -462,6 +492,12 @@ class TableDeclaration(Declared):
             options={**default_options, **self.options},
             comment=self.comment,
         )
+        if self.distribution is None:
+            return spec
+        said = self.distribution.said
+        check_said_once(said, spec.options, self.table)
+        made = distributed(new_schema(spec, time_millis=0), said, self.table)
+        return replace(spec, options=made.options)
 
 
 def _dimension(

@@ -26,6 +26,7 @@ from lakewright.storage import (
     SetOption,
     Side,
 )
+from lakewright.storage.spec.bucketing import BUCKET, BUCKET_KEY, BUCKET_OPTIONS
 from lakewright.storage.spec.cast_rules import Cast, cast_rule
 from lakewright.storage.spec.data_types import ArrayType, DataField, DataType, MapType, RowType
 from lakewright.storage.spec.option_values import same_quantity
@@ -33,7 +34,6 @@ from lakewright.storage.spec.schema import TableSchema, new_schema
 from lakewright.storage.spec.schema_change import ELEMENT, VALUE, SchemaChange, path_of, path_text
 from lakewright.storage.spec.schema_change_text import in_order_of_kinds
 
-BUCKET = "bucket"
 # What an option means that is not set.
 _UNSET = {BUCKET: "-1"}
 
@@ -105,7 +105,7 @@ def declared_changes(declaration: TableDeclaration, actual: TableSchema) -> Decl
     changes += [
         SetOption(name, value)
         for name, value in _other_options(declared, actual).items()
-        if name != BUCKET
+        if name not in BUCKET_OPTIONS
     ]
     refused = [each for each in changes if _is_refused_cast(each, present)]
     ordered = in_order_of_kinds(each for each in changes if each not in refused)
@@ -158,12 +158,16 @@ def _other_options(declared: TableSchema, actual: TableSchema) -> dict[str, str]
 
 def _no_changes(declared: TableSchema, actual: TableSchema) -> Iterator[str]:
     """What differs and is changed by no change of a schema."""
-    bucket = _other_options(declared, actual).get(BUCKET)
-    if bucket is not None:
-        yield (
-            f"option {BUCKET} is declared {bucket} and is {actual.options.get(BUCKET) or 'not set'}"
-            " (lakewright rescale changes it)"
-        )
+    others = _other_options(declared, actual)
+    for option, way in (
+        (BUCKET, "lakewright rescale"),
+        (BUCKET_KEY, "ALTER TABLE … MODIFY DISTRIBUTION"),
+    ):
+        if option in others:
+            yield (
+                f"option {option} is declared {others[option]} and is "
+                f"{actual.options.get(option) or 'not set'} ({way} changes it)"
+            )
     for what, left, right in (
         ("partition key", declared.partition_keys, actual.partition_keys),
         ("primary key", declared.primary_keys, actual.primary_keys),

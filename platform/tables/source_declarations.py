@@ -27,7 +27,7 @@ class OnBadRow(Enum):
 
 
 class SourceDeclaration(Declared):
-    """Where rows come from: a function, a query, files, or a stream.
+    """Where rows come from: a function, a query, a connector, files, or a stream.
 
     The path of files is a path or a URI of a file, a folder or a pattern, in which `{column}` is
     the value of a partition column. A relative path is relative to the file of the declaration.
@@ -54,6 +54,14 @@ class SourceDeclaration(Declared):
             "a query over tables of the warehouse, or the path of a .sql file with one; it runs "
             "on DuckDB, or on Spark by `write.engine: spark`"
         ),
+    )
+    connector: str | None = Field(
+        default=None,
+        description="a connector that `lakewright connectors` lists, with its `options`",
+    )
+    options: Mapping[str, Text] = Field(
+        default_factory=dict,
+        description="options of the connector; ${env:NAME} is an environment variable",
     )
     stream: StreamDeclaration | None = Field(
         default=None, description="rows that arrive; each run processes what is new"
@@ -99,13 +107,19 @@ class SourceDeclaration(Declared):
         """The given sources, by key."""
         stream = None if self.stream is None else self.stream.text
         query = None if self.sql is None else " ".join(self.sql.split())
-        every = {"python": self.python, "sql": query, **self._files, "stream": stream}
+        every = {
+            "python": self.python,
+            "sql": query,
+            "connector": self.connector,
+            **self._files,
+            "stream": stream,
+        }
         return {name: value for name, value in every.items() if value is not None}
 
     @property
     def returns_rows(self) -> bool:
-        """Whether it is a function or a query, and no files."""
-        return self.python is not None or self.sql is not None
+        """Whether it is a function, a query or a connector, and no files."""
+        return any(each is not None for each in (self.python, self.sql, self.connector))
 
     @property
     def file_format(self) -> str | None:

@@ -13,21 +13,23 @@ from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import DeleteRowsPlan, RowChangeResult, Table, UpdateRowsPlan
 from lakewright.storage.errors import InvalidRequestError
 
-_ENGINE_TEXT = "Where files are read and written: spark, local, or auto, by size."
-_ALL_ROWS = "Change all rows; without it a filter is needed."
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRowsOptions:
-    """Which rows are deleted."""
+    """Which rows change."""
 
-    where: str | None = option(WHERE, None, "Delete the rows that match this filter.")
-    all_rows: bool = option(FLAG, default=False, text=_ALL_ROWS)
-    engine: EngineChoice = option(ENGINE, EngineChoice.AUTO, _ENGINE_TEXT, at_run=True)
+    where: str | None = option(WHERE, None, "The rows that match this filter.")
+    all_rows: bool = option(FLAG, default=False, text="All rows; without it a filter is needed.")
+    engine: EngineChoice = option(
+        ENGINE,
+        EngineChoice.AUTO,
+        "Where files are read and written: spark, local, or auto, by size.",
+        at_run=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateRowsOptions:
+class UpdateRowsOptions(DeleteRowsOptions):
     """Which rows get which new values."""
 
     values: tuple[str, ...] = option(
@@ -36,16 +38,15 @@ class UpdateRowsOptions:
         "A column and its new value, an expression of DuckDB's SQL over the row.",
         flag="--set",
     )
-    where: str | None = option(WHERE, None, "Update the rows that match this filter.")
-    all_rows: bool = option(FLAG, default=False, text=_ALL_ROWS)
-    engine: EngineChoice = option(ENGINE, EngineChoice.AUTO, _ENGINE_TEXT, at_run=True)
 
 
-_Deleted = Outcome[DeleteRowsOptions, DeleteRowsPlan, RowChangeResult]
-_Updated = Outcome[UpdateRowsOptions, UpdateRowsPlan, RowChangeResult]
+_Done = (
+    Outcome[DeleteRowsOptions, DeleteRowsPlan, RowChangeResult]
+    | Outcome[UpdateRowsOptions, UpdateRowsPlan, RowChangeResult]
+)
 
 
-def _asked_rows(options: DeleteRowsOptions | UpdateRowsOptions) -> str | None:
+def _asked_rows(options: DeleteRowsOptions) -> str | None:
     if (options.where is None) != options.all_rows:
         raise InvalidRequestError("say which rows: by a filter (where), or all of them (all_rows)")
     return options.where
@@ -68,13 +69,13 @@ def _plan_update(table: Table, options: UpdateRowsOptions) -> UpdateRowsPlan:
 def _run(
     table: Table,
     plan: DeleteRowsPlan | UpdateRowsPlan,
-    options: DeleteRowsOptions | UpdateRowsOptions,
+    options: DeleteRowsOptions,
     work: Work,
 ) -> RowChangeResult:
     return table.upkeep.run(plan, work.engine(options.engine, plan.bytes_rewritten))
 
 
-def _report(_: Table, done: _Deleted | _Updated) -> Report:
+def _report(_: Table, done: _Done) -> Report:
     plan, result = done.plan, done.result
     verb = "delete" if isinstance(plan, DeleteRowsPlan) else "update"
     if result is None:

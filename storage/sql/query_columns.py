@@ -13,6 +13,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.lineage import lineage
 
 from lakewright.storage.errors import InvalidStatement
+from lakewright.storage.sql.duckdb_dialect import DuckDbDialect
 from lakewright.storage.sql.table_names import named_tables
 
 # Suffixes of names that are states of a table, or its metadata.
@@ -51,7 +52,7 @@ def _parsed(text: str, dialect: str) -> exp.Query:
         # A comment behind the last semicolon is parsed as one.
         trees = [
             each
-            for each in parse(text, dialect=dialect)
+            for each in parse(text, dialect=DuckDbDialect if dialect == "duckdb" else dialect)
             if each is not None and not isinstance(each, exp.Semicolon)
         ]
     except (SqlglotError, RecursionError, IndexError) as error:

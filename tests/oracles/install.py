@@ -25,6 +25,8 @@ LOCKS: dict[str, tuple[str, ...]] = {
     "java": ("java-build.lock", "java.lock"),
     "rust": ("rust.lock",),
     "java_latest": ("java-latest.lock",),
+    # Jars alone, which this process itself runs.
+    "flink": (),
 }
 
 
@@ -48,6 +50,37 @@ JARS: dict[str, tuple[Jar, ...]] = {
         Jar(
             artifact="org.xerial:sqlite-jdbc:3.46.1.3",
             sha256="4a4832720a65eaf7f4d6fd7ede52087b994dc5633c076f9e994dc0c8b4b0b4fa",
+        ),
+    ),
+    # Flink's parser, and what it is made of.
+    "flink": (
+        Jar(
+            artifact="org.apache.flink:flink-sql-parser:2.3.0",
+            sha256="2210424a83fff71a3653179b8447914cec6a118919cf9b61d3ed2e994b05b5ae",
+        ),
+        Jar(
+            artifact="org.apache.calcite:calcite-core:1.36.0",
+            sha256="1322396c24f0c80c03fc4ac8ed4f35e61d97d6717b74a6da866502c8e59827b7",
+        ),
+        Jar(
+            artifact="org.apache.calcite:calcite-linq4j:1.36.0",
+            sha256="8e5a76cbfb997157a4abe9de52a6d92515a6e611f13c8b46312982d46ea6ff3f",
+        ),
+        Jar(
+            artifact="org.apache.calcite.avatica:avatica-core:1.23.0",
+            sha256="9e138b51f28da396fec4e29574f05d60c8ea56551c2a6213fdb90f269e63ed7f",
+        ),
+        Jar(
+            artifact="com.google.guava:guava:32.1.3-jre",
+            sha256="6d4e2b5a118aab62e6e5e29d185a0224eed82c85c40ac3d33cf04a270c3b3744",
+        ),
+        Jar(
+            artifact="com.google.guava:failureaccess:1.0.1",
+            sha256="a171ee4c734dd2da837e4b16be9df4661afab72a41adaf31eb84dfdaf936ca26",
+        ),
+        Jar(
+            artifact="org.slf4j:slf4j-api:1.7.36",
+            sha256="d3ef575e3e4979678dc01bf1dcce51021493b4d11fb7f1be8ad982877c16a1c0",
         ),
     ),
 }
@@ -76,7 +109,10 @@ def install(target: Path, name: str) -> None:
         return
     print(f"{name}: creating {home}", flush=True)
     started = time.monotonic()
-    venv.create(home, clear=True, with_pip=True, symlinks=os.name != "nt")
+    if LOCKS[name]:
+        venv.create(home, clear=True, with_pip=True, symlinks=os.name != "nt")
+    else:
+        home.mkdir(parents=True, exist_ok=True)
     for lock in LOCKS[name]:
         print(f"{name}: installing {lock}", flush=True)
         subprocess.run(

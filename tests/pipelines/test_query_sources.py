@@ -58,8 +58,9 @@ def test_a_run_reads_no_file_of_other_partitions(lake: Lake) -> None:
     lake.catalog.drop_table("shop.events")
 
 
-def test_a_query_says_the_upstreams_the_lineage_and_the_partitions(lake: Lake) -> None:
-    declare(lake)
+@pytest.mark.parametrize("query", [QUERY, QUERY.replace("id", "`id`")])
+def test_a_query_says_the_upstreams_the_lineage_and_the_partitions(lake: Lake, query: str) -> None:
+    declare(lake, query)
     spec = lake.definitions.resolve_asset_graph().get(KEY)
     assert spec.parent_keys == {TableNames("shop.events").asset_key}
     lineage = spec.metadata["dagster/column_lineage"].deps_by_column

@@ -28,9 +28,10 @@ Statements end with ; and may have several lines.
 \\timing   time of statements  \\format F   table, json or csv
 \\i FILE   run a file          \\q          leave"""
 _WORDS = """
-ALTER ANALYZE AS BUCKETS BY CALL CLUSTERED COMPACT CREATE DATABASE DATABASES DESCRIBE DETAIL
-DISTRIBUTED DROP EXISTS EXPLAIN EXTENDED FROM GROUP IF INSERT INTO JOIN KEY LIMIT ORDER OVERWRITE
-PARTITION PARTITIONED PARTITIONS PRIMARY RENAME REPAIR RESET SELECT SET SHOW TABLE TABLES USE VALUES
+ADD ALTER ANALYZE AND AS BUCKETS BY CALL CASE CLUSTERED COLUMN COMPACT CREATE DATABASE DATABASES
+DELETE DESCRIBE DETAIL DISTINCT DISTRIBUTED DROP EXISTS EXPLAIN EXTENDED FROM GROUP HAVING IF INSERT
+INTO JOIN KEY LIMIT MATCHED MERGE NOT NULL ORDER OVERWRITE PARTITION PARTITIONED PARTITIONS PRIMARY
+RENAME REPAIR RESET SELECT SET SHOW TABLE TABLES THEN TRUNCATE UNION UPDATE USE USING VALUES WHEN
 WHERE WITH
 """
 
@@ -48,6 +49,8 @@ class Shell:
 
     def run(self, lines: Iterator[str]) -> None:
         """Run what the lines say, until they end or one says to leave."""
+        from lakewright.storage.sql.grammar.cursor import ends_statement
+
         pending: list[str] = []
         while True:
             try:
@@ -62,8 +65,9 @@ class Shell:
                 self._guarded(self._command, line.strip())
             elif line.strip() or pending:
                 pending.append(line)
-                if line.rstrip().endswith(";"):
-                    text, pending = "\n".join(pending), []
+                text = "\n".join(pending)
+                if ";" in line and ends_statement(text):
+                    pending = []
                     self._guarded(self._statements, text)
 
     def _next(self, lines: Iterator[str], prompt: str) -> str | None:

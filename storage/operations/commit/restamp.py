@@ -72,7 +72,13 @@ class RestampedWrite:
     def _delete(self, version: StagedWrite) -> None:
         others = [each for each in (self._staged, self._current) if each is not version]
         kept = [message for each in others for message in each.messages]
-        messages = [each for each in version.messages if each not in kept]
+        # All versions have the indexes of the staged one.
+        indexes = {index for message in kept for index in message.new_indexes}
+        messages = [
+            replace(each, new_indexes=tuple(i for i in each.new_indexes if i not in indexes))
+            for each in version.messages
+            if each not in kept
+        ]
         # Files that remain are orphans. A store failure here must not hide the commit's outcome.
         with suppress(StorageError):
             delete_unpublished(

@@ -29,6 +29,7 @@ from lakewright.storage.operations.format_tables.format_spec import (
 from lakewright.storage.operations.running.delete_files import is_half_dropped
 from lakewright.storage.spec.file_format import check_holds
 from lakewright.storage.spec.schema import SchemaSpec, new_schema
+from lakewright.storage.spec.table_distribution import check_distribution
 
 # The folder of tables whose files would otherwise lie between those of the schema.
 _DATA_FOLDER = "data"
@@ -49,6 +50,7 @@ def create_format_table(
     Raises:
         InvalidSchema: the schema is invalid; a partition key is declared twice.
         InvalidRequestError: a primary key is given, or files of the format do not hold a column.
+        UnsupportedError: a distribution is given.
         AlreadyExistsError: the table exists.
     """
     if spec.primary_keys:
@@ -57,6 +59,9 @@ def create_format_table(
             "table with snapshots instead",
             table=table,
         )
+    if spec.distribution is not None:
+        # Plain files have no buckets.
+        check_distribution(spec.distribution, None, table)
     only_values = spec.options.get(ONLY_VALUES_OPTION, "false").strip().lower() == "true"
     is_paimons = location is None and bool(spec.partition_keys) and not only_values
     if location is not None:

@@ -21,13 +21,15 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.assign_buckets import left_behind
 from lakewright.storage.operations.state.bucket_columns import BucketColumns, bucket_columns
-from lakewright.storage.operations.state.live_files import index_entries
+from lakewright.storage.operations.state.live_files import index_entries, live_entries
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.table_stats import PartitionStats, partition_stats
 from lakewright.storage.spec.index import IndexEntry, check_known_indexes
 from lakewright.storage.spec.known_options import UPKEEP, Use
 from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta
+from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import Snapshot, check_known_fields
 from lakewright.storage.spec.supported_options import check_supported
@@ -43,7 +45,8 @@ _LAST_SNAPSHOTS = 30
 class Layout:
     """The buckets and manifests of a snapshot; `deletion_vectors` counts files with deleted rows.
 
-    `small_manifests` have less than the table's target size.
+    `small_manifests` have less than the table's target size. `left_behind` counts partitions whose
+    number of buckets was that of the option `bucket` until it changed.
     """
 
     files: TableFiles
@@ -53,6 +56,7 @@ class Layout:
     manifests: int
     manifest_bytes: int
     small_manifests: int
+    left_behind: int
 
     @property
     def partitions(self) -> int:
@@ -95,16 +99,21 @@ def read_layout(
             index file lies outside of the table.
     """
     target = files.options.manifest_target_file_size
+    buckets = bucket_columns(files, metas, PartitionFilter(files))
+    counts = {files.at_schema(each).options.bucket for each in buckets.schema_ids}
+    may_lag = files.options.bucket_mode is BucketMode.FIXED and counts != {files.options.bucket}
+    entries = live_entries(files, snapshot, manifests=metas) if may_lag else ()
     return Layout(
         files=files,
         metas=tuple(metas),
-        buckets=bucket_columns(files, metas, PartitionFilter(files)),
+        buckets=buckets,
         deletion_vectors=sum(
             len(each.file.deletion_vectors or ()) for each in index_entries(files, snapshot)
         ),
         manifests=len(metas),
         manifest_bytes=sum(each.file_size for each in metas),
         small_manifests=sum(each.file_size < target for each in metas),
+        left_behind=len(left_behind(files, entries)),
     )
 
 

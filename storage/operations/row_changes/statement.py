@@ -54,6 +54,7 @@ _LOG = logging.getLogger(__name__)
 
 # A statement that others get ahead of is planned anew so many times.
 _ATTEMPTS = 5
+_WAIT_MS = 50
 # Files for one task.
 _TASK_BYTES = 256 << 20
 
@@ -363,6 +364,8 @@ def carried_out(
         except (CommitConflictError, SnapshotNotFound, FileMissing):
             if number == _ATTEMPTS:
                 raise
+            # Of statements that are in each other's way, each has its turn.
+            files.env.sleep_ms(_WAIT_MS * 2**number * files.env.jitter())
         else:
             duration_ms = files.env.now_ms() - started_ms
             return replace(result, attempts=number, duration_ms=duration_ms)

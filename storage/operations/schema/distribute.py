@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from lakewright.storage.errors import CommitConflictError, SchemaMoved, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.roots import RootKind, all_roots
+from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
 from lakewright.storage.operations.rewrite.rescale import plan_rescale, run_rescale
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.live_files import live_entries
@@ -66,14 +66,11 @@ def distribute(
 
 def _check_one_bucket(files: TableFiles) -> None:
     """Check that rows lie in one bucket in every state that can be read, or come back."""
-    for root in all_roots(files):
-        name = f"{root.kind.value} {root.label}"
-        if root.branch != files.paths.branch:
-            name = f"branch {root.branch or 'main'}"
-        elif root.kind is not RootKind.CHANGELOG and all(
-            each.total_buckets == 1 for each in live_entries(root.files, root.snapshot)
-        ):
-            continue
+    found = (_several_buckets(files, root) for root in all_roots(files))
+    # What is written meanwhile has the number of the option.
+    new = "new partitions" if files.options.bucket != 1 else None
+    name = new or next(filter(None, found), None)
+    if name is not None:
         keys = ", ".join(files.options.bucket_keys)
         raise UnsupportedError(
             f"rows of {files.name} lie by other bucket keys ({keys}) in {name}, in which clients "
@@ -82,6 +79,15 @@ def _check_one_bucket(files: TableFiles) -> None:
             "with this distribution from a query, and rename it",
             table=files.name,
         )
+
+
+def _several_buckets(files: TableFiles, root: Root) -> str | None:
+    """What keeps rows in several buckets, or may; None if rows are in one."""
+    if root.branch != files.paths.branch:
+        return f"branch {root.branch or 'main'}"
+    counts = {each.total_buckets for each in live_entries(root.files, root.snapshot)}
+    is_one = root.kind is not RootKind.CHANGELOG and counts <= {1}
+    return None if is_one else f"{root.kind.value} {root.label}"
 
 
 def _rescaled(files: TableFiles, buckets: int, engine: Engine) -> TableSchema:

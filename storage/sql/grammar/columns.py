@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from lakewright.storage.errors import InvalidRequestError, InvalidSchema
@@ -12,6 +13,7 @@ from lakewright.storage.sql.grammar.cursor import Cursor
 from lakewright.storage.sql.grammar.partitions import once
 from lakewright.storage.sql.literals import check_default, default_text
 
+_PLAIN_OPTION = re.compile(r"[\w.$-]+")
 # Words that end a type.
 _AFTER_TYPE = (
     ",",
@@ -160,4 +162,10 @@ def option(cursor: Cursor, seen: set[str]) -> tuple[str, str]:
 def option_name(cursor: Cursor) -> str:
     """The name of an option, in quotes or as its words: `bucket`, `file.format`."""
     name = cursor.take_text()
-    return cursor.source_until("=", ",", ")").strip() if name is None else name
+    if name is not None:
+        return name
+    at = cursor.mark()
+    name = cursor.source_until("=", ",", ")")
+    if not _PLAIN_OPTION.fullmatch(name):
+        cursor.refuse_at(at, f"expected the name of an option, found {name!r}; write 'a.name'")
+    return name

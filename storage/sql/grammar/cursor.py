@@ -98,6 +98,15 @@ def split_statements(text: str) -> Iterator[Cursor]:
         yield Cursor(text, words)
 
 
+def ends_statement(text: str) -> bool:
+    """Whether the last word of a text is `;`; a comment is none."""
+    try:
+        tokens = StatementDialect().tokenize(text)
+    except SqlglotError:
+        return text.rstrip().endswith(";")
+    return bool(tokens) and tokens[-1].token_type is TokenType.SEMICOLON
+
+
 def _words(token: Token, source: str) -> Iterator[Word]:
     kind = _KINDS.get(token.token_type)
     if kind is not None:

@@ -47,6 +47,7 @@ INSTEAD: Mapping[str, str] = {
     "TABLE": "write SELECT * FROM t",
     "HELP": "`lakewright help sql` describes the command, and \\? the shell",
     # Definitions.
+    "CREATE OR REPLACE TABLE": "write DROP TABLE IF EXISTS t, then CREATE TABLE t",
     "CREATE CATALOG": "the warehouse is the catalog: name it by `lakewright --warehouse`",
     "CREATE FUNCTION": "no functions are kept; those of the engine can be called",
     "CREATE INDEX": "write options of the table: WITH ('file-index.bloom-filter.columns' = 'c')",

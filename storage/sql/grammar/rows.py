@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp, parse_one
 from sqlglot.errors import ParseError, SqlglotError
 
+from lakewright.storage.sql.duckdb_dialect import DuckDbDialect
 from lakewright.storage.sql.grammar.cursor import Cursor
 from lakewright.storage.sql.grammar.partitions import partition_clause
 from lakewright.storage.sql.grammar.query import FIRST_WORDS, Query
@@ -24,6 +25,8 @@ def delete_statement(cursor: Cursor) -> Delete:
     cursor.expect("DELETE")
     cursor.expect("FROM", way_out="write DELETE FROM t WHERE …")
     table = cursor.table_name()
+    if cursor.peek("USING"):
+        cursor.refuse("write WHERE EXISTS (SELECT … FROM s WHERE s.id = t.id), or MERGE INTO t")
     alias = _alias(cursor, table, "WHERE")
     return Delete(table=table, alias=alias, where=_where(cursor))
 
@@ -178,13 +181,13 @@ def _as_sql(name: str) -> str:
 def _pairs(
     cursor: Cursor, at: int, on: str, target: str, source: str
 ) -> tuple[tuple[tuple[str, str], ...], str | None]:
-    """The columns that ON compares for equality, and the rest of its condition."""
+    """The columns that ON compares for equality, and ON itself if it says more."""
     try:
-        tree = parse_one(on, read="duckdb")
+        tree = parse_one(on, read=DuckDbDialect)
     except (SqlglotError, RecursionError) as error:
         found = error.errors[0]["description"] if isinstance(error, ParseError) else "too deep"
         cursor.refuse_at(at, f"the condition cannot be parsed: {found}")
-    pairs, rest = [], []
+    pairs, has_more = [], False
     for part in tree.flatten() if isinstance(tree, exp.And) else [tree]:
         inner = part.unnest()
         sides = [inner.this, inner.expression] if isinstance(inner, exp.EQ) else []
@@ -192,9 +195,9 @@ def _pairs(
         if set(named) == {target.lower(), source.lower()} and len(named) == 2:
             pairs.append((named[target.lower()], named[source.lower()]))
         else:
-            rest.append(part.sql(dialect="duckdb"))
+            has_more = True
     if not pairs:
         cursor.refuse_at(
             at, f"ON needs an equality of both sides: {target}.id = {source}.id [AND …]"
         )
-    return tuple(pairs), " AND ".join(f"({each})" for each in rest) or None
+    return tuple(pairs), on if has_more else None

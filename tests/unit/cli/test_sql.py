@@ -146,8 +146,8 @@ def test_the_shell_keeps_its_session_and_goes_on_after_an_error(
     shell.run(
         iter(
             [
-                "CREATE DATABASE shop;", "\\c shop", "CREATE TABLE t (", "  amount INT);", "SHOW",
-                "nothing;", "\\timing", "\\d t", "\\nope", "\\d", "\\q", "DROP TABLE t;",
+                "CREATE DATABASE shop;", "\\c shop", "CREATE TABLE t (", "  amount INT); -- made",
+                "SHOW", "nothing;", "\\timing", "\\d t", "\\nope", "\\d", "\\q", "DROP TABLE t;",
             ]
         )
     )  # fmt: skip

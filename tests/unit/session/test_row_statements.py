@@ -134,6 +134,15 @@ def test_a_merge_takes_a_query_and_the_columns_by_name(session: Session) -> None
     ]
 
 
+def test_a_merge_matches_columns_that_are_named_in_backticks(session: Session) -> None:
+    session.sql(
+        """MERGE INTO t USING (SELECT 3 AS `my id`, 'b' AS `d` UNION ALL SELECT 1, 'b') s
+        ON t.`id` = s.`my id` AND s.`d` <> '`' AND t.`day` SIMILAR TO 'b|`'
+        WHEN MATCHED THEN DELETE"""
+    )
+    assert [row[0] for row in held(session)] == [0, 1, 2, 4, 5]
+
+
 @pytest.mark.parametrize("alias", ["others", "files", "query", "count", "self"])
 def test_a_table_may_have_any_name(session: Session, alias: str) -> None:
     session.sql(f"UPDATE t AS {alias} SET price = {alias}.price + 1 WHERE {alias}.id % 2 = 0")
@@ -163,6 +172,7 @@ def test_a_truncate_empties_a_table_or_a_partition(session: Session, catalog: Ca
     [
         ("DELETE t WHERE id = 1", r"line 1, column 8: .*write DELETE FROM t"),
         ("DELETE FROM t WHERE", "expected a condition"),
+        ("DELETE FROM t USING s WHERE s.id = t.id", "line 1, column 15: write WHERE EXISTS"),
         ("DELETE FROM t WHERE nope = 1", '"nope" not found'),
         ("UPDATE t price = 1", "expected SET"),
         ("UPDATE t SET price = ", "expected an expression"),

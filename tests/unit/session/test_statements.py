@@ -418,6 +418,7 @@ def test_what_cannot_be_is_refused_by_place_with_what_to_write_instead(
         ("OPTIMIZE t ZORDER BY (a)", "ALTER TABLE t COMPACT 'major'"),
         ("DESCRIBE HISTORY t", r"SELECT \* FROM `t\$snapshots`"),
         ("CREATE OR REPLACE VIEW v AS SELECT 1", "keep no views"),
+        ("CREATE OR REPLACE TABLE v AS SELECT 1", "DROP TABLE IF EXISTS t, then CREATE TABLE"),
         ("SHOW TBLPROPERTIES t", r"`t\$options`"),
         ("USE CATALOG paimon", "write USE database"),
         ("COPY t TO 'x.csv'", "lakewright read t --output FILE"),

@@ -16,6 +16,7 @@ from lakewright.cli.grammar.command import command
 
 if TYPE_CHECKING:
     from lakewright.session import StatementResult
+    from lakewright.session.compiled import CompiledPlan
 
 
 @command(
@@ -53,6 +54,19 @@ lakewright sql
     multiple=True,
     help="A setting, as SET makes it; may be repeated.",
 )
+@click.option(
+    "--compile",
+    "compiles",
+    is_flag=True,
+    help="Print the plan of one SELECT or INSERT as JSON; run nothing.",
+)
+@click.option(
+    "--compiled",
+    "planned",
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="Run a plan that --compile printed, if it still holds.",
+)
 def sql(
     call: Call,
     *,
@@ -61,6 +75,8 @@ def sql(
     executed: str | None,
     database: str | None,
     settings: Sequence[str],
+    compiles: bool,
+    planned: str | None,
 ) -> None:
     """Run SQL statements."""
     from lakewright.cli.shell import Shell, run_shell
@@ -69,7 +85,9 @@ def sql(
     from lakewright.storage import Catalog
     from lakewright.storage.errors import StorageError
 
-    check_one_of(needed=False, statements=statements, file=source, execute=executed)
+    check_one_of(
+        needed=False, statements=statements, file=source, execute=executed, compiled=planned
+    )
     given = Settings()
     if database is not None:
         given = given.with_value(DATABASE, database)
@@ -80,7 +98,8 @@ def sql(
                 f"--set {each} has no value; write --set NAME=VALUE", click.get_current_context()
             )
         given = given.with_value(name, value)
-    text = statements or executed or (None if source is None else _read(source))
+    file = source if planned is None else planned
+    text = statements or executed or (None if file is None else _read(file))
     if text is None and not sys.stdin.isatty():
         text = sys.stdin.read()
     catalog = Catalog.open(call.warehouse) if _makes_warehouse(text) else call.catalog()
@@ -90,8 +109,11 @@ def sql(
     if text is None:
         run_shell(Shell(session, partial(_print_as, call), _read, call.form))
         return
+    if compiles:
+        click.echo(session.compile(text).to_json())
+        return
     done = 0
-    results = session.run(text)
+    results = session.run(text) if planned is None else session.run_compiled(_plan(text))
     try:
         for result in results:
             _print(call, result)
@@ -100,6 +122,12 @@ def sql(
         if done:
             click.echo(f"statement {done + 1} failed; what came before it is done", err=True)
         raise
+
+
+def _plan(text: str) -> CompiledPlan:
+    from lakewright.session.compiled import CompiledPlan
+
+    return CompiledPlan.from_json(text)
 
 
 def _makes_warehouse(text: str | None) -> bool:

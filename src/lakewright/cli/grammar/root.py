@@ -66,6 +66,10 @@ _OWN: dict[str, dict[str, str]] = {
     "Plain files": {
         "format-table": "folders of plain files, such as CSV, as tables",
     },
+    "External tables": {
+        "connectors": "what external tables are made of, and the options of each",
+        "formats": "the formats of their records, and the options of each",
+    },
     "Work under way": {
         "stream": "rows that arrive, written batch by batch, each once",
         "pending": "batches that wait to be committed",

@@ -12,12 +12,14 @@ import pytest
 
 from lakewright.cli.output.table_report import report_table
 from lakewright.platform.decide.debt import debt_of, findings
+from lakewright.platform.decide.judge_buckets import bucket_hint
 from lakewright.platform.decide.survey import TableSurvey
 from lakewright.platform.decide.take_survey import (
     survey_snapshot,
     survey_table,
     survey_warehouse,
 )
+from lakewright.platform.tables.upkeep_policies import RescalePolicy
 from lakewright.platform.upkeep.health import read_health
 from lakewright.storage import Catalog, SetOption, Table
 from lakewright.storage.errors import TableNotFound, UnsupportedError
@@ -63,6 +65,28 @@ def test_a_survey_counts_the_files_of_an_append_table(catalog: Catalog) -> None:
     assert found.layout.largest_bucket_bytes == max(sizes)
     assert found.layout.skew == round(max(sizes) / (sum(sizes) / 2), 2)
     assert found.manifests.manifests == len(table.inspect.manifests())
+
+
+@pytest.mark.mission("BK8", "BK37")
+def test_partitions_that_a_changed_number_of_buckets_left_behind_are_counted_and_told(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, keys=["day", "id"], partitions=["day"], options={"bucket": "2"})
+    for day in "abc":
+        table.write(rows(table, events(0, 3, day=day)))
+    assert survey_table(table).layout.left_behind == 0
+    # A partition with a number of its own takes rows.
+    table.upkeep.rescale(3, [{"day": "a"}])
+    assert survey_table(table).layout.left_behind == 0
+    table = table.alter(SetOption("bucket", "4"))
+    found = survey_table(table)
+    assert found.layout.left_behind == 2
+    told = bucket_hint(found, RescalePolicy())
+    assert told is not None
+    assert "2 partitions written before bucket=4 was set" in told
+    assert told.endswith("lakewright rescale db.t --buckets 4")
+    table.upkeep.rescale(4)
+    assert survey_table(catalog.table("db.t")).layout.left_behind == 0
 
 
 def test_a_survey_counts_the_runs_of_the_worst_bucket_of_a_keyed_table(catalog: Catalog) -> None:

@@ -83,8 +83,8 @@ def test_a_missing_header_hides_no_row_from_the_guess(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "text", "found"),
     [
-        ("csv: PATH", "a,b\n1,x\n2\n", {"a": "BIGINT", "b": "STRING"}),
-        ("json: PATH", '{"a": 1}\nnope\n', {"a": "BIGINT"}),
+        ("csv: PATH, on_bad_row: skip", "a,b\n1,x\n2\n", {"a": "BIGINT", "b": "STRING"}),
+        ("json: PATH, on_bad_row: quarantine", '{"a": 1}\nnope\n', {"a": "BIGINT"}),
         (
             'csv: PATH, delimiter: ";", decimal: ",", date_format: "%d.%m.%Y", nulls: ["-"]',
             "n;day;i\n1,5;01.02.2024;-\n2,25;31.12.2024;7\n",
@@ -103,10 +103,11 @@ def test_columns_are_inferred_of_the_rows_that_parse_in_the_declared_form(
     [
         ("", "Empty CSV file"),
         ("a,a\n1,2\n", "has column a twice"),
+        ("a,b\n1,2\n3\n", "row 2 has 1 values"),
         ("gr\u00f6\u00dfe\n1\n", "encoding: latin-1"),
     ],
 )
-def test_a_file_without_columns_to_infer_is_named(tmp_path: Path, text: str, why: str) -> None:
+def test_a_file_that_tells_no_columns_is_named(tmp_path: Path, text: str, why: str) -> None:
     with pytest.raises(DeclarationError, match=f"a.dat.*{why}"):
         inferred(tmp_path, "csv: PATH", text)
 

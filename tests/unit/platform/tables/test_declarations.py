@@ -13,6 +13,7 @@ from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.platform.tables.declaration_files import load_declarations
 from lakewright.platform.tables.declarations import ExpectationSeverity, TableDeclaration, WriteKind
+from lakewright.platform.tables.open_declared import open_declared
 from lakewright.platform.tables.partition_schemes import StaticDimension
 from lakewright.storage import Catalog
 
@@ -548,6 +549,52 @@ def test_a_refused_option_is_pointed_at(
 ) -> None:
     found = problems(tmp_path, f"{KEYED}  {options}\n", monkeypatch)
     assert [each.startswith(f"tables/flights.yaml:{problem}") for each in found] == [True], found
+
+
+@pytest.mark.mission("BK4", "BK13")
+@pytest.mark.parametrize(
+    ("said", "options"),
+    [
+        ("{by: [id], buckets: 6}", {"bucket": "6", "bucket-key": "id"}),
+        ("{buckets: 6}", {"bucket": "6"}),
+        ("{by: [id]}", {"bucket": "-1"}),
+    ],
+)
+def test_a_table_is_distributed_as_declared(
+    tmp_path: Path, said: str, options: dict[str, str]
+) -> None:
+    text = KEYED.partition("options:")[0] + f"distribution: {said}\n"
+    (declaration,) = load(tmp_path, text)
+    catalog = Catalog.open(str(tmp_path / "warehouse"))
+    table, drift = open_declared(catalog, declaration)
+    found = {name: table.schema.options.get(name) for name in ("bucket", "bucket-key")}
+    assert found == {"bucket-key": None, **options}
+    assert not drift
+
+
+@pytest.mark.mission("BK11", "BK16", "BK30")
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ("{by: [id], buckets: 0}", "distribution: 0 buckets hold no rows; write 1 or more"),
+        ("{}", "distribution: a distribution without bucket keys says how many buckets"),
+        (
+            "{by: [x], buckets: 2}",
+            "distribution: shop.orders cannot be distributed by x, which is no",
+        ),
+        ("{by: [amount], buckets: 2}", "distribution: shop.orders cannot be distributed by amount"),
+        (
+            "{by: [id]}\noptions: {bucket: 2}",
+            "distribution: shop.orders: DISTRIBUTED BY HASH (id) and",
+        ),
+    ],
+)
+def test_a_distribution_that_cannot_be_is_pointed_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, problem: str
+) -> None:
+    text = KEYED.partition("options:")[0] + f"distribution: {said}\n"
+    (found,) = problems(tmp_path, text, monkeypatch)
+    assert problem in found
 
 
 def test_all_that_is_wrong_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

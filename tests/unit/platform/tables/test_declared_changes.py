@@ -300,6 +300,28 @@ def test_what_no_change_of_a_schema_does_is_told(catalog: Catalog) -> None:
     )
 
 
+@pytest.mark.mission("BK2", "BK8")
+def test_another_distribution_is_told_with_the_way_to_it(catalog: Catalog) -> None:
+    columns = {"k": "INT", "a": "INT"}
+    table = new_table(catalog, columns, keys=["k", "a"], options={"bucket": "2"})
+    said = declared(
+        {"k": "INT NOT NULL", "a": "INT NOT NULL"},
+        primary_key=["k", "a"],
+        distribution={"by": ["a"], "buckets": 3},
+    )
+    way = "(ALTER TABLE … MODIFY DISTRIBUTION changes it)"
+    assert declared_changes(said, table.schema).others == (
+        "option bucket is declared 3 and is 2 (lakewright rescale changes it)",
+        f"option bucket-key is declared a and is not set {way}",
+    )
+    same = declared(
+        {"k": "INT NOT NULL", "a": "INT NOT NULL"},
+        primary_key=["k", "a"],
+        distribution={"buckets": 2},
+    )
+    assert not declared_changes(same, table.schema)
+
+
 def test_a_table_ahead_of_its_declaration_is_opened_where_no_value_is_lost(
     catalog: Catalog,
 ) -> None:

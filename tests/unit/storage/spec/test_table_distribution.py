@@ -75,7 +75,7 @@ def test_a_store_is_asked_which_rules_it_has_and_whether_it_needs_a_number() -> 
         check_distribution(INTO(2), object(), "db.t")
 
 
-@pytest.mark.mission("BK4", "BK10", "BK13", "BK15", "BK17", "BK21")
+@pytest.mark.mission("BK4", "BK10", "BK13", "BK15", "BK17", "BK21", "BK32")
 @pytest.mark.parametrize(
     ("keys", "said", "options"),
     [

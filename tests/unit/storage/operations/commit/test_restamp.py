@@ -117,14 +117,14 @@ def test_writes_that_came_one_after_the_other_are_left_as_they_are(catalog: Cata
     assert not [e for e in table.at().files() if "renumbered" in e.file.file_name]
 
 
-def days(table: Table, version: str, *names: str) -> Any:
-    return rows(table, [row for day in names for row in events(0, 4, day=day, v=version)])
+def days(table: Table, version: str, *names: str, last: int = 4) -> Any:
+    return rows(table, [row for day in names for row in events(0, last, day=day, v=version)])
 
 
-def overtaken_once(table: Table) -> StagedWrite:
+def overtaken_once(table: Table, last: int = 4) -> StagedWrite:
     """A write of two days, one of which somebody else has written to since."""
     table.write(days(table, "base", "a", "b"))
-    staged = table.stage(days(table, "late", "a", "b"))
+    staged = table.stage(days(table, "late", "a", "b", last=last))
     table.write(days(table, "other", "b"))
     return staged
 
@@ -159,6 +159,17 @@ def test_a_write_that_is_overtaken_twice_leaves_its_last_version(catalog: Catalo
     assert_only_reachable_files(table)
 
 
+def test_a_write_of_new_keys_that_is_overtaken_twice_keeps_its_index(catalog: Catalog) -> None:
+    table = keyed(catalog, bucket="-1")
+    staged = overtaken_once(table, last=6)
+    beside_another(table).commit(staged)
+    table.write(rows(table, events(4, 8, day="b", v="next")))
+    found = {row["id"]: row["v"] for row in table.read("day = 'b'").to_pylist()}
+    assert found == {n: f"{'late' if n < 4 else 'next'}{n}" for n in range(8)}
+    assert_sound(table)
+    assert_only_reachable_files(table)
+
+
 def test_numbers_go_on_right_after_those_that_are_there(catalog: Catalog) -> None:
     table = keyed(catalog, bucket="1")
     table.commit(overtaken_once(table))
@@ -169,14 +180,17 @@ def test_numbers_go_on_right_after_those_that_are_there(catalog: Catalog) -> Non
     assert found == [(0, 3), (0, 3), (4, 7), (4, 7), (8, 11)]
 
 
-def test_a_write_that_lost_after_it_was_renumbered_is_as_it_was_staged(catalog: Catalog) -> None:
-    table = keyed(catalog, **{"commit.max-retries": "0"})
-    staged = overtaken_once(table)
+@pytest.mark.parametrize("bucket", ["2", "-1"])
+def test_a_write_that_lost_after_it_was_renumbered_is_as_it_was_staged(
+    catalog: Catalog, bucket: str
+) -> None:
+    table = keyed(catalog, **{"commit.max-retries": "0", "bucket": bucket})
+    staged = overtaken_once(table, last=6)
     with pytest.raises(RetriesExhausted):
         beside_another(table).commit(staged)
     assert not renumbered(table)
     table.commit(staged)
-    assert {*values_of(table, "v")} == {f"late{n}" for n in range(4)}
+    assert {*values_of(table, "v")} == {f"late{n}" for n in range(6)}
     assert_only_reachable_files(table)
 
 

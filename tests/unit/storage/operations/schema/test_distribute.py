@@ -91,7 +91,7 @@ def test_what_lies_in_buckets_of_the_former_keys_is_in_the_way_until_it_is_gone(
     table = made(catalog, 3)
     before = content(table)
     table.history.create_tag("t", snapshot=2)
-    with pytest.raises(UnsupportedError, match=r"by other bucket keys \(id\) in snapshot 1"):
+    with pytest.raises(UnsupportedError, match=r"by other bucket keys \(id\) in new partitions"):
         table.distribute(BY_K)
     table = table.distribute(ONE)
     assert table.distribution == TableDistribution.of_hash(["id"], 1)

@@ -1,0 +1,249 @@
+"""`http`: rows of a JSON interface, page by page, all or behind a cursor.
+
+An answer is an object or an array; `records` is the path to the array of rows in it. The next page
+is where a link of the answer leads (`next-page`), the number of the page, or an offset.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
+from urllib.request import Request, urlopen
+
+import pyarrow as pa
+
+from lakewright.connectors.cursor_scan import CursorScan
+from lakewright.connectors.factories import Context, DynamicTableFactory
+from lakewright.connectors.fitted import batches_of
+from lakewright.connectors.options import Option, OptionKind
+from lakewright.connectors.python_rows import cursor_field
+from lakewright.connectors.runtime import Scan
+from lakewright.connectors.sources import ScanTableSource
+from lakewright.storage.env import Env
+from lakewright.storage.errors import AccessRefused, InvalidOption, InvalidRows, UnavailableError
+from lakewright.storage.spec.data_types import DataField
+
+_HEADERS = "header."
+_TRIES = 4
+_FIRST_PAUSE_MS = 500
+_MOST_PAUSE_MS = 60_000
+_BUSY, _REFUSED = 429, (401, 403)
+# More pages than this are a circle, or need a cursor.
+_MOST_PAGES = 100_000
+
+
+class Http(DynamicTableFactory):
+    """Makes the source."""
+
+    identifier = "http"
+    description = "rows of a JSON interface, page by page"
+    required_options = (Option(name="url", description="the address of the first page"),)
+    optional_options = (
+        Option(name="records", description="the path to the rows, such as data.items", default=""),
+        Option(
+            name="pagination",
+            description="how further pages are found",
+            choices=("none", "next", "page", "offset"),
+            default="none",
+        ),
+        Option(name="next-page", description="the path to the next address", default="next"),
+        Option(name="page-parameter", description="the parameter with the page", default="page"),
+        Option(
+            name="first-page",
+            kind=OptionKind.INTEGER,
+            description="the number of the first page",
+            default=1,
+        ),
+        Option(name="offset-parameter", description="the parameter to skip", default="offset"),
+        Option(name="limit-parameter", description="the parameter of a page's size"),
+        Option(name="page-size", kind=OptionKind.INTEGER, description="rows of a page", minimum=1),
+        Option(name="incremental", description="a column that grows: rows behind its last value"),
+        Option(name="cursor-parameter", description="the parameter with that last value"),
+        Option(
+            name="timeout", kind=OptionKind.DURATION, description="for an answer", default=30_000
+        ),
+    )
+    option_prefixes = (_HEADERS,)
+
+    def create_source(self, context: Context) -> ScanTableSource:
+        return _HttpSource(context)
+
+
+@dataclass(frozen=True)
+class _Interface:
+    """What is asked for, and how."""
+
+    options: Mapping[str, Any]
+    headers: Mapping[str, str]
+    env: Env
+    owner: str
+
+    def pages(self, after: Any) -> Iterator[list[Any]]:
+        """The rows of each page."""
+        given = self.options
+        parameters: dict[str, Any] = {}
+        if after is not None and given["cursor-parameter"]:
+            parameters[given["cursor-parameter"]] = _text(after)
+        if given["limit-parameter"] and given["page-size"]:
+            parameters[given["limit-parameter"]] = given["page-size"]
+        address, seen, skipped = given["url"], set[str](), 0
+        for number in range(_MOST_PAGES):
+            if given["pagination"] == "page":
+                parameters[given["page-parameter"]] = given["first-page"] + number
+            elif given["pagination"] == "offset":
+                parameters[given["offset-parameter"]] = skipped
+            asked = _with_parameters(address, parameters)
+            if asked in seen:
+                return
+            seen.add(asked)
+            answer = self._answer(asked)
+            rows = _at(answer, given["records"])
+            if not isinstance(rows, list):
+                raise InvalidRows(
+                    f"{self.owner}: at {given['records'] or 'the top'} of the answer of "
+                    f"{_shown(asked)} is {type(rows).__name__}, and no array; set records to the "
+                    "path of the array",
+                    table=self.owner,
+                )
+            yield rows
+            skipped += len(rows)
+            if given["pagination"] == "none" or not rows:
+                return
+            if given["pagination"] == "next":
+                link = _at(answer, given["next-page"])
+                if not link:
+                    return
+                # The link knows the parameters.
+                address, parameters = self._same_host(urljoin(asked, str(link))), {}
+            elif given["page-size"] and len(rows) < given["page-size"]:
+                return
+
+    def _same_host(self, link: str) -> str:
+        """A link; headers with secrets go nowhere else."""
+        here, there = urlsplit(self.options["url"]), urlsplit(link)
+        if (here.scheme, here.netloc) != (there.scheme, there.netloc):
+            raise InvalidRows(
+                f"{self.owner}: the next page is on {there.scheme}://{there.hostname}, and the "
+                f"table on {here.scheme}://{here.hostname}; its headers are sent to no other host",
+                table=self.owner,
+            )
+        return link
+
+    def _answer(self, address: str) -> Any:
+        pause = _FIRST_PAUSE_MS
+        for left in reversed(range(_TRIES)):
+            try:
+                request = Request(address, headers={"Accept": "application/json", **self.headers})  # noqa: S310
+                with urlopen(request, timeout=self.options["timeout"] / 1000) as found:  # noqa: S310
+                    return json.loads(found.read())
+            except HTTPError as error:
+                if error.code in _REFUSED:
+                    raise AccessRefused(
+                        f"{self.owner}: {_shown(address)} answers {error.code} {error.reason}; "
+                        "give it credentials: 'header.Authorization' = 'Bearer ${env:NAME}'",
+                        table=self.owner,
+                    ) from None
+                if not left or (error.code != _BUSY and error.code < 500):
+                    raise UnavailableError(
+                        f"{self.owner}: {_shown(address)} answers {error.code} {error.reason}",
+                        table=self.owner,
+                    ) from None
+                pause = _asked_pause(error) or pause
+            except (URLError, TimeoutError, ConnectionError) as error:
+                if not left:
+                    raise UnavailableError(
+                        f"{self.owner}: no answer of {_shown(address)}: {error}", table=self.owner
+                    ) from error
+            except ValueError as error:
+                raise InvalidRows(
+                    f"{self.owner}: the answer of {_shown(address)} is no JSON: {error}",
+                    table=self.owner,
+                ) from error
+            self.env.sleep_ms(min(pause, _MOST_PAUSE_MS))
+            pause *= 2
+        raise AssertionError
+
+
+class _HttpSource(ScanTableSource):
+    def __init__(self, context: Context) -> None:
+        options = context.options.values
+        if urlsplit(options["url"]).scheme not in ("http", "https"):
+            raise InvalidOption(
+                f"url of {context.name} is {_shown(options['url'])!r}; write http:// or https://",
+                table=context.name,
+                option="url",
+            )
+        headers = {
+            name.removeprefix(_HEADERS): text
+            for name, text in context.table.options.items()
+            if name.startswith(_HEADERS)
+        }
+        self._interface = _Interface(dict(options), headers, context.env, context.name)
+        self._fields = context.table.fields
+        self._cursor = cursor_field(context, options["incremental"])
+
+    @property
+    def summary(self) -> str:
+        return f"http of {_shown(self._interface.options['url'])}"
+
+    def scan(self) -> Scan:
+        return _HttpScan(self._interface, self._fields, self._cursor)
+
+
+class _HttpScan(CursorScan):
+    def __init__(
+        self, interface: _Interface, fields: Sequence[DataField], cursor: DataField | None
+    ) -> None:
+        super().__init__(cursor, interface.owner)
+        self._interface, self._fields = interface, tuple(fields)
+
+    def fetch(self, after: Any) -> Iterator[pa.RecordBatch]:
+        for rows in self._interface.pages(after):
+            for row in rows:
+                if not isinstance(row, Mapping):
+                    raise InvalidRows(
+                        f"{self._owner}: a row is {row!r:.80}, and no object", table=self._owner
+                    )
+            for batch in batches_of(rows, self._fields, table=self._owner):
+                yield batch if after is None else self._behind(batch, after)
+
+    def _behind(self, batch: pa.RecordBatch, after: Any) -> pa.RecordBatch:
+        """Rows behind the cursor, of an interface that gives others too."""
+        assert self._cursor is not None
+        values = batch.column(self._cursor.name).to_pylist()
+        kept = [at for at, each in enumerate(values) if each is None or each > after]
+        return batch.take(pa.array(kept, pa.int64()))
+
+
+def _at(answer: Any, path: str) -> Any:
+    """What lies at a path of names with dots; None if nothing does."""
+    for name in path.split(".") if path else ():
+        if not isinstance(answer, Mapping) or name not in answer:
+            return None
+        answer = answer[name]
+    return answer
+
+
+def _with_parameters(address: str, parameters: Mapping[str, Any]) -> str:
+    parts = urlsplit(address)
+    given = {**dict(parse_qsl(parts.query, keep_blank_values=True)), **parameters}
+    return urlunsplit(parts._replace(query=urlencode(given)))
+
+
+def _shown(address: str) -> str:
+    """An address without its user and without parameters, which may be secrets."""
+    parts = urlsplit(address)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _asked_pause(error: HTTPError) -> int | None:
+    asked = error.headers.get("Retry-After", "")
+    return int(asked) * 1000 if asked.isdigit() else None
+
+
+def _text(value: Any) -> str:
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -1,0 +1,109 @@
+"""Rows of a connector, for the partitions that a run asks for.
+
+The declared columns and keys are those of the external table. Filters on partitions go to the
+connector, if it takes them; rows of other partitions are left out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from lakewright.connectors.external_tables import ExternalTables
+from lakewright.connectors.model.catalog_table import CONNECTOR, CatalogTable
+from lakewright.connectors.model.written_options import check_no_secret
+from lakewright.connectors.planning.plan_source import PlannedScan, ScanRequest, plan_scan
+from lakewright.connectors.runtime import ReportsBadRecords
+from lakewright.platform.ingest.bad_rows import BadRow, BadRows
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.storage import Catalog
+from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.spec.data_types import parse_data_type
+from lakewright.storage.spec.predicate import And, Leaf, Operator, Or, Predicate
+from lakewright.storage.spec.schema import Column
+from lakewright.storage.spec.values import from_python
+
+
+def connector_rows(
+    declaration: TableDeclaration,
+    catalog: Catalog,
+    partitions: Sequence[Mapping[str, object]] | None,
+    bad: BadRows | None,
+) -> Iterator[pa.Table]:
+    """The rows that a declared connector gives.
+
+    Raises:
+        UnsupportedError: the source has no end, or gives changes.
+        NotFoundError, InvalidOption: there is no such connector, or its options are wrong.
+    """
+    planned = _planned(declaration, catalog, partitions)
+    if not planned.runtime.is_bounded or not planned.mode.is_insert_only:
+        raise UnsupportedError(
+            f"the source of {declaration.table} ({planned.source.summary}) gives rows without end, "
+            "or changes; follow it by INSERT INTO with execution.runtime-mode = streaming",
+            table=declaration.table,
+        )
+    # Without rows, the columns are checked all the same.
+    yield planned.schema.empty_table()
+    yield from planned.rows() if bad is None else _with_bad(planned, bad)
+
+
+def _with_bad(planned: PlannedScan, bad: BadRows) -> Iterator[pa.Table]:
+    """The rows that can be decoded; the others with the bytes that they came as."""
+    runtime, source = planned.runtime, planned.source.summary
+    if not isinstance(runtime, ReportsBadRecords):
+        yield from planned.rows()
+        return
+
+    def report(where: str, record: bytes, why: str) -> None:
+        text = record.decode(errors="backslashreplace")
+        bad.add(BadRow(source=f"{source} {where}", text=text, reason=why))
+
+    yield from planned.rows(lambda split: runtime.read_reporting(split, report))
+
+
+def _planned(
+    declaration: TableDeclaration,
+    catalog: Catalog,
+    partitions: Sequence[Mapping[str, object]] | None,
+) -> PlannedScan:
+    source = declaration.source
+    assert source is not None
+    assert source.connector is not None
+    columns = (Column(each.name, parse_data_type(each.type)) for each in declaration.columns)
+    keys = tuple(each.name for each in declaration.partition_columns)
+    check_no_secret(source.options, f"the source of {declaration.table}")
+    table = CatalogTable(
+        columns=tuple(columns),
+        # Folders of a connector may be partitions of other columns.
+        partition_keys=keys if source.connector == "filesystem" else (),
+        options={CONNECTOR: source.connector, **source.options},
+    )
+    context = ExternalTables(catalog).context(declaration.table, table.resolve(declaration.table))
+    return plan_scan(context, ScanRequest(where=_filter(declaration, partitions)))
+
+
+def _filter(
+    declaration: TableDeclaration, partitions: Sequence[Mapping[str, object]] | None
+) -> Predicate | None:
+    if partitions is None:
+        return None
+    types = {each.name: each.type for each in declaration.partition_columns}
+    if len(types) == 1:
+        ((name, kind),) = types.items()
+        values = [from_python(spec[name], kind) for spec in partitions]
+        held = tuple(each for each in values if each is not None)
+        parts: list[Predicate] = [Leaf(name, Operator.IN, held)] if held else []
+        parts += [Leaf(name, Operator.IS_NULL)] if len(held) < len(values) else []
+        return parts[0] if len(parts) == 1 else Or(tuple(parts))
+    return Or(
+        tuple(And(tuple(_is(name, spec[name], types) for name in types)) for spec in partitions)
+    )
+
+
+def _is(name: str, value: object, types: Mapping[str, object]) -> Predicate:
+    found = from_python(value, types[name])  # type: ignore[arg-type]
+    if found is None:
+        return Leaf(name, Operator.IS_NULL)
+    return Leaf(name, Operator.EQ, (found,))
