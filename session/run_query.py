@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakewright.connectors.external_tables import ExternalTables
+from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
 from lakewright.session.results import StatementResult
 from lakewright.session.settings import SPARK, Settings
 from lakewright.storage.catalog import Catalog
@@ -105,11 +107,16 @@ def spark_frame(catalog: Catalog, query: SparkQuery, names: Mapping[str, str]) -
 
     spark = build_session("lakewright-sql")
     views = {said: _view_name(name) for said, name in names.items()}
-    frames = {}
+    frames, externals = {}, ExternalTables(catalog)
     for said, name in names.items():
         table, _, system = name.rpartition("$")
         if table and not name.startswith("$branch_", len(table)):
             frames[views[said]] = catalog.table(table).inspect.to_spark(spark, system)
+        elif externals.has(name):
+            from lakewright.connectors.on_spark import read_frame
+
+            planned = plan_scan(externals.context(name), ScanRequest())
+            frames[views[said]] = read_frame(spark, planned)
         else:
             frames[views[said]] = catalog.table(name).to_spark(spark)
     return query_dataframe(spark, query.over(views), frames)

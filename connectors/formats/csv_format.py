@@ -108,7 +108,7 @@ def _csv(options: ReadOptions) -> CsvRows:
         quote="" if options[_NO_QUOTES.name] else _one(options[_QUOTE.name], _QUOTE),
         escape=escape,
         has_comments=options[_COMMENTS.name],
-        null=null if null_is_raw else None,
+        raw_null=null if null_is_raw else None,
     )
     form = TextForm(
         null_literal=null,
@@ -131,16 +131,14 @@ def _one(text: str, option: Option) -> str:
 
 @dataclass(frozen=True)
 class CsvLayout:
-    """The characters with a meaning; an empty text is none.
-
-    `null` is a field as it is written, before escapes mean anything.
-    """
+    """The characters with a meaning; an empty text is none."""
 
     delimiter: str
     quote: str
     escape: str
     has_comments: bool = False
-    null: str | None = None
+    # The text of null, if it holds an escape.
+    raw_null: str | None = None
 
     def split(self, text: str) -> list[str | None]:
         """The fields of a row; raises a ValueError."""
@@ -178,7 +176,7 @@ class CsvLayout:
         return text.replace(2 * self.quote, self.quote)
 
     def _plain(self, text: str) -> str | None:
-        if text == self.null:
+        if text == self.raw_null:
             return None
         if not self.escape or self.escape not in text:
             return text

@@ -38,7 +38,7 @@ class HiveTextFormat(FormatFactory):
 
 
 def _rows(options: ReadOptions) -> CsvRows:
-    layout = CsvLayout(options["field-delimiter"], "", "\\", null=_NULL)
+    layout = CsvLayout(options["field-delimiter"], "", "\\", raw_null=_NULL)
     form = TextForm(
         null_literal=_NULL,
         null_is_raw=True,

@@ -1,0 +1,135 @@
+"""Connectors in Spark's tasks: the suites, streams, and SELECT with Spark's dialect."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from lakewright.connectors import on_spark
+from lakewright.connectors.datagen import Datagen
+from lakewright.connectors.external_tables import ExternalTables
+from lakewright.connectors.filesystem.connector import Filesystem
+from lakewright.connectors.planning.plan_sink import WriteRequest, plan_write
+from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
+from lakewright.connectors.testing import SparkSinkSuite, SparkSourceSuite
+from lakewright.session import Session
+from lakewright.storage import Catalog
+from lakewright.storage.spark import SparkSession
+
+pytestmark = pytest.mark.spark
+
+_ROWS = [{"id": at, "name": f"n{at}"} for at in range(1, 4)]
+
+
+@pytest.fixture(autouse=True)
+def _on(spark: SparkSession) -> None:
+    """The one session of the tests."""
+
+
+class TestDatagenOnSpark(SparkSourceSuite):
+    factory = Datagen()
+    columns: ClassVar = {"id": "BIGINT"}
+    options: ClassVar = {
+        "fields.id.kind": "sequence",
+        "fields.id.start": "1",
+        "fields.id.end": "300",
+    }
+    rows: ClassVar = [{"id": at} for at in range(1, 301)]
+
+    def test_filters_take_the_rows_that_they_are_true_for(self) -> None:
+        """Tried with fewer rows elsewhere."""
+        assert len(self._read(ScanRequest(limit=5))) == 5
+
+
+class TestFilesOnSpark(SparkSinkSuite):
+    factory = Filesystem()
+    columns: ClassVar = {"id": "BIGINT", "name": "STRING"}
+    rows: ClassVar = _ROWS
+    folder: Path
+
+    @pytest.fixture(autouse=True)
+    def _opened(self, tmp_path: Path) -> None:
+        self.folder = tmp_path / "files"
+
+    def given_options(self) -> Mapping[str, str]:
+        return {"path": str(self.folder), "format": "parquet"}
+
+    def written(self) -> Sequence[Mapping[str, Any]]:
+        planned = plan_scan(self.context(), ScanRequest())
+        return [row for piece in planned.rows() for row in piece.to_pylist()]
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    session = Session(Catalog.open(str(tmp_path / "warehouse")))
+    files = tmp_path / "files"
+    session.sql(f"""
+        CREATE DATABASE db; USE db;
+        CREATE TABLE numbers (id BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '1000',
+          'fields.id.kind' = 'sequence', 'fields.id.start' = '1', 'fields.id.end' = '1000');
+        CREATE TABLE endless (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '500',
+          'fields.id.min' = '1', 'fields.id.max' = '9');
+        CREATE TABLE files (id BIGINT) WITH ('connector' = 'filesystem', 'path' = '{files}',
+          'format' = 'json')
+    """)
+    return session
+
+
+@pytest.mark.mission("CN14")
+def test_a_stream_of_a_connector_goes_into_another_with_admission_control(
+    session: Session, spark: SparkSession, tmp_path: Path
+) -> None:
+    externals = ExternalTables(session.catalog)
+    rows = on_spark.read_stream_frame(
+        spark, plan_scan(externals.context("db.numbers"), ScanRequest()), max_rows=300
+    )
+    query = on_spark.write_stream_frame(
+        rows,
+        plan_write(externals.context("db.files"), WriteRequest()),
+        checkpoint=str(tmp_path / "checkpoint"),
+        available_now=True,
+    )
+    query.awaitTermination(120)
+    assert session.sql("SELECT count(*), count(DISTINCT id) FROM files").rows.to_pylist() == [
+        {"count_star()": 1000, "count(DISTINCT id)": 1000}
+    ]
+    batches = {int(each.name.split("-")[1][5:]) for each in (tmp_path / "files").glob("part-*")}
+    assert batches == {0, 1, 2, 3}
+
+
+def test_a_stream_without_an_end_is_stopped_and_goes_on(
+    session: Session, spark: SparkSession, tmp_path: Path
+) -> None:
+    externals = ExternalTables(session.catalog)
+
+    def run_until(count: int) -> int:
+        rows = on_spark.read_stream_frame(
+            spark, plan_scan(externals.context("db.endless"), ScanRequest())
+        )
+        query = on_spark.write_stream_frame(
+            rows,
+            plan_write(externals.context("db.files"), WriteRequest()),
+            checkpoint=str(tmp_path / "checkpoint"),
+            interval="0 seconds",
+        )
+        deadline = time.monotonic() + 60
+        found = 0
+        while found < count and time.monotonic() < deadline:
+            time.sleep(0.5)
+            found = session.sql("SELECT count(*) AS n FROM files").rows.to_pylist()[0]["n"]
+        query.stop()
+        return found
+
+    first = run_until(100)
+    assert first >= 100
+    assert run_until(first + 100) >= first + 100
+
+
+def test_sparks_dialect_reads_external_tables(session: Session) -> None:
+    session.sql("SET 'query.engine' = 'spark'")
+    found = session.sql("SELECT id % 10 AS d, count(*) AS n FROM numbers GROUP BY 1 ORDER BY 1")
+    assert [row["n"] for row in found.rows.to_pylist()] == [100] * 10
