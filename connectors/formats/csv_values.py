@@ -158,7 +158,14 @@ class TextForm:
                     "which parts elements; set another array-element-delimiter",
                     column=field.name,
                 )
-        return self.element_delimiter.join(texts)
+        text = self.element_delimiter.join(texts)
+        if texts and text in ("", self.null_literal):
+            raise InvalidRows(
+                f"column {field.name}: one element that is {text or 'empty'!r} is read as no "
+                "element, or null; use the format json",
+                column=field.name,
+            )
+        return text
 
     def _atoms(self, array: pa.Array, data_type: AtomicType) -> list[str | None]:
         root = data_type.root

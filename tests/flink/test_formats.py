@@ -8,8 +8,8 @@ import pytest
 
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import DataField
-from tests.flink.drawn_rows import drawn_rows
 from tests.flink.flink_formats import FlinkFormats, Row, rows_of
+from tests.support.drawn_rows import drawn_rows
 from tests.support.formats import decoding, encoding, fields_of
 
 _ATOMS = {
