@@ -28,8 +28,6 @@ from lakewright.storage.spec.stream import StreamBatch
 from lakewright.storage.spec.table_distribution import Kind
 from lakewright.storage.table import Table
 
-# What session settings give new tables begins with it.
-TABLE_PREFIX = "table-storage."
 # How long a writer waits for a compaction, before it looks again.
 _PATIENCE_SECONDS = 1.0
 
@@ -47,13 +45,8 @@ class ManagedTables(DynamicTableFactory):
         return ManagedSink(context.catalog.table(context.name))
 
     def on_table_creation(self, notification: TableNotification) -> Mapping[str, str]:
-        """The options of a table; settings `table-storage.…` of the session where it says none."""
-        settings = {
-            name.removeprefix(TABLE_PREFIX): text
-            for name, text in notification.configuration.items()
-            if name.startswith(TABLE_PREFIX)
-        }
-        return {**settings, **notification.table.options}
+        """The options that the table says, and those that the session gave it: none are needed."""
+        return notification.table.options
 
     def on_table_drop(self, notification: TableNotification) -> None:
         """Nothing is kept outside of the table's own storage."""

@@ -113,7 +113,7 @@ def spark_frame(catalog: Catalog, query: SparkQuery, names: Mapping[str, str]) -
         if table and not name.startswith("$branch_", len(table)):
             frames[views[said]] = catalog.table(table).inspect.to_spark(spark, system)
         elif externals.has(name):
-            from lakewright.connectors.on_spark import read_frame
+            from lakewright.connectors.on_spark import read_frame  # noqa: PLC0415
 
             planned = plan_scan(externals.context(name), ScanRequest())
             frames[views[said]] = read_frame(spark, planned)

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from lakewright.connectors.external_tables import ExternalTables
+from lakewright.connectors.managed_life import before_creation, before_drop
 from lakewright.session.results import StatementResult, counted, done
 from lakewright.session.run_partitions import clause_values
 from lakewright.session.settings import Settings
@@ -118,6 +120,8 @@ def create_table(
     if spec.options.get(TYPE_OPTION) in TABLE_TYPES:
         return _create_format_table(catalog, name, spec)
     spec = with_defaults(spec, settings.table_options)
+    externals = ExternalTables(catalog, settings.values)
+    spec = before_creation(externals, name, spec, temporary=asked.temporary)
     created = catalog.create_table(
         name, spec, if_not_exists=asked.if_not_exists, temporary=asked.temporary
     )
@@ -220,6 +224,7 @@ def drop_database(catalog: Catalog, asked: DropDatabase) -> StatementResult:
 
 def drop_table(catalog: Catalog, name: str, asked: DropTable) -> StatementResult:
     """The table with all its own files; those that it took over stay where they lie."""
+    before_drop(ExternalTables(catalog), name)
     dropped = catalog.drop_table(name, if_exists=asked.if_exists)
     if not dropped.existed:
         return done(f"there is no {name}", table=name, dropped=False)
