@@ -36,7 +36,7 @@ from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import Option, ReadOptions
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.python_columns import UnfitValueError, python_column
-from lakewright.storage.errors import InvalidRequestError, InvalidRows
+from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import (
     STRING,
     ArrayType,
@@ -151,7 +151,7 @@ class _ChangeDecoder(MessageDecoder):
         for event, number in zip(events, event_numbers, strict=True):
             try:
                 found = list(self.format.changes(event, physical))
-            except (ValueError, InvalidRequestError) as error:
+            except ValueError as error:
                 if form.ignores_errors:
                     continue
                 raise BadMessageError(number, str(error)) from None

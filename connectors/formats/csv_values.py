@@ -20,6 +20,7 @@ from lakewright.storage.codec.python_columns import (
 )
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import (
+    INTEGER_BITS,
     ArrayType,
     AtomicType,
     DataField,
@@ -28,9 +29,17 @@ from lakewright.storage.spec.data_types import (
     TypeRoot,
 )
 
-_INTEGER = r"^\s*-?[0-9]{1,18}\s*$"
-_DECIMAL = r"^-?[0-9]+(\.[0-9]+)?$"
-_NUMBER = r"^\s*-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\s*$"
+# Texts that Arrow converts as they are meant; those of types without one are converted one by one.
+_USUAL: Mapping[TypeRoot, str] = {
+    TypeRoot.BOOLEAN: r"^\s*(?i:true|false)\s*$",
+    TypeRoot.DATE: r"^\d{4}-\d\d-\d\d$",
+    TypeRoot.DECIMAL: r"^-?[0-9]+(\.[0-9]+)?$",
+    **dict.fromkeys(INTEGER_BITS, r"^\s*-?[0-9]{1,18}\s*$"),
+    **dict.fromkeys(
+        (TypeRoot.FLOAT, TypeRoot.DOUBLE), r"^\s*-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\s*$"
+    ),
+    **dict.fromkeys((TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ), r"^\d{4}-\d\d-\d\d "),
+}
 
 
 def type_problem(data_type: DataType) -> str | None:
@@ -73,12 +82,12 @@ class TextForm:
         Raises:
             BadMessageError: a text is no value of the column's type.
         """
-        if self.null_literal is not None and not self.null_is_raw:
-            is_null = pc.equal(texts, self.null_literal)
-            texts = pc.if_else(is_null, pa.scalar(None, pa.string()), texts)
-        elif not _may_be_empty(field.type):
+        null = None if self.null_is_raw else self.null_literal
+        if self.null_literal is None and not _may_be_empty(field.type):
             # Null is written so, and nothing else can be.
-            texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+            null = ""
+        if null is not None:
+            texts = pc.if_else(pc.equal(texts, null), pa.scalar(None, pa.string()), texts)
         made = _converted(texts, field.type) if isinstance(field.type, AtomicType) else None
         if made is not None:
             return made
@@ -158,7 +167,14 @@ class TextForm:
                     "which parts elements; set another array-element-delimiter",
                     column=field.name,
                 )
-        return self.element_delimiter.join(texts)
+        text = self.element_delimiter.join(texts)
+        if texts and text in ("", self.null_literal):
+            raise InvalidRows(
+                f"column {field.name}: one element that is {text or 'empty'!r} is read as no "
+                "element, or null; use the format json",
+                column=field.name,
+            )
+        return text
 
     def _atoms(self, array: pa.Array, data_type: AtomicType) -> list[str | None]:
         root = data_type.root
@@ -203,22 +219,20 @@ def _moment(value: object) -> object:
 
 
 def _converted(texts: pa.Array, data_type: AtomicType) -> pa.Array | None:
-    """Texts as numbers, if all are written in the usual form; None if another way must decide."""
+    """Texts as values, if all are written in the usual form; None if another way must decide."""
     root = data_type.root
     if root.is_text:
         return texts
-    usual = _INTEGER if root.is_integer else _NUMBER if root.is_floating else _DECIMAL
-    if not (root.is_integer or root.is_floating or root is TypeRoot.DECIMAL):
-        return None
-    if pc.all(pc.match_substring_regex(texts, usual)).as_py() is False:
+    usual = _USUAL.get(root)
+    if usual is None or pc.all(pc.match_substring_regex(texts, usual)).as_py() is False:
         return None
     try:
-        numbers = pc.utf8_trim_whitespace(texts).cast(to_arrow_type(data_type))
+        values = pc.utf8_trim_whitespace(texts).cast(to_arrow_type(data_type))
     except pa.ArrowException:
         return None
-    if root.is_floating and pc.any(pc.is_inf(numbers)).as_py():
+    if root.is_floating and pc.any(pc.is_inf(values)).as_py():
         return None
-    return numbers
+    return values
 
 
 Quote = Callable[[str], str]

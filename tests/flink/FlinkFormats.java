@@ -7,7 +7,7 @@ import org.apache.flink.api.common.serialization.SerializationSchema;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.*;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.*;
-import org.apache.flink.table.api.DataTypes;
+import org.apache.flink.table.connector.format.DecodingFormat;
 import org.apache.flink.table.data.*;
 import org.apache.flink.table.factories.*;
 import org.apache.flink.table.runtime.connector.sink.SinkRuntimeProviderContext;
@@ -44,9 +44,17 @@ public class FlinkFormats {
     static ArrayNode decode(JsonNode request) throws Exception {
         DeserializationFormatFactory factory =
                 FactoryUtil.discoverFactory(LOADER, DeserializationFormatFactory.class, request.get("format").asText());
-        DataType type = TypeConversions.fromLogicalToDataType(row(request));
-        DeserializationSchema<RowData> schema = factory.createDecodingFormat(null, options(request))
-                .createRuntimeDecoder(ScanRuntimeProviderContext.INSTANCE, type);
+        RowType physical = row(request, "fields");
+        DecodingFormat<DeserializationSchema<RowData>> format = factory.createDecodingFormat(null, options(request));
+        List<RowType.RowField> fields = new ArrayList<>(physical.getFields());
+        if (request.has("metadata")) {
+            RowType metadata = row(request, "metadata");
+            format.applyReadableMetadata(metadata.getFieldNames());
+            fields.addAll(metadata.getFields());
+        }
+        RowType type = new RowType(false, fields);
+        DeserializationSchema<RowData> schema = format.createRuntimeDecoder(
+                ScanRuntimeProviderContext.INSTANCE, TypeConversions.fromLogicalToDataType(physical));
         schema.open(null);
         ArrayNode results = JSON.createArrayNode();
         for (JsonNode message : request.get("messages")) {
@@ -55,7 +63,7 @@ public class FlinkFormats {
                 byte[] bytes = message.isNull() ? null : Base64.getDecoder().decode(message.asText());
                 schema.deserialize(bytes, new Collector<RowData>() {
                     public void collect(RowData row) {
-                        rows.add(shown(row, (RowType) type.getLogicalType(), true));
+                        rows.add(shown(row, type, true));
                     }
                     public void close() {}
                 });
@@ -70,7 +78,7 @@ public class FlinkFormats {
     static ArrayNode encode(JsonNode request) throws Exception {
         SerializationFormatFactory factory =
                 FactoryUtil.discoverFactory(LOADER, SerializationFormatFactory.class, request.get("format").asText());
-        RowType type = row(request);
+        RowType type = row(request, "fields");
         SerializationSchema<RowData> schema = factory.createEncodingFormat(null, options(request))
                 .createRuntimeEncoder(new SinkRuntimeProviderContext(false), TypeConversions.fromLogicalToDataType(type));
         schema.open(null);
@@ -96,9 +104,9 @@ public class FlinkFormats {
         return Configuration.fromMap(JSON.convertValue(request.get("options"), Map.class));
     }
 
-    static RowType row(JsonNode request) {
+    static RowType row(JsonNode request, String key) {
         List<RowType.RowField> fields = new ArrayList<>();
-        for (JsonNode field : request.get("fields")) {
+        for (JsonNode field : request.get(key)) {
             fields.add(new RowType.RowField(field.get(0).asText(), LogicalTypeParser.parse(field.get(1).asText(), LOADER)));
         }
         return new RowType(false, fields);

@@ -55,12 +55,15 @@ class FlinkFormats:
         options: Mapping[str, str],
         fields: Sequence[DataField],
         messages: Sequence[bytes | None],
+        metadata: Sequence[DataField] = (),
     ) -> list[list[Row] | str]:
-        """The rows of each message, or why Flink refuses it."""
+        """The rows of each message, metadata behind the fields, or why Flink refuses it."""
         held = [each if each is None else base64.b64encode(each).decode() for each in messages]
-        answer = self._asked("decode", format_name, options, fields, messages=held)
+        asked = {"metadata": _typed(metadata)} if metadata else {}
+        answer = self._asked("decode", format_name, options, fields, messages=held, **asked)
+        every = [*fields, *metadata]
         return [
-            each["error"] if isinstance(each, dict) else [_row(row, fields) for row in each]
+            each["error"] if isinstance(each, dict) else [_row(row, every) for row in each]
             for each in answer
         ]
 
@@ -90,7 +93,7 @@ class FlinkFormats:
             "do": verb,
             "format": format_name,
             "options": dict(options),
-            "fields": [(each.name, str(each.type)) for each in fields],
+            "fields": _typed(fields),
             **given,
         }
         self._process.stdin.write(json.dumps(request) + "\n")
@@ -102,6 +105,10 @@ class FlinkFormats:
         assert "error" not in answer, answer["error"]
         results: list[Any] = answer["results"]
         return results
+
+
+def _typed(fields: Sequence[DataField]) -> list[tuple[str, str]]:
+    return [(each.name, str(each.type)) for each in fields]
 
 
 def rows_of(batch: pa.RecordBatch, fields: Sequence[DataField]) -> list[Row]:

@@ -8,8 +8,8 @@ import pytest
 
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import DataField
-from tests.flink.drawn_rows import drawn_rows
 from tests.flink.flink_formats import FlinkFormats, Row, rows_of
+from tests.support.drawn_rows import drawn_rows
 from tests.support.formats import decoding, encoding, fields_of
 
 _ATOMS = {
@@ -173,6 +173,50 @@ def test_canal_s_filters_are_those_of_flink(flink: FlinkFormats) -> None:
         messages, flink.decode("canal-json", options, fields, messages), strict=True
     ):
         assert _ours("canal-json", options, fields, message) == theirs
+
+
+_WITH_METADATA = {
+    "debezium-json": [
+        (
+            b'{"op":"u","before":{"id":1},"after":{"id":2},"ts_ms":1000,"source":{"db":"d","schema":"s",'
+            b'"table":"t","ts_ms":2000,"snapshot":true,"lsn":null,"name":"n"}}'
+        ),
+        b'{"op":"c","after":{"id":1}}',
+    ],
+    "canal-json": [
+        (
+            b'{"type":"INSERT","data":[{"id":1},{"id":2}],"database":"d","table":"t","es":2000,'
+            b'"sqlType":{"id":4,"n":12},"pkNames":["id"],"ts":1000}'
+        ),
+        b'{"type":"INSERT","data":[{"id":1}]}',
+    ],
+    "maxwell-json": [
+        (
+            b'{"type":"insert","data":{"id":1},"database":"d","table":"t","ts":10,'
+            b'"primary_key_columns":["id"]}'
+        ),
+        b'{"type":"insert","data":{"id":1}}',
+    ],
+    "ogg-json": [
+        (
+            b'{"op_type":"I","after":{"id":1},"table":"S.T","primary_keys":["id"],'
+            b'"op_ts":"2020-05-13 15:40:06.001000","current_ts":"2020-05-13 15:40:07.000000"}'
+        ),
+        b'{"op_type":"I","after":{"id":1}}',
+    ],
+}
+
+
+@pytest.mark.parametrize("name", _WITH_METADATA)
+def test_metadata_of_an_event_are_those_of_flink(flink: FlinkFormats, name: str) -> None:
+    found = decoding(name)
+    physical = fields_of(**_ROW)
+    types = found.readable_metadata()
+    metadata = [DataField(-1, key, kind) for key, kind in types.items()]
+    answers = flink.decode(name, {}, physical, _WITH_METADATA[name], metadata)
+    ours = [*physical, *(DataField(-1, f"metadata.{key}", types[key]) for key in types)]
+    for message, theirs in zip(_WITH_METADATA[name], answers, strict=True):
+        assert rows_of(found.decoder(ours).decode([message]), ours) == theirs
 
 
 # What Flink makes of a message, and why we do otherwise.

@@ -168,6 +168,16 @@ def test_what_has_no_form_is_refused_by_name() -> None:
         encoding("csv").encoder(fields).encode(rows)
 
 
+@pytest.mark.parametrize("options", [{}, {"null-literal": "NULL"}])
+@pytest.mark.parametrize("element", ["", None])
+def test_an_array_that_would_be_read_as_another_is_refused(
+    options: dict[str, str], element: str | None
+) -> None:
+    rows = pa.RecordBatch.from_pydict({"a": pa.array([["x"], [element]], pa.list_(pa.string()))})
+    with pytest.raises(InvalidRows, match="is read as no element, or null; use the format json"):
+        encoding("csv", options).encoder(fields_of(a="ARRAY<STRING>")).encode(rows)
+
+
 def test_options_are_checked() -> None:
     with pytest.raises(InvalidOption, match="is not one character"):
         decoding("csv", {"field-delimiter": "||"})
