@@ -6,7 +6,7 @@ import pytest
 
 from lakewright.connectors.formats.arrow_json import arrow_columns
 from lakewright.connectors.formats.json_values import JsonForm
-from lakewright.connectors.formats.messages import BadMessageError
+from lakewright.connectors.formats.messages import BadMessagesError
 from tests.support.formats import decoding, fields_of
 
 _VALUES = (
@@ -63,8 +63,8 @@ def test_arrow_reads_what_the_slow_way_reads_or_leaves_it(kind: str) -> None:
             try:
                 objects, numbers = JsonForm().objects(messages)
                 slow = JsonForm().columns(objects, fields, numbers)
-            except BadMessageError as error:
-                pytest.fail(f"{kind} of {value!r} is {fast[0]}, and {error.why}")
+            except BadMessagesError as error:
+                pytest.fail(f"{kind} of {value!r} is {fast[0]}, and {error.found}")
             assert fast == slow, value
 
 
