@@ -147,7 +147,7 @@ def _row_by_row(
             (
                 line.strip()
                 for line in bound.plan.lines()
-                if any(word in line.upper().split(" ")[0] for word in _OF_MANY_ROWS)
+                if any(word in line.split()[0].upper() for word in _OF_MANY_ROWS)
             ),
             None,
         )

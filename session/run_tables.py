@@ -155,16 +155,15 @@ def _like(catalog: Catalog, name: str, own: SchemaSpec, excluding: frozenset[str
         )
     primary_keys = () if "CONSTRAINTS" in excluding else schema.primary_keys
     partition_keys = () if "PARTITIONS" in excluding else schema.partition_keys
-    options = {
-        option: text
-        for option, text in schema.options.items()
-        if "OPTIONS" not in excluding or option in BUCKET_OPTIONS
-    }
+    plain, going = without_unstored(schema.options).keys(), set[str]()
+    if "OPTIONS" in excluding:
+        going |= plain - BUCKET_OPTIONS
     if "WATERMARKS" in excluding:
-        options = without_unstored(options)
-    present = None if "DISTRIBUTION" in excluding else distribution_of(schema)
+        going |= schema.options.keys() - plain
     if "DISTRIBUTION" in excluding or own.distribution or primary_keys != schema.primary_keys:
-        options = {option: text for option, text in options.items() if option not in BUCKET_OPTIONS}
+        going |= BUCKET_OPTIONS
+    options = {option: text for option, text in schema.options.items() if option not in going}
+    present = None if "DISTRIBUTION" in excluding else distribution_of(schema)
     for part, mine, its in (
         ("CONSTRAINTS", own.primary_keys, primary_keys),
         ("PARTITIONS", own.partition_keys, partition_keys),
@@ -172,8 +171,8 @@ def _like(catalog: Catalog, name: str, own: SchemaSpec, excluding: frozenset[str
     ):
         if mine and its:
             raise InvalidStatement(
-                f"{name} has one of its own: leave the clause out, or write LIKE {name} "
-                f"(EXCLUDING {part})"
+                f"{name} has {part} of its own: leave them out of the statement, or write LIKE "
+                f"{name} (EXCLUDING {part})"
             )
     return SchemaSpec(
         columns=(

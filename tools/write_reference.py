@@ -19,6 +19,7 @@ import click
 
 from lakewright.cli.grammar.root import COMMANDS, ROOT
 from lakewright.connectors.formats.built_in import BUILT_IN_FORMATS
+from lakewright.connectors.registry import CONNECTORS, installed
 from lakewright.platform.documents.declared_values import Declared
 from lakewright.platform.documents.document_kinds import DocumentKind
 from lakewright.platform.policies.json_schema import json_schema_of
@@ -47,6 +48,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "declaration-keys.md": _NOTE + "".join(_declaration_keys()),
         REFERENCE / "table-options.md": _NOTE + "".join(_table_options()),
         REFERENCE / "format-options.md": _NOTE + "".join(_format_options()),
+        REFERENCE / "connector-options.md": _NOTE + "".join(_connector_options()),
         README: with_commands(README.read_text(encoding="utf-8")),
     }
 
@@ -204,7 +206,7 @@ def _table_options() -> Iterator[str]:
             yield from map(_option_line, group)
 
 
-# -- options of formats
+# -- options of formats and connectors
 
 
 def _format_options() -> Iterator[str]:
@@ -216,13 +218,38 @@ def _format_options() -> Iterator[str]:
     for name, place in BUILT_IN_FORMATS.items():
         module, factory = place.split(":")
         found = getattr(import_module(module), factory)()
-        yield f"\n## {name}\n\n| option | kind | default | meaning |\n|---|---|---|---|\n"
-        for option in (*found.required_options, *found.optional_options):
-            default = option.default
-            text = str(default).lower() if isinstance(default, bool) else default
-            shown = "" if text is None else f"`{text}`".replace("|", "\\|")
-            kind = " or ".join(option.choices) or option.kind.value
-            yield f"| `{name}.{option.name}` | {kind} | {shown} | {option.description} |\n"
+        yield f"\n## {name}\n"
+        yield from _options_of(found, f"{name}.")
+
+
+def _connector_options() -> Iterator[str]:
+    yield (
+        "# Options of connectors\n\n"
+        "What connectors do is in [external tables](../how-to/external-tables.md). `format` and\n"
+        "the options of a [format](formats.md) stand beside them, where one is taken.\n"
+    )
+    for found in (installed().factory(CONNECTORS, name) for name in installed().connectors()):
+        says = found.description[:1].upper() + found.description[1:]
+        yield f"\n## {found.identifier}\n\n{says}.\n"
+        if found.format_options:
+            yield f"\nIt takes a format: `{'`, `'.join(found.format_options)}`.\n"
+        if found.option_prefixes:
+            prefixes = "`, `".join(f"{each}…" for each in found.option_prefixes)
+            yield f"\nFurther options begin with `{prefixes}`.\n"
+        yield from _options_of(found, "")
+
+
+def _options_of(found: Any, prefix: str) -> Iterator[str]:
+    every = (*found.required_options, *found.optional_options)
+    if every:
+        yield "\n| option | kind | default | meaning |\n|---|---|---|---|\n"
+    for option in every:
+        default = option.default
+        text = str(default).lower() if isinstance(default, bool) else default
+        shown = "" if text in (None, "") else f"`{text}`".replace("|", "\\|")
+        shown = "required" if option in found.required_options else shown
+        kind = " or ".join(option.choices) or option.kind.value
+        yield f"| `{prefix}{option.name}` | {kind} | {shown} | {option.description} |\n"
 
 
 def _option_line(option: Option) -> str:

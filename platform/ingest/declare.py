@@ -19,12 +19,11 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from lakewright.platform.ingest.find_files import FileSearch, FoundFile, is_of_format
-from lakewright.platform.ingest.given_file import FORMATS
+from lakewright.platform.ingest.find_files import FoundFile
+from lakewright.platform.ingest.given_file import files_at, first_file
 from lakewright.platform.ingest.source_files import SourceFile
 from lakewright.platform.ingest.source_readers import UnreadRows, opened
 from lakewright.platform.ingest.text_values import TextLayout, from_text
-from lakewright.platform.tables.partition_keys import PartitionColumn
 from lakewright.platform.tables.source_declarations import OnBadRow, SourceDeclaration
 from lakewright.platform.tables.source_paths import SourcePath
 from lakewright.platform.upkeep.words import counted
@@ -131,16 +130,10 @@ def columns_of_files(source: SourceDeclaration) -> list[Proposed]:
     """The columns of the first file of a source, and of its path."""
     assert source.file_format is not None
     path = SourcePath.parse(source.given[source.file_format])
-    file = next(_files(path, source.file_format), None)
+    file = next(files_at(path, source.file_format), None)
     if file is None:
         raise NotFoundError(f"no file is at {path.text}, whose columns could be told")
     return _with_keys(_columns_of(file, source)[0], path)
-
-
-def _files(path: SourcePath, file_format: str) -> Iterator[FoundFile]:
-    keys = tuple(PartitionColumn(name, STRING) for name in path.column_names)
-    search = FileSearch(table="", file_format=file_format, path=path, columns=keys)
-    return iter(search.files(None))
 
 
 def _with_keys(columns: list[Proposed], path: SourcePath) -> list[Proposed]:
@@ -154,13 +147,7 @@ def _with_keys(columns: list[Proposed], path: SourcePath) -> list[Proposed]:
 
 def _of_file(path: str, table: str) -> str:
     parsed = SourcePath.parse(path)
-    for file_format in FORMATS:
-        files = _files(parsed, file_format)
-        file = next((each for each in files if is_of_format(each.path, file_format)), None)
-        if file is not None:
-            break
-    else:
-        raise NotFoundError(f"no file at {path} ends as one of {', '.join(FORMATS)} does; name one")
+    file_format, file = first_file(parsed)
     # The declaration may lie in another folder, to which its paths are relative.
     source: dict[str, Any] = {file_format: path if "://" in path else str(Path(path).absolute())}
     if file_format == "csv":

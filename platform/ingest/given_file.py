@@ -1,45 +1,60 @@
-"""The rows of a file that a command names, in the types of a table's columns."""
+"""Files that a command or a declaration names: the first one, and its rows for a table."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from lakewright.platform.ingest.find_files import FoundFile, is_of_format
+from lakewright.platform.ingest.find_files import FileSearch, FoundFile, is_of_format
 from lakewright.platform.ingest.source_files import SourceFile
+from lakewright.platform.tables.partition_keys import PartitionColumn
 from lakewright.platform.tables.source_declarations import SourceDeclaration
+from lakewright.platform.tables.source_paths import SourcePath
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
-from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.merging import shared_columns
+from lakewright.storage.spec.data_types import STRING
 from lakewright.storage.spec.schema import TableSchema
 
-FORMATS = ("csv", "json", "parquet", "orc", "avro")
+_FORMATS = ("csv", "json", "parquet", "orc", "avro")
+
+
+def files_at(path: SourcePath, file_format: str) -> Iterator[FoundFile]:
+    """The files of a format at a path, whose columns are texts."""
+    keys = tuple(PartitionColumn(name, STRING) for name in path.column_names)
+    search = FileSearch(table="", file_format=file_format, path=path, columns=keys)
+    return iter(search.files(None))
+
+
+def first_file(path: SourcePath) -> tuple[str, FoundFile]:
+    """The first file at a path, after the format that its name tells.
+
+    Raises:
+        NotFoundError: none is there, or its name tells no format.
+    """
+    for file_format in _FORMATS:
+        for each in files_at(path, file_format):
+            if is_of_format(each.path, file_format):
+                return file_format, each
+    raise NotFoundError(
+        f"no file at {path.text} ends as one of {', '.join(_FORMATS)} does; name one"
+    )
 
 
 def rows_of_file(path: Path, schema: TableSchema) -> pa.Table:
     """The columns of a file that a table has, read as a source of the table reads them.
 
     Raises:
-        InvalidRequestError: the name of the file tells no format, or no column is the table's.
-        NotFoundError: the file is not there.
+        NotFoundError: the file is not there, or its name tells no format.
+        InvalidRequestError: no column of it is one of the table.
         InvalidRows: the file is not of its format, or a value does not fit its column.
     """
-    file_format = next((each for each in FORMATS if is_of_format(path.name, each)), None)
-    if file_format is None:
-        raise InvalidRequestError(f"{path} does not end as {', '.join(FORMATS)} files do")
-    if not path.is_file():
-        raise NotFoundError(f"no file is at {path}")
-    fs, place = open_file_system(str(path))
-    file = SourceFile(
-        file=FoundFile(fs=fs, path=place, size_bytes=path.stat().st_size, values=()),
-        source=SourceDeclaration.model_validate(
-            {file_format: str(path), "extra_columns": "ignore"}
-        ),
-        fields=(),
-        partition_keys=(),
-    )
+    file_format, found = first_file(SourcePath.parse(str(path)))
+    form = {file_format: str(path), "extra_columns": "ignore"}
+    source = SourceDeclaration.model_validate(form)
+    file = SourceFile(file=found, source=source, fields=(), partition_keys=())
     names = dict.fromkeys(name for piece in file.pieces() for name in piece.column_names)
     shared = shared_columns(schema.field_names, tuple(names))
     if not shared:

@@ -24,6 +24,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.pending import commit_or_abort
+from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.read.scan import DataSplit
@@ -259,9 +260,10 @@ def _stage(
 
 @contextmanager
 def swept_on_failure(job: StagingJob) -> Iterator[None]:
-    """Delete what tasks have written if one of them fails."""
+    """Delete what tasks have written if one of them fails, such as one whose snapshot expired."""
     try:
-        yield
+        with told_if_expired(job.files, job.base_snapshot_id):
+            yield
     except BaseException:
         sweep_after_failure(job.files, [job.write_id], since_snapshot_id=job.base_snapshot_id)
         raise

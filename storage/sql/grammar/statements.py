@@ -295,7 +295,7 @@ class Rescale:
 
 @dataclass(frozen=True, slots=True)
 class AlterDistribution:
-    """A distribution that is added, changed or dropped; the table then has the default."""
+    """Another distribution; a table whose distribution is dropped has the default."""
 
     table: str
     verb: Literal["ADD", "MODIFY", "DROP"]

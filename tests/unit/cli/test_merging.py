@@ -55,11 +55,12 @@ def test_values_of_a_file_have_the_types_of_the_columns(
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("new.txt", "zip\n1\n", "does not end as csv, json, parquet, orc, avro files do"),
+        ("new.txt", "zip\n1\n", "ends as one of csv, json, parquet, orc, avro does"),
         ("empty.csv", "", "Empty CSV file"),
         ("other.csv", "a,b\n1,2\n", "has none of the columns zip, city, price"),
         ("bad.csv", "zip,price\n1,much\n", "column price is DECIMAL"),
-        ("missing.csv", None, "no file is at"),
+        ("missing.csv", None, "does not exist"),
+        ("..", None, "is a directory"),
     ],
 )
 def test_a_file_that_does_not_fit_changes_nothing(

@@ -153,6 +153,13 @@ def test_a_table_like_another_has_its_parts_and_more_columns(
     bare = catalog.table("db.p")
     assert (bare.schema.primary_keys, bare.distribution) == ((), None)
     assert bare.schema.options["file.format"] == "orc"
+    session.sql("CREATE TABLE c (a INT, d AS a + 1) WITH ('file.format' = 'avro')")
+    session.sql("CREATE TABLE e LIKE c (EXCLUDING OPTIONS); CREATE TABLE f LIKE c (EXCLUDING ALL)")
+    (text,) = first_column(session.sql("SHOW CREATE TABLE e"))
+    assert "d AS a + 1" in str(text)
+    assert catalog.table("db.e").schema.options["file.format"] == "parquet"
+    (text,) = first_column(session.sql("SHOW CREATE TABLE f"))
+    assert "d AS" not in str(text)
     with pytest.raises(InvalidStatement, match=r"LIKE db.t \(EXCLUDING DISTRIBUTION\)"):
         session.sql("CREATE TABLE q DISTRIBUTED INTO 2 BUCKETS LIKE t")
     with pytest.raises(InvalidStatement, match=r"EXCLUDING CONSTRAINTS"):

@@ -32,7 +32,7 @@ lakewright merge shop.orders --from all.csv --on day,id --missing delete
     "file",
     metavar="FILE",
     required=True,
-    type=click.Path(path_type=Path),
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file of CSV, JSON, Parquet, ORC or Avro, which its name tells.",
 )
 @click.option("--on", metavar="A,B", required=True, help="Columns of both by which rows match.")
@@ -69,40 +69,18 @@ def merge(call: Call, *, file: Path, on: str, matched: str, new: str, missing: s
         "when_matched": None if matched == "keep" else matched,
         "when_not_matched": "insert" if new == "insert" else None,
         "when_not_matched_by_source": "delete" if missing == "delete" else None,
+        "dry_run": call.dry_run,
     }
-    rows = rows_of_file(file, table.schema)
+    done: Any = table.merge(rows_of_file(file, table.schema), **asked)
+    facts = {what: getattr(done, what) for what in ("updated", "inserted", "deleted")}
+    counts = (f"{counted(count, 'row')} {what}" for what, count in facts.items())
+    told = f"{', '.join(counts)} in {table.name}"
     if call.dry_run:
-        plan = table.merge(rows, **asked, dry_run=True)
-        facts: dict[str, object] = {
-            "deleted": plan.deleted,
-            "updated": plan.updated,
-            "inserted": plan.inserted,
-            "files_opened": plan.files_opened,
-            "files_rewritten": plan.files_rewritten,
-            "bytes_rewritten": plan.bytes_rewritten,
-        }
-        told = (
-            f"dry run: {_counts(facts)} in {table.name}; "
-            f"{counted(plan.files_rewritten, 'file')} ({size_text(plan.bytes_rewritten)}) to write "
-            "again"
-        )
+        work = ("files_opened", "files_rewritten", "bytes_rewritten")
+        facts |= {name: getattr(done, name) for name in work}
+        again = f"{counted(done.files_rewritten, 'file')} ({size_text(done.bytes_rewritten)})"
+        told = f"dry run: {told}; {again} to write again"
     else:
-        result = table.merge(rows, **asked)
-        facts = {
-            "deleted": result.deleted,
-            "updated": result.updated,
-            "inserted": result.inserted,
-            "snapshot": None if result.snapshot is None else result.snapshot.id,
-        }
-        told = f"{_counts(facts)} in {table.name}"
-        told += (
-            ", nothing changed" if result.snapshot is None else f", snapshot {facts['snapshot']}"
-        )
+        facts["snapshot"] = done.snapshot and done.snapshot.id
+        told += f", snapshot {facts['snapshot']}" if done.snapshot else ", nothing changed"
     return Answer(text=lambda: [told], value=lambda: {"table": table.name, **facts})
-
-
-def _counts(facts: dict[str, object]) -> str:
-    return ", ".join(
-        f"{counted(int(str(facts[what])), 'row')} {what}"
-        for what in ("updated", "inserted", "deleted")
-    )

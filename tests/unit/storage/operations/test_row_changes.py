@@ -19,7 +19,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.operations.row_changes.delete_rows import DeleteRowsPlan
 from lakewright.storage.spec.snapshot import CommitKind
-from tests.support.tables.builders import compact, content, events, new_table, rows
+from tests.support.tables.builders import compact, content, events, expire, new_table, rows
 from tests.support.tables.invariants import assert_only_reachable_files
 
 COLUMNS = {"id": "INT NOT NULL", "day": "STRING", "price": "DECIMAL(10, 2)", "v": "STRING"}
@@ -115,6 +115,29 @@ def test_a_compaction_meanwhile_makes_the_statement_plan_anew(catalog: Catalog) 
     compact(table, full=True)
     done = table.upkeep.run(plan)
     assert done.deleted == 2
+    assert_only_reachable_files(table)
+
+
+def test_a_snapshot_that_expires_meanwhile_makes_the_statement_begin_again(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakewright.storage.operations.row_changes import statement
+
+    table = of_days(catalog, "a", "b")
+    original, calls = statement.remove_rows, []
+
+    def late(files: Any, snapshot: Any, *given: Any) -> Any:
+        calls.append(snapshot.id)
+        if len(calls) == 1:
+            other = catalog.table("db.t")
+            other.write(rows(other, events(20, 21, day="a")))
+            expire(other, keep=1)
+        return original(files, snapshot, *given)
+
+    monkeypatch.setattr(statement, "remove_rows", late)
+    assert table.delete("id = 3").attempts == 2
+    assert calls == [2, 3]
+    assert 3 not in ids(table)
     assert_only_reachable_files(table)
 
 

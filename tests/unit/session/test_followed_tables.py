@@ -1,0 +1,148 @@
+"""Tables without an end in SQL: the worked example of sockets, and what it leads to."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from lakewright.session import Session
+from lakewright.storage.errors import InvalidStatement, UnavailableError, UnsupportedError
+from tests.unit.session.conftest import rows_of
+
+_LINES = (b"INSERT|Alice|12\n", b"INSERT|Bob|5\nDELETE|Alice|12\n", b"INSERT|Alice|18\n")
+
+
+@contextlib.contextmanager
+def terminal(lines: Sequence[bytes]) -> Iterator[int]:
+    """A server that types lines, as `nc -lk` does, and hangs up; where it listens."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def type_lines() -> None:
+        connection, _ = server.accept()
+        with connection:
+            for line in lines:
+                connection.sendall(line)
+                time.sleep(0.3)
+
+    thread = threading.Thread(target=type_lines, daemon=True)
+    thread.start()
+    try:
+        yield server.getsockname()[1]
+    finally:
+        thread.join(10)
+        server.close()
+
+
+def define(session: Session, port: int) -> None:
+    session.sql(f"""
+        CREATE TABLE IF NOT EXISTS user_scores (name STRING, score INT) WITH (
+          'connector' = 'socket', 'hostname' = '127.0.0.1', 'port' = '1',
+          'byte-delimiter' = '10', 'format' = 'changelog-csv',
+          'changelog-csv.column-delimiter' = '|');
+        ALTER TABLE user_scores SET ('port' = '{port}');
+        SET 'execution.runtime-mode' = 'streaming'
+    """)
+
+
+@pytest.mark.mission("CN36", "CN37", "CN38", "CN39", "CN40", "CN43", "CN46")
+def test_the_worked_example_gives_a_view_that_updates(session: Session) -> None:
+    with terminal(_LINES) as port:
+        define(session, port)
+        answers = [
+            dict(
+                zip(
+                    each.rows.column("name").to_pylist(),
+                    each.rows.column(1).to_pylist(),
+                    strict=True,
+                )
+            )
+            for each in session.run("SELECT name, SUM(score) FROM user_scores GROUP BY name")
+            if each.rows is not None
+        ]
+    assert answers[0] == {"Alice": 12}
+    assert answers[-1] == {"Alice": 18, "Bob": 5}
+    assert {"Bob": 5} in answers
+
+
+@pytest.mark.mission("CN21", "CN28", "MT12")
+def test_changes_go_into_a_table_with_a_key_and_not_into_another(session: Session) -> None:
+    session.sql("""
+        CREATE TABLE scores (name STRING, score INT, PRIMARY KEY (name) NOT ENFORCED);
+        CREATE TABLE log (name STRING, score INT)
+    """)
+    with terminal(_LINES) as port:
+        define(session, port)
+        with pytest.raises(UnsupportedError) as told:
+            list(session.run("INSERT INTO log SELECT * FROM user_scores"))
+        assert "db.user_scores gives rows of kinds +I -D, and db.log takes +I" in str(told.value)
+        results = list(session.run("INSERT INTO scores SELECT upper(name), score FROM user_scores"))
+    assert results[-1].message == "db.user_scores has ended: 4 rows written into db.scores"
+    assert rows_of(session, "SELECT * FROM scores ORDER BY name") == [("ALICE", 18), ("BOB", 5)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT name, sum(score) FROM user_scores GROUP BY name",
+        "SELECT name, score FROM user_scores ORDER BY 1",
+        "SELECT DISTINCT name, 1 FROM user_scores",
+        "SELECT name, row_number() OVER () FROM user_scores",
+        "SELECT name, score FROM user_scores LIMIT 2",
+    ],
+)
+def test_an_insert_works_row_by_row(session: Session, query: str) -> None:
+    session.sql("CREATE TABLE scores (name STRING, score INT, PRIMARY KEY (name) NOT ENFORCED)")
+    define(session, 1)
+    with pytest.raises(InvalidStatement, match="looks at several of its rows at once"):
+        list(session.run(f"INSERT INTO scores {query}"))
+
+
+def test_in_batch_mode_a_table_without_end_is_refused(session: Session) -> None:
+    define(session, 1)
+    session.sql("RESET 'execution.runtime-mode'")
+    with pytest.raises(UnsupportedError, match="has no end: read it as a stream"):
+        session.sql("SELECT * FROM user_scores")
+    define(session, 1)
+    with pytest.raises(UnavailableError, match=r"no server at 127\.0\.0\.1:1.*nc -lk 1"):
+        list(session.run("SELECT * FROM user_scores"))
+    session.sql("CREATE TABLE t (name STRING, score INT)")
+    with pytest.raises(UnsupportedError, match="write INSERT INTO"):
+        list(session.run("INSERT OVERWRITE t SELECT * FROM user_scores"))
+
+
+@pytest.mark.mission("CN49", "LG1")
+def test_new_files_of_a_folder_arrive_once_and_a_stopped_stream_goes_on(
+    session: Session, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    session.sql(f"""
+        CREATE TABLE files (id BIGINT) WITH ('connector' = 'filesystem', 'path' = '{folder}',
+          'format' = 'json', 'source.monitor-interval' = '1 s');
+        CREATE TABLE kept (id BIGINT);
+        SET 'execution.runtime-mode' = 'streaming';
+        SET 'stream.checkpoint' = '{tmp_path}/checkpoint'
+    """)
+    statement = "INSERT INTO kept SELECT id + 100 FROM files WHERE id > 0"
+
+    def one_batch() -> str:
+        results = session.run(statement)
+        told = next(results).message
+        results.close()  # type: ignore[attr-defined]  # a generator: Ctrl-C
+        return told
+
+    (folder / "a.json").write_text('{"id": 1}\n{"id": -1}\n')
+    assert one_batch() == "1 row written into db.kept, batch 0"
+    (folder / "b.json").write_text('{"id": 2}\n')
+    assert one_batch() == "1 row written into db.kept, batch 1"
+    assert rows_of(session, "SELECT id FROM kept ORDER BY id") == [(101,), (102,)]
+    # A batch that was begun and not committed is carried out again, once.
+    (tmp_path / "checkpoint" / "commits" / "1").unlink()
+    assert one_batch() == "1 row written into db.kept, batch 1"
+    assert rows_of(session, "SELECT id FROM kept ORDER BY id") == [(101,), (102,)]
