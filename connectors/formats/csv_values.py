@@ -18,7 +18,7 @@ from lakewright.connectors.formats.messages import (
     python_columns,
 )
 from lakewright.storage.codec.arrow_types import to_arrow_type
-from lakewright.storage.codec.python_columns import ReadAtom, Reading
+from lakewright.storage.codec.python_columns import ReadAtom, Reading, within_years
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import (
     INTEGER_BITS,
@@ -225,7 +225,8 @@ def _converted(texts: pa.Array, data_type: AtomicType) -> pa.Array | None:
         return None
     if root.is_floating and pc.any(pc.is_inf(values)).as_py():
         return None
-    return values
+    is_moment = root is TypeRoot.DATE or root.is_timestamp
+    return None if is_moment and not within_years(values) else values
 
 
 Quote = Callable[[str], str]

@@ -209,11 +209,11 @@ def _moments_of_texts(values: Sequence[object], data_type: AtomicType) -> pa.Arr
         moments = pa.array(values, pa.string()).cast(to_arrow_type(data_type))
     except pa.ArrowException:
         return None
-    return moments if _has_python(moments) else None
+    return moments if within_years(moments) else None
 
 
-def _has_python(moments: pa.Array) -> bool:
-    """Whether Python has all dates or timestamps, which end at the years 1 and 9999."""
+def within_years(moments: pa.Array) -> bool:
+    """Whether all dates or timestamps lie in the years 1 to 9999, which Python has."""
     is_date = pa.types.is_date32(moments.type)
     a_day = 1 if is_date else _A_DAY[moments.type.unit]
     span = pc.min_max(moments.cast(pa.int32() if is_date else pa.int64())).as_py()
