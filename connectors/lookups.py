@@ -29,13 +29,17 @@ class CachedLookup(Lookup):
     def lookup(self, keys: pa.Table) -> pa.Table:
         asked = [tuple(row.values()) for row in keys.to_pylist()]
         now = self._env.now_ms()
-        missing = [at for at, key in enumerate(asked) if not self._has(key, now)]
-        given = {key: self._held[key][1] for key in asked if key in self._held}
-        found = looked_up(self._lookup, keys.take(pa.array(missing, pa.int64())))
-        for at in missing:
-            given[asked[at]] = _of_key(found, keys.column_names, asked[at])
-            self._keep(asked[at], given[asked[at]], now)
-        return pa.concat_tables([found.slice(0, 0), *(given[key] for key in dict.fromkeys(asked))])
+        places = {key: at for at, key in enumerate(asked)}
+        missing = sorted(at for key, at in places.items() if not self._has(key, now))
+        given = {key: self._held[key][1] for key in places if key in self._held}
+        if missing or not places:
+            found = looked_up(self._lookup, keys.take(pa.array(missing, pa.int64())))
+            for at in missing:
+                given[asked[at]] = _of_key(found, keys.column_names, asked[at])
+                self._keep(asked[at], given[asked[at]], now)
+            if not places:
+                return found
+        return pa.concat_tables(given[key] for key in places)
 
     def _has(self, key: tuple[object, ...], now: int) -> bool:
         held = self._held.get(key)

@@ -6,7 +6,7 @@ metadata, aggregates, limit, watermark. What the source does not take, the plann
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +18,7 @@ from lakewright.connectors.model.catalog_table import ResolvedCatalogTable
 from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
 from lakewright.connectors.planning.abilities import (
     AbilitySpec,
+    AggregatePushDownSpec,
     FilterPushDownSpec,
     LimitPushDownSpec,
     PartitionPushDownSpec,
@@ -28,8 +29,10 @@ from lakewright.connectors.planning.abilities import (
 from lakewright.connectors.planning.typed_rows import TypedRows
 from lakewright.connectors.runtime import Offset, Scan, Split
 from lakewright.connectors.sources import (
+    Aggregate,
     DynamicTableSource,
     ScanTableSource,
+    SupportsAggregatePushDown,
     SupportsFilterPushDown,
     SupportsLimitPushDown,
     SupportsPartitionPushDown,
@@ -59,13 +62,16 @@ ReadSplit = Callable[[Split], Iterator[pa.RecordBatch]]
 class ScanRequest:
     """What a query asks of a table; `columns` may be physical ones and metadata, None for all.
 
-    `watermark` is a column and its delay in milliseconds.
+    `watermark` is a column and its delay in milliseconds. With `aggregates`, the answer is a row
+    for each group of the columns `group_by`.
     """
 
     columns: tuple[str, ...] | None = None
     where: Predicate | None = None
     limit: int | None = None
     watermark: tuple[str, int] | None = None
+    group_by: tuple[str, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,9 @@ class PlannedScan:
     abilities: tuple[AbilitySpec, ...] = ()
     remaining: Predicate | None = None
     limit: int | None = None
+    # What the source left of aggregates.
+    group_by: tuple[str, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
 
     @cached_property
     def mode(self) -> ChangelogMode:
@@ -92,7 +101,9 @@ class PlannedScan:
     @property
     def schema(self) -> pa.Schema:
         """Of the rows."""
-        return to_arrow_schema([self._field(name) for name in self.columns])
+        outputs = [each.output for each in self.aggregates]
+        names = self.group_by if self.aggregates else self.columns
+        return to_arrow_schema([*(self._field(name) for name in names), *outputs])
 
     @cached_property
     def given(self) -> TypedRows:
@@ -118,9 +129,14 @@ class PlannedScan:
             # A filter before would keep the last change that it takes, not the last one.
             every = net_rows(list(pieces), self.given.schema, self.table.primary_keys)
             pieces = iter([every.drop_columns([ROW_KIND_COLUMN])])
+        kept_pieces: Iterator[pa.Table] = (
+            keep_matching(each, self.remaining, self._read_schema).select(self.columns)
+            for each in pieces
+        )
+        if self.aggregates:
+            kept_pieces = iter([self._aggregated(kept_pieces)])
         left = self.limit
-        for each in pieces:
-            kept = keep_matching(each, self.remaining, self._read_schema).select(self.columns)
+        for kept in kept_pieces:
             piece = kept if left is None else kept.slice(0, left)
             yield piece
             if left is not None:
@@ -154,6 +170,19 @@ class PlannedScan:
         if self.limit is not None:
             lines.append(f"  at most {self.limit} rows")
         return lines
+
+    def _aggregated(self, pieces: Iterable[pa.Table]) -> pa.Table:
+        """A row for each group of rows; without groups one row, also of no rows."""
+        held = to_arrow_schema([self._field(name) for name in self.columns])
+        rows = pa.concat_tables([held.empty_table(), *pieces])
+        asked = [
+            ([], "count_all") if each.column is None else (each.column, each.function)
+            for each in self.aggregates
+        ]
+        found = rows.group_by(list(self.group_by)).aggregate(asked)
+        made = [name for name in found.column_names if name not in self.group_by]
+        named = found.select([*self.group_by, *made]).rename_columns(self.schema.names)
+        return named.cast(self.schema)
 
     def _field(self, name: str) -> DataField:
         return next(each for each in self.fields if each.name == name)
@@ -195,7 +224,11 @@ def plan_of(
     source: ScanTableSource, table: ResolvedCatalogTable, request: ScanRequest
 ) -> PlannedScan:
     """Apply what is asked to a source that belongs to this plan."""
-    columns, metadata = _columns(table, request.columns)
+    asked = request.columns
+    if request.aggregates:
+        made_of = (each.column for each in request.aggregates if each.column is not None)
+        asked = tuple(dict.fromkeys((*request.group_by, *made_of)))
+    columns, metadata = _columns(table, asked)
     specs: list[AbilitySpec] = []
 
     def apply(spec: AbilitySpec) -> None:
@@ -220,7 +253,21 @@ def plan_of(
         apply(ReadingMetadataSpec(tuple(key for key, _ in wanted)))
     limit = request.limit
     is_whole = not remaining and source.changelog_mode().is_insert_only
-    if limit is not None and is_whole and isinstance(source, SupportsLimitPushDown):
+    if request.aggregates and is_whole and isinstance(source, SupportsAggregatePushDown):
+        outputs = tuple(each.output for each in request.aggregates)
+        if source.apply_aggregates(list(request.group_by), list(request.aggregates)):
+            specs.append(_aggregate_spec(request))
+            groups = table.schema.fields_of(request.group_by)
+            return PlannedScan(
+                table=table,
+                source=source,
+                columns=(*request.group_by, *(each.name for each in outputs)),
+                fields=(*groups, *outputs),
+                abilities=tuple(specs),
+                limit=limit,
+            )
+    can_stop = is_whole and not request.aggregates
+    if limit is not None and can_stop and isinstance(source, SupportsLimitPushDown):
         apply(LimitPushDownSpec(limit))
     if request.watermark is not None and isinstance(source, SupportsWatermarkPushDown):
         apply(WatermarkPushDownSpec(*request.watermark))
@@ -232,7 +279,17 @@ def plan_of(
         abilities=tuple(specs),
         remaining=conjunction(tuple(remaining)),
         limit=limit,
+        group_by=request.group_by,
+        aggregates=request.aggregates,
     )
+
+
+def _aggregate_spec(request: ScanRequest) -> AggregatePushDownSpec:
+    told = tuple(
+        (each.function, each.column, each.output.name, str(each.output.type))
+        for each in request.aggregates
+    )
+    return AggregatePushDownSpec(request.group_by, told)
 
 
 def _columns(

@@ -51,6 +51,8 @@ def rows_of_file(path: Path, schema: TableSchema) -> pa.Table:
         InvalidRequestError: no column of it is one of the table.
         InvalidRows: the file is not of its format, or a value does not fit its column.
     """
+    if not path.is_file():
+        raise NotFoundError(f"no file is at {path}; of a folder, name each file")
     file_format, found = first_file(SourcePath.parse(str(path)))
     form = {file_format: str(path), "extra_columns": "ignore"}
     source = SourceDeclaration.model_validate(form)

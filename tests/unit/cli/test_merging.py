@@ -59,8 +59,8 @@ def test_values_of_a_file_have_the_types_of_the_columns(
         ("empty.csv", "", "Empty CSV file"),
         ("other.csv", "a,b\n1,2\n", "has none of the columns zip, city, price"),
         ("bad.csv", "zip,price\n1,much\n", "column price is DECIMAL"),
-        ("missing.csv", None, "does not exist"),
-        ("..", None, "is a directory"),
+        ("missing.csv", None, "no file is at"),
+        ("..", None, "name each file"),
     ],
 )
 def test_a_file_that_does_not_fit_changes_nothing(

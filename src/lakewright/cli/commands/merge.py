@@ -32,7 +32,7 @@ lakewright merge shop.orders --from all.csv --on day,id --missing delete
     "file",
     metavar="FILE",
     required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     help="A file of CSV, JSON, Parquet, ORC or Avro, which its name tells.",
 )
 @click.option("--on", metavar="A,B", required=True, help="Columns of both by which rows match.")
