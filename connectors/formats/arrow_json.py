@@ -17,6 +17,7 @@ import pyarrow.json
 
 from lakewright.connectors.formats.messages import Numbered
 from lakewright.storage.codec.arrow_types import to_arrow_type
+from lakewright.storage.codec.python_columns import within_years
 from lakewright.storage.spec.data_types import (
     ArrayType,
     AtomicType,
@@ -102,7 +103,12 @@ def _made(array: pa.Array, data_type: DataType, mark: str) -> pa.Array:
         case AtomicType():
             if not _is_usual(array, data_type, mark):
                 raise pa.ArrowInvalid("the slow way decides")
-            return array if array.type == target else array.cast(target)
+            if array.type == target:
+                return array
+            moments = array.cast(target)
+            if not within_years(moments):
+                raise pa.ArrowInvalid("the slow way decides")
+            return moments
         case _:
             raise AssertionError(data_type)
 

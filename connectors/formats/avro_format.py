@@ -17,13 +17,14 @@ import fastavro
 import pyarrow as pa
 
 from lakewright.connectors.formats.messages import (
-    BadMessageError,
+    BadMessages,
     MessageDecoder,
     Numbered,
     batch_of,
+    check_nulls,
     check_types,
-    null_problem,
     parts_of,
+    python_columns,
 )
 from lakewright.connectors.formats.model import (
     Decoder,
@@ -34,7 +35,7 @@ from lakewright.connectors.formats.model import (
 )
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import Option, OptionKind, ReadOptions
-from lakewright.storage.codec.python_columns import Reading, UnfitValueError, python_column
+from lakewright.storage.codec.python_columns import Reading
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import (
     ArrayType,
@@ -195,36 +196,34 @@ class _AvroDecoder(MessageDecoder):
 
     def rows(self, messages: Sequence[Numbered]) -> pa.RecordBatch:
         schema = _parsed(self.fields, self.is_legacy)
-        records = [self._record(message, number, schema) for number, message in messages]
-        columns = []
-        for field in self.fields:
-            values = [each[field.name] for each in records]
+        bad = BadMessages()
+        records: list[Mapping[str, Any]] = []
+        for number, message in messages:
             try:
-                columns.append(python_column(values, field, Reading(_reader)))
-            except UnfitValueError as error:
-                number = messages[error.at][0]
-                raise BadMessageError(number, f"field {error.path} {error.why}") from None
-        problem = null_problem(columns, self.fields)
-        if problem is not None:
-            raise BadMessageError(messages[problem[0]][0], problem[1])
+                records.append(_record(message, schema))
+            except ValueError as error:
+                bad.add(number, str(error))
+        bad.check()
+        numbers = [number for number, _ in messages]
+        values = [[each[field.name] for each in records] for field in self.fields]
+        columns = python_columns(values, self.fields, Reading(_reader), numbers)
+        check_nulls(columns, self.fields, numbers)
         return batch_of(columns, self.fields, None)
 
-    def _record(self, message: bytes, number: int, schema: Any) -> Mapping[str, Any]:
-        source = BytesIO(message)
-        try:
-            record: Any = fastavro.schemaless_reader(source, schema, None)
-        except Exception as error:
-            # What damaged bytes raise depends on where they are damaged.
-            raise BadMessageError(
-                number, f"it is not a record of the table's columns in Avro: {error!r}"
-            ) from error
-        left = len(message) - source.tell()
-        if left:
-            raise BadMessageError(
-                number,
-                f"{left} bytes follow the record; its writer has other columns, or frames messages",
-            )
-        return record  # type: ignore[no-any-return] # a record of Avro is a mapping
+
+def _record(message: bytes, schema: Any) -> Mapping[str, Any]:
+    source = BytesIO(message)
+    try:
+        record: Any = fastavro.schemaless_reader(source, schema, None)
+    except Exception as error:
+        # What damaged bytes raise depends on where they are damaged.
+        raise ValueError(f"it is not a record of the table's columns in Avro: {error!r}") from error
+    left = len(message) - source.tell()
+    if left:
+        raise ValueError(
+            f"{left} bytes follow the record; its writer has other columns, or frames messages"
+        )
+    return record  # type: ignore[no-any-return] # a record of Avro is a mapping
 
 
 def _reader(data_type: AtomicType) -> Any:

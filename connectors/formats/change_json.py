@@ -16,14 +16,15 @@ import pyarrow as pa
 from lakewright.connectors.formats import json_values
 from lakewright.connectors.formats.json_values import JsonForm, encoded_rows, type_problem
 from lakewright.connectors.formats.messages import (
-    BadMessageError,
+    BadMessages,
     MessageDecoder,
     Numbered,
     batch_of,
+    check_nulls,
     check_types,
     cut,
     kinds_of,
-    null_problem,
+    python_columns,
 )
 from lakewright.connectors.formats.model import (
     Decoder,
@@ -35,7 +36,7 @@ from lakewright.connectors.formats.model import (
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import Option, ReadOptions
 from lakewright.storage.codec.arrow_types import to_arrow_type
-from lakewright.storage.codec.python_columns import UnfitValueError, python_column
+from lakewright.storage.codec.python_columns import Reading
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import (
     STRING,
@@ -148,18 +149,20 @@ class _ChangeDecoder(MessageDecoder):
         rows: list[Row] = []
         owners: list[Event] = []
         numbers: list[int] = []
+        bad = BadMessages()
         for event, number in zip(events, event_numbers, strict=True):
             try:
                 found = list(self.format.changes(event, physical))
             except ValueError as error:
-                if form.ignores_errors:
-                    continue
-                raise BadMessageError(number, str(error)) from None
+                if not form.ignores_errors:
+                    bad.add(number, str(error))
+                continue
             for kind, row in found:
                 kinds.append(kind)
                 rows.append(row)
                 owners.append(event)
                 numbers.append(number)
+        bad.check()
         columns = form.columns(rows, physical, numbers)
         self._check_nulls(Changes(columns, np.array(kinds, int), np.array(numbers)), physical)
         made = dict(zip([each.name for each in physical], columns, strict=True))
@@ -178,16 +181,17 @@ class _ChangeDecoder(MessageDecoder):
     ) -> pa.Array:
         kind, read = self.format.metadata[field.name.removeprefix(METADATA_PREFIX)]
         values: list[object] = []
+        bad = BadMessages()
         for event, number in zip(events, numbers, strict=True):
             try:
                 values.append(read(event))
             except (ValueError, TypeError, AttributeError) as error:
-                raise BadMessageError(number, f"{field.name} cannot be read: {error}") from None
+                bad.add(number, f"{field.name} cannot be read: {error}")
+        bad.check()
+        typed = DataField(field.id, field.name, kind)
+        (made,) = python_columns([values], [typed], Reading(), numbers)
         try:
-            made = python_column(values, DataField(field.id, field.name, kind))
             return made.cast(to_arrow_type(field.type))
-        except UnfitValueError as error:
-            raise BadMessageError(numbers[error.at], f"{error.path} {error.why}") from None
         except pa.ArrowException as error:
             raise InvalidRows(f"{self.format_name}: {field.name} is {kind}: {error}") from None
 
@@ -200,9 +204,7 @@ class _ChangeDecoder(MessageDecoder):
             return
         at = np.flatnonzero(~np.isin(found.kinds, [each for each in RowKind if each.retracts]))
         present = [each.take(pa.array(at)) for each in found.columns]
-        problem = null_problem(present, fields)
-        if problem is not None:
-            raise BadMessageError(int(found.numbers[at[problem[0]]]), problem[1])
+        check_nulls(present, fields, found.numbers[at])
 
 
 @dataclass(frozen=True)

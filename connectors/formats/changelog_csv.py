@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from lakewright.connectors.formats.csv_values import TextForm, joined, type_problem
 from lakewright.connectors.formats.messages import (
-    BadMessageError,
+    BadMessages,
     MessageDecoder,
     Numbered,
     batch_of,
+    check_nulls,
     check_types,
     cut,
     kinds_of,
-    null_problem,
 )
 from lakewright.connectors.formats.model import (
     Decoder,
@@ -89,30 +89,30 @@ class _ChangelogDecoder(MessageDecoder):
     format_name = _NAME
 
     def rows(self, messages: Sequence[Numbered]) -> pa.RecordBatch:
-        split = [self._split(message, number) for number, message in messages]
+        bad = BadMessages()
+        split: list[list[str]] = []
+        for number, message in messages:
+            try:
+                split.append(self._split(message))
+            except ValueError as error:
+                bad.add(number, str(error))
+        bad.check()
         numbers = [number for number, _ in messages]
         columns = [
             self.form.column(pa.array([row[at] for row in split], pa.string()), field, numbers)
             for at, field in enumerate(self.fields, 1)
         ]
-        problem = null_problem(columns, self.fields)
-        if problem is not None:
-            raise BadMessageError(numbers[problem[0]], problem[1])
+        check_nulls(columns, self.fields, numbers)
         return batch_of(columns, self.fields, [_KINDS[row[0]] for row in split])
 
-    def _split(self, message: bytes, number: int) -> list[str]:
-        try:
-            parts = message.decode().split(self.delimiter)
-        except UnicodeDecodeError as error:
-            raise BadMessageError(number, f"it is not text in UTF-8: {error}") from None
+    def _split(self, message: bytes) -> list[str]:
+        parts = message.decode().split(self.delimiter)
         if parts[0] not in _KINDS:
             known = " and ".join(_KINDS)
-            raise BadMessageError(
-                number, f"its first column is {cut(repr(parts[0]))}; the kinds are {known}"
-            )
+            raise ValueError(f"its first column is {cut(repr(parts[0]))}; the kinds are {known}")
         if len(parts) != len(self.fields) + 1:
-            raise BadMessageError(
-                number, f"it has {len(parts) - 1} values, and the table {len(self.fields)} columns"
+            raise ValueError(
+                f"it has {len(parts) - 1} values, and the table {len(self.fields)} columns"
             )
         return parts
 

@@ -12,13 +12,13 @@ import pyarrow.csv
 from lakewright.connectors.formats.csv_values import TextForm, joined, type_problem
 from lakewright.connectors.formats.json_values import IGNORE_PARSE_ERRORS
 from lakewright.connectors.formats.messages import (
-    BadMessageError,
+    BadMessages,
     MessageDecoder,
     Numbered,
     batch_of,
+    check_nulls,
     check_types,
     cut,
-    null_problem,
 )
 from lakewright.connectors.formats.model import (
     Decoder,
@@ -256,9 +256,7 @@ class _CsvDecoder(MessageDecoder):
             self.form.column(each, field, numbers)
             for each, field in zip(texts, self.fields, strict=True)
         ]
-        problem = null_problem(columns, self.fields)
-        if problem is not None:
-            raise BadMessageError(numbers[problem[0]], problem[1])
+        check_nulls(columns, self.fields, numbers)
         return batch_of(columns, self.fields, None)
 
     def _plain_columns(self, messages: Sequence[Numbered]) -> list[pa.Array] | None:
@@ -303,14 +301,15 @@ class _CsvDecoder(MessageDecoder):
     def _split_columns(self, messages: Sequence[Numbered]) -> tuple[list[pa.Array], list[int]]:
         rows: list[list[str | None]] = []
         numbers: list[int] = []
+        bad = BadMessages()
         for number, message in messages:
             try:
                 rows.append(self._fields(message))
+                numbers.append(number)
             except ValueError as error:
-                if self.form.ignores_errors:
-                    continue
-                raise BadMessageError(number, str(error)) from None
-            numbers.append(number)
+                if not self.form.ignores_errors:
+                    bad.add(number, str(error))
+        bad.check()
         count = len(self.fields)
         return [pa.array([row[at] for row in rows], pa.string()) for at in range(count)], numbers
 

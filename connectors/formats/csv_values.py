@@ -10,14 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.connectors.formats.json_values import atom_texts
-from lakewright.connectors.formats.messages import BadMessageError, cut, parts_of
-from lakewright.storage.codec.arrow_types import to_arrow_type
-from lakewright.storage.codec.python_columns import (
-    ReadAtom,
-    Reading,
-    UnfitValueError,
-    python_column,
+from lakewright.connectors.formats.messages import (
+    BadMessages,
+    cut,
+    parts_of,
+    passed_over,
+    python_columns,
 )
+from lakewright.storage.codec.arrow_types import to_arrow_type
+from lakewright.storage.codec.python_columns import ReadAtom, Reading, within_years
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import (
     INTEGER_BITS,
@@ -38,7 +39,7 @@ _USUAL: Mapping[TypeRoot, str] = {
     **dict.fromkeys(
         (TypeRoot.FLOAT, TypeRoot.DOUBLE), r"^\s*-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\s*$"
     ),
-    **dict.fromkeys((TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ), r"^\d{4}-\d\d-\d\d "),
+    **dict.fromkeys((TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ), r"^\d{4}-\d\d-\d\d \S+$"),
 }
 
 
@@ -80,7 +81,7 @@ class TextForm:
         """Texts as the values of a column; `numbers` has the message of each.
 
         Raises:
-            BadMessageError: a text is no value of the column's type.
+            BadMessagesError: texts are no values of the column's type.
         """
         null = None if self.null_is_raw else self.null_literal
         if self.null_literal is None and not _may_be_empty(field.type):
@@ -92,14 +93,10 @@ class TextForm:
         if made is not None:
             return made
         values: list[object] = texts.to_pylist()
-        try:
-            return python_column(
-                self._split(values, field, numbers),
-                field,
-                Reading(_reader, unfit_is_null=self.ignores_errors),
-            )
-        except UnfitValueError as error:
-            raise BadMessageError(numbers[error.at], f"field {error.path} {error.why}") from None
+        reading = Reading(_reader, on_unfit=passed_over if self.ignores_errors else None)
+        split = self._split(values, field, numbers)
+        (made,) = python_columns([split], [field], reading, numbers)
+        return made
 
     def _split(
         self, values: list[object], field: DataField, numbers: Sequence[int]
@@ -110,24 +107,20 @@ class TextForm:
                 return [each if each is None else self._parts(each) for each in values]
             case RowType(fields=fields):
                 names = [each.name for each in fields]
-                return [
-                    self._row(each, field, names, number)
-                    for each, number in zip(values, numbers, strict=True)
-                ]
+                bad = BadMessages()
+                rows: list[object] = []
+                for value, number in zip(values, numbers, strict=True):
+                    # A row without any text is how null is written.
+                    parts = self._parts(value or "")
+                    is_fitting = len(parts) == len(names)
+                    rows.append(dict(zip(names, parts, strict=True)) if is_fitting else None)
+                    if parts and not is_fitting and not self.ignores_errors:
+                        why = f"is {field.type}, and has {len(parts)} parts: {cut(repr(value))}"
+                        bad.add(number, f"field {field.name} {why}")
+                bad.check()
+                return rows
             case _:
                 return values
-
-    def _row(
-        self, text: object, field: DataField, names: Sequence[str], number: int
-    ) -> dict[str, str | None] | None:
-        # A row without any text is how null is written.
-        parts = self._parts(text or "")
-        if len(parts) == len(names):
-            return dict(zip(names, parts, strict=True))
-        if parts and not self.ignores_errors:
-            why = f"is {field.type}, and has {len(parts)} parts: {cut(repr(text))}"
-            raise BadMessageError(number, f"field {field.name} {why}")
-        return None
 
     def _parts(self, text: object) -> list[str | None]:
         if text == "":
@@ -232,7 +225,8 @@ def _converted(texts: pa.Array, data_type: AtomicType) -> pa.Array | None:
         return None
     if root.is_floating and pc.any(pc.is_inf(values)).as_py():
         return None
-    return values
+    is_moment = root is TypeRoot.DATE or root.is_timestamp
+    return None if is_moment and not within_years(values) else values
 
 
 Quote = Callable[[str], str]

@@ -11,12 +11,11 @@ from lakewright.connectors.formats import json_values
 from lakewright.connectors.formats.arrow_json import arrow_columns
 from lakewright.connectors.formats.json_values import JsonForm, encoded_rows, type_problem
 from lakewright.connectors.formats.messages import (
-    BadMessageError,
     MessageDecoder,
     Numbered,
     batch_of,
+    check_nulls,
     check_types,
-    null_problem,
 )
 from lakewright.connectors.formats.model import (
     Decoder,
@@ -86,9 +85,7 @@ class _JsonDecoder(MessageDecoder):
         if columns is None:
             objects, numbers = self.form.objects(messages)
             columns = self.form.columns(objects, self.fields, numbers)
-        problem = null_problem(columns, self.fields)
-        if problem is not None:
-            raise BadMessageError(numbers[problem[0]], problem[1])
+        check_nulls(columns, self.fields, numbers)
         return batch_of(columns, self.fields, None)
 
 

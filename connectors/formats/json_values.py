@@ -14,14 +14,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewright.connectors.formats.messages import BadMessageError, Numbered, cut, parts_of
-from lakewright.connectors.options import Option, OptionKind, ReadOptions
-from lakewright.storage.codec.python_columns import (
-    ReadAtom,
-    Reading,
-    UnfitValueError,
-    python_column,
+from lakewright.connectors.formats.messages import (
+    BadMessages,
+    Numbered,
+    cut,
+    parts_of,
+    passed_over,
+    python_columns,
 )
+from lakewright.connectors.options import Option, OptionKind, ReadOptions
+from lakewright.storage.codec.python_columns import ReadAtom, Reading
 from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.data_types import (
     ArrayType,
@@ -110,26 +112,26 @@ _BLANKS = " \t\r\n"
 _DECODER = json.JSONDecoder(parse_float=Number, parse_constant=_no_constant)
 
 
-def json_object(message: bytes, number: int) -> dict[str, Any]:
+def json_object(message: bytes) -> dict[str, Any]:
     """The one object that a message holds.
 
     Raises:
-        BadMessageError: it is not JSON, or another value.
+        ValueError: it is not JSON, or another value.
     """
     try:
         text = message.decode().strip(_BLANKS)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not text in UTF-8: {error}") from None
+    try:
         value, end = _DECODER.raw_decode(text)
         if end != len(text):
             raise ValueError(f"more follows the value, from character {end + 1}")
-    except UnicodeDecodeError as error:
-        raise BadMessageError(number, f"it is not text in UTF-8: {error}") from None
     except RecursionError:
-        raise BadMessageError(number, "it is nested too deeply") from None
+        raise ValueError("it is nested too deeply") from None
     except ValueError as error:
-        shown = cut(message.decode(errors="replace"))
-        raise BadMessageError(number, f"it is not JSON: {error}: {shown!r}") from None
+        raise ValueError(f"it is not JSON: {error}: {cut(text)!r}") from None
     if not isinstance(value, dict):
-        raise BadMessageError(number, f"it is not an object: {cut(message.decode())!r}")
+        raise ValueError(f"it is not an object: {cut(text)!r}")  # noqa: TRY004 # of the message
     return value
 
 
@@ -169,40 +171,33 @@ class JsonForm:
     def objects(self, messages: Sequence[Numbered]) -> tuple[list[dict[str, Any]], list[int]]:
         """The objects of messages, and the number of each."""
         objects, numbers = [], []
+        bad = BadMessages()
         for number, message in messages:
             try:
-                objects.append(json_object(message, number))
-            except BadMessageError:
-                if self.ignores_errors:
-                    continue
-                raise
-            numbers.append(number)
+                objects.append(json_object(message))
+                numbers.append(number)
+            except ValueError as error:
+                if not self.ignores_errors:
+                    bad.add(number, str(error))
+        bad.check()
         return objects, numbers
 
     def columns(
-        self,
-        objects: Sequence[object],
-        fields: Sequence[DataField],
-        numbers: Sequence[int],
+        self, objects: Sequence[object], fields: Sequence[DataField], numbers: Sequence[int]
     ) -> list[pa.Array]:
         """Objects as columns; `numbers` has the message of each.
 
         Raises:
-            BadMessageError: a value does not fit its column.
+            BadMessagesError: values do not fit their columns.
         """
-        try:
-            return list(python_column(objects, _record(fields), self._reading).flatten())
-        except UnfitValueError as error:
-            raise BadMessageError(numbers[error.at], f"field {error.path} {error.why}") from None
-
-    @property
-    def _reading(self) -> Reading:
-        return Reading(
+        reading = Reading(
             _ISO_READER if self.is_iso else _SQL_READER,
             ignores_unknown=True,
             requires_members=self.requires_members,
-            unfit_is_null=self.ignores_errors,
+            on_unfit=passed_over if self.ignores_errors else None,
         )
+        (made,) = python_columns([objects], [_record(fields)], reading, numbers)
+        return list(made.flatten())
 
 
 def _record(fields: Sequence[DataField]) -> DataField:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 from lakewright.connectors.formats.model import OnBadRecord
 from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
 from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.codec.python_columns import Reading, UnfitValueError, python_column
 from lakewright.storage.errors import InvalidRows, UnsupportedError
 from lakewright.storage.spec.data_types import (
     ArrayType,
@@ -34,17 +36,32 @@ KIND_OF = {kind.short: kind for kind in RowKind}
 Numbered = tuple[int, Any]
 
 
-class BadMessageError(ValueError):
-    """A message that cannot be decoded; `number` counts from 0."""
+class BadMessagesError(ValueError):
+    """Messages that cannot be decoded: why, by their numbers, which count from 0."""
 
-    def __init__(self, number: int, why: str) -> None:
-        super().__init__(why)
-        self.number = number
-        self.why = why
+    def __init__(self, found: Mapping[int, str]) -> None:
+        super().__init__(f"{len(found)} messages cannot be decoded")
+        self.found = found
+
+
+class BadMessages:
+    """Collects the bad messages of one step, of all that it was given."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, str] = {}
+
+    def add(self, number: int, why: str) -> None:
+        """Note a message; of several reasons, the first counts."""
+        self._found.setdefault(int(number), why)
+
+    def check(self) -> None:
+        """Raises `BadMessagesError` if there are any."""
+        if self._found:
+            raise BadMessagesError(self._found)
 
 
 class MessageDecoder(ABC):
-    """Decodes messages together, and searches for bad ones only if there are any."""
+    """Decodes messages together, and again without those that are bad."""
 
     format_name: str
     # Whether a message without a value, or without bytes, is handed on; else it is no row.
@@ -56,28 +73,32 @@ class MessageDecoder(ABC):
         numbered = [
             (number, each) for number, each in enumerate(messages) if each or self.takes_none
         ]
-        if on_bad is not None:
-            return pa.concat_batches([self.rows(()), *self._good(numbered, on_bad)])
-        try:
-            return self.rows(numbered)
-        except BadMessageError as bad:
-            raise InvalidRows(
-                f"{self.format_name}: message {bad.number + 1} of {len(messages)}: {bad.why}"
-            ) from bad
+        told: dict[int, str] = {}
+        while True:
+            try:
+                rows = self.rows(numbered)
+            except BadMessagesError as bad:
+                if on_bad is None:
+                    first = min(bad.found)
+                    raise InvalidRows(
+                        f"{self.format_name}: message {first + 1} of {len(messages)}: "
+                        f"{bad.found[first]}"
+                    ) from bad
+                told |= bad.found
+                numbered = [each for each in numbered if each[0] not in bad.found]
+            else:
+                for number in sorted(told):
+                    assert on_bad is not None
+                    on_bad(number, told[number])
+                return rows
 
     @abstractmethod
     def rows(self, messages: Sequence[Numbered]) -> pa.RecordBatch:
-        """The rows of some messages; raises `BadMessageError`."""
+        """The rows of some messages.
 
-    def _good(self, messages: Sequence[Numbered], on_bad: OnBadRecord) -> list[pa.RecordBatch]:
-        try:
-            return [self.rows(messages)]
-        except BadMessageError as bad:
-            if len(messages) == 1:
-                on_bad(bad.number, bad.why)
-                return []
-        middle = len(messages) // 2
-        return self._good(messages[:middle], on_bad) + self._good(messages[middle:], on_bad)
+        Raises:
+            BadMessagesError: a step found messages that are bad, all that it can find.
+        """
 
 
 def batch_of(
@@ -146,16 +167,47 @@ def _check_type(
             return
 
 
-def null_problem(
-    columns: Sequence[pa.Array], fields: Sequence[DataField]
-) -> tuple[int, str] | None:
-    """The first row with null in a column that is NOT NULL, and which column it is."""
+def check_nulls(
+    columns: Sequence[pa.Array], fields: Sequence[DataField], numbers: Sequence[int] | np.ndarray
+) -> None:
+    """Refuse messages with null in a column that is NOT NULL; `numbers` has that of each row.
+
+    Raises:
+        BadMessagesError: there are such messages.
+    """
+    bad = BadMessages()
     for column, field in zip(columns, fields, strict=True):
         if not field.type.nullable and column.null_count:
-            return column.is_null().index(
-                True
-            ).as_py(), f"column {field.name} is NOT NULL, and null"
-    return None
+            for at in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist():
+                bad.add(numbers[at], f"column {field.name} is NOT NULL, and null")
+    bad.check()
+
+
+def python_columns(
+    rows: Sequence[Sequence[object]],
+    fields: Sequence[DataField],
+    reading: Reading,
+    numbers: Sequence[int],
+) -> list[pa.Array]:
+    """Python values of each field as columns; `numbers` has the message of each row.
+
+    Raises:
+        BadMessagesError: values do not fit, and the reading does not say what they are.
+    """
+    bad = BadMessages()
+
+    def refuse(error: UnfitValueError) -> None:
+        bad.add(numbers[error.at], f"field {error.path} {error.why}")
+
+    if reading.on_unfit is None:
+        reading = replace(reading, on_unfit=refuse)
+    made = [python_column(each, field, reading) for each, field in zip(rows, fields, strict=True)]
+    bad.check()
+    return made
+
+
+def passed_over(error: UnfitValueError) -> None:
+    """What is done about a value that does not fit, where errors are ignored: nothing."""
 
 
 def parts_of(array: pa.Array, inner: Sequence[Part]) -> list[Sequence[Part] | None]:

@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakewright.connectors.formats.messages import (
-    BadMessageError,
+    BadMessages,
     MessageDecoder,
     Numbered,
     batch_of,
+    check_nulls,
 )
 from lakewright.connectors.formats.model import (
     Decoder,
@@ -115,33 +116,35 @@ class _RawDecoder(MessageDecoder):
     takes_none = True
 
     def rows(self, messages: Sequence[Numbered]) -> pa.RecordBatch:
-        values = [message for _, message in messages]
         root = self.data_type.root
         if root.is_bytes:
-            column = pa.array(values, pa.binary())
+            column = pa.array([message for _, message in messages], pa.binary())
         elif root.is_text:
-            column = pa.array([self._text(*each) for each in messages], pa.string())
+            column = self._texts(messages)
         else:
             column = self._numbers(messages)
-        if column.null_count and not self.field.type.nullable:
-            number = messages[column.is_null().index(True).as_py()][0]
-            raise BadMessageError(number, f"column {self.field.name} is NOT NULL, and null")
+        check_nulls([column], [self.field], [number for number, _ in messages])
         return batch_of([column], [self.field], None)
 
-    def _text(self, number: int, message: bytes | None) -> str | None:
-        try:
-            return None if message is None else message.decode(self.charset)
-        except UnicodeDecodeError as error:
-            raise BadMessageError(number, f"it is not text in {self.charset}: {error}") from None
+    def _texts(self, messages: Sequence[Numbered]) -> pa.Array:
+        bad = BadMessages()
+        texts: list[str | None] = []
+        for number, message in messages:
+            try:
+                texts.append(None if message is None else message.decode(self.charset))
+            except UnicodeDecodeError as error:
+                bad.add(number, f"it is not text in {self.charset}: {error}")
+        bad.check()
+        return pa.array(texts, pa.string())
 
     def _numbers(self, messages: Sequence[Numbered]) -> pa.Array:
         kind = np.dtype(self.order + _NUMBERS[self.data_type.root])
+        bad = BadMessages()
         for number, message in messages:
             if message is not None and len(message) != kind.itemsize:
-                raise BadMessageError(
-                    number,
-                    f"it has {len(message)} bytes, and {self.data_type} has {kind.itemsize}",
-                )
+                why = f"it has {len(message)} bytes, and {self.data_type} has {kind.itemsize}"
+                bad.add(number, why)
+        bad.check()
         zero = bytes(kind.itemsize)
         data = b"".join([zero if message is None else message for _, message in messages])
         numbers = np.frombuffer(data, kind).astype(kind.newbyteorder("="))

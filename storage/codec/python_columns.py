@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import accumulate
-from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -82,8 +81,14 @@ class Reading:
     ignores_unknown: bool = False
     # A member that a mapping lacks is an error; null is a value.
     requires_members: bool = False
-    # A value that does not fit is null.
-    unfit_is_null: bool = False
+    # Told of each value that does not fit, which then is null; without it, the first is raised.
+    on_unfit: Callable[[UnfitValueError], None] | None = None
+
+    def refuse(self, error: UnfitValueError) -> None:
+        """Tell of a value that does not fit, or raise."""
+        if self.on_unfit is None:
+            raise error
+        self.on_unfit(error)
 
 
 _AS_CALLERS_GIVE = Reading()
@@ -149,8 +154,7 @@ def _atoms(
         try:
             found.append(_atom(value, data_type))
         except ValueError as error:
-            if not reading.unfit_is_null:
-                raise UnfitValueError(at, path, f"is {data_type}, and {error}") from error
+            reading.refuse(UnfitValueError(at, path, f"is {data_type}, and {error}"))
             found.append(None)
     return array_of(found, data_type)
 
@@ -174,8 +178,7 @@ def _read_atoms(
         try:
             found.append(None if value is None else read(value))
         except ValueError as error:
-            if not reading.unfit_is_null:
-                raise UnfitValueError(at, path, f"is {data_type}, and {error}") from error
+            reading.refuse(UnfitValueError(at, path, f"is {data_type}, and {error}"))
             found.append(None)
     return found
 
@@ -206,11 +209,11 @@ def _moments_of_texts(values: Sequence[object], data_type: AtomicType) -> pa.Arr
         moments = pa.array(values, pa.string()).cast(to_arrow_type(data_type))
     except pa.ArrowException:
         return None
-    return moments if _has_python(moments) else None
+    return moments if within_years(moments) else None
 
 
-def _has_python(moments: pa.Array) -> bool:
-    """Whether Python has all dates or timestamps, which end at the years 1 and 9999."""
+def within_years(moments: pa.Array) -> bool:
+    """Whether all dates or timestamps lie in the years 1 to 9999, which Python has."""
     is_date = pa.types.is_date32(moments.type)
     a_day = 1 if is_date else _A_DAY[moments.type.unit]
     span = pc.min_max(moments.cast(pa.int32() if is_date else pa.int64())).as_py()
@@ -267,7 +270,7 @@ def _rows(
     if not reading.ignores_unknown:
         _check_known(held, fields, data_type, path, rows)
     if reading.requires_members:
-        _check_present(held, fields, path, rows)
+        _check_present(held, fields, path, rows, reading)
     members = [
         _array(
             [None if each is None else each.get(field.name) for each in held],
@@ -303,34 +306,41 @@ def _check_present(
     fields: Sequence[DataField],
     path: str,
     rows: Sequence[int],
+    reading: Reading,
 ) -> None:
     for each, at in zip(held, rows, strict=True):
         for field in fields:
             if each is not None and field.name not in each:
                 place = f"{path}.{field.name}" if path else field.name
-                raise UnfitValueError(at, place, "is missing")
+                reading.refuse(UnfitValueError(at, place, "is missing"))
 
 
 def _lists(
     values: Sequence[object], path: str, rows: Sequence[int], reading: Reading
 ) -> list[Sequence[object] | None]:
-    if reading.unfit_is_null:
-        values = [each if isinstance(each, (list, tuple)) else None for each in values]
+    lists: list[Sequence[object] | None] = []
     for value, at in zip(values, rows, strict=True):
-        if value is not None and not isinstance(value, (list, tuple)):
-            raise UnfitValueError(at, path, f"needs a list, and holds {_shown(value)}")
-    return cast("list[Sequence[object] | None]", list(values))
+        if value is None or isinstance(value, (list, tuple)):
+            lists.append(value)
+        else:
+            why = f"needs a list, and holds {_shown(value)}"
+            reading.refuse(UnfitValueError(at, path, why))
+            lists.append(None)
+    return lists
 
 
 def _mappings(
     values: Sequence[object], path: str, rows: Sequence[int], reading: Reading
 ) -> list[Mapping[str, object] | None]:
-    if reading.unfit_is_null:
-        values = [each if isinstance(each, Mapping) else None for each in values]
+    mappings: list[Mapping[str, object] | None] = []
     for value, at in zip(values, rows, strict=True):
-        if value is not None and not isinstance(value, Mapping):
-            raise UnfitValueError(at, path, f"needs a mapping, and holds {_shown(value)}")
-    return cast("list[Mapping[str, object] | None]", list(values))
+        if value is None or isinstance(value, Mapping):
+            mappings.append(value)
+        else:
+            why = f"needs a mapping, and holds {_shown(value)}"
+            reading.refuse(UnfitValueError(at, path, why))
+            mappings.append(None)
+    return mappings
 
 
 def _repeated(held: Sequence[Sized | None], rows: Sequence[int]) -> list[int]:

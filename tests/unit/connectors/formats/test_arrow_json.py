@@ -6,7 +6,7 @@ import pytest
 
 from lakewright.connectors.formats.arrow_json import arrow_columns
 from lakewright.connectors.formats.json_values import JsonForm
-from lakewright.connectors.formats.messages import BadMessageError
+from lakewright.connectors.formats.messages import BadMessagesError
 from tests.support.formats import decoding, fields_of
 
 _VALUES = (
@@ -22,6 +22,9 @@ _OTHERS = [
     b'"2020-01-01 00:00:00+01:00"',
     b'"9999-12-31 23:59:59.999"',
     b'"2300-01-01 00:00:00"',
+    b'"0000-01-01 00:00:00"',
+    b'"0001-01-01 00:00:00+01:00"',
+    b'"0000-01-01"',
     b'1,"v":2',
     b'1}{"v":2',
     b'1} {"v":2',
@@ -63,8 +66,8 @@ def test_arrow_reads_what_the_slow_way_reads_or_leaves_it(kind: str) -> None:
             try:
                 objects, numbers = JsonForm().objects(messages)
                 slow = JsonForm().columns(objects, fields, numbers)
-            except BadMessageError as error:
-                pytest.fail(f"{kind} of {value!r} is {fast[0]}, and {error.why}")
+            except BadMessagesError as error:
+                pytest.fail(f"{kind} of {value!r} is {fast[0]}, and {error.found}")
             assert fast == slow, value
 
 

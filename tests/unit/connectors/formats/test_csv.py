@@ -141,6 +141,18 @@ def test_numbers_are_read_exactly_or_refused() -> None:
             decoder.decode([message])
 
 
+def test_moments_are_those_of_the_years_that_python_has() -> None:
+    for kind in ("DATE", "TIMESTAMP(3)"):
+        decoder = decoding("csv").decoder(fields_of(v=kind))
+        for year, is_read in (("0000", False), ("0001", True), ("9999", True)):
+            text = f"{year}-01-01" if kind == "DATE" else f"{year}-01-01 00:00:00"
+            if is_read:
+                assert decoder.decode([text.encode()]).num_rows == 1
+                continue
+            with pytest.raises(InvalidRows):
+                decoder.decode([text.encode()])
+
+
 def test_ignored_errors_are_null_and_short_rows_are_filled() -> None:
     decoder = decoding("csv", {"ignore-parse-errors": "true"}).decoder(fields_of(**_PAIR))
     rows = decoder.decode([b"x,a", b"1", b"1,a,b", b'1,"', b"2,b,"])
