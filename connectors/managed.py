@@ -12,22 +12,26 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakewright.connectors.factories import MANAGED, Context, DynamicTableFactory
-from lakewright.connectors.model.changelog_mode import ChangelogMode
+from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
 from lakewright.connectors.model.notification import TableNotification
-from lakewright.connectors.runtime import BoundedScan, Lookup, Scan, Sink, Split
+from lakewright.connectors.runtime import BoundedScan, Lookup, Offset, Scan, Sink, Split
 from lakewright.connectors.sinks import DynamicTableSink
 from lakewright.connectors.sources import Filtered, LookupTableSource, ScanTableSource
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.operations.streams.batches import commit_batch, is_committed
+from lakewright.storage.operations.streams.change_stream import open_stream
 from lakewright.storage.operations.write.write import StagingJob, StagingWriter, staged_write
 from lakewright.storage.operations.write.write import prepare_write as prepare
 from lakewright.storage.spec.commit import CommitMessage, WriteMode
+from lakewright.storage.spec.options import ChangelogProducer
 from lakewright.storage.spec.predicate import Predicate, conjunction
 from lakewright.storage.spec.stream import StreamBatch
 from lakewright.storage.spec.table_distribution import Kind
 from lakewright.storage.table import Table
 
+# The setting by which a session follows tables.
+_MODE = "execution.runtime-mode"
 # How long a writer waits for a compaction, before it looks again.
 _PATIENCE_SECONDS = 1.0
 
@@ -39,7 +43,8 @@ class ManagedTables(DynamicTableFactory):
     description = "tables of the warehouse"
 
     def create_source(self, context: Context) -> ManagedSource:
-        return ManagedSource(context.catalog.table(context.name))
+        follows = context.configuration.get(_MODE) == "streaming"
+        return ManagedSource(context.catalog.table(context.name), follows=follows)
 
     def create_sink(self, context: Context) -> ManagedSink:
         return ManagedSink(context.catalog.table(context.name))
@@ -53,10 +58,10 @@ class ManagedTables(DynamicTableFactory):
 
 
 class ManagedSource(ScanTableSource, LookupTableSource):
-    """The rows of a table as it is when the scan is made."""
+    """The rows of a table as it is when the scan is made; if it follows, its changes too."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
+    def __init__(self, table: Table, *, follows: bool = False) -> None:
+        self._table, self._follows = table, follows
         self._where: Predicate | None = None
         self._columns: tuple[str, ...] | None = None
         self._limit: int | None = None
@@ -65,7 +70,16 @@ class ManagedSource(ScanTableSource, LookupTableSource):
     def summary(self) -> str:
         return f"table {self._table.name}"
 
+    def changelog_mode(self) -> ChangelogMode:
+        if not self._follows or not self._table.schema.is_keyed:
+            return ChangelogMode.insert_only()
+        if self._table.options.changelog_producer is ChangelogProducer.NONE:
+            return ChangelogMode.upsert()
+        return ChangelogMode.all()
+
     def apply_filters(self, filters: Sequence[Predicate]) -> Filtered:
+        if self._follows:
+            return Filtered((), filters)
         self._where = conjunction(tuple(filters))
         return Filtered(filters, ())
 
@@ -76,6 +90,8 @@ class ManagedSource(ScanTableSource, LookupTableSource):
         self._limit = limit
 
     def scan(self) -> Scan:
+        if self._follows:
+            return _ManagedChanges(self._table, self._columns, self.changelog_mode())
         return _ManagedScan(self._table, self._where, self._columns, self._limit)
 
     def lookup(self, keys: Sequence[str]) -> Lookup:
@@ -113,6 +129,37 @@ class _ManagedScan(BoundedScan):
             yield from part.select(self._columns or part.column_names).to_batches()
             if left is not None and (left := left - part.num_rows) <= 0:
                 return
+
+
+class _ManagedChanges(Scan):
+    """All rows, then the changes of snapshots: an offset is a position of the table."""
+
+    is_bounded = False
+
+    def __init__(self, table: Table, columns: tuple[str, ...] | None, mode: ChangelogMode) -> None:
+        self._stream = open_stream(table.table_files, columns=columns)
+        self._mode = mode
+
+    def earliest(self) -> Offset:
+        return self._stream.beginning
+
+    def latest(self, start: Offset, limit: int | None = None) -> Offset:
+        return self._stream.reached(start)
+
+    def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
+        plan = self._stream.plan(start, end)
+        return [] if plan is None else [(split, plan.snapshot_ids) for split in plan.splits]
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        changes, snapshot_ids = split
+        reader = self._stream.reader(snapshot_ids, ordered=False)
+        names = [name for name in reader.arrow_schema.names if name != ROW_KIND_COLUMN]
+        kinds = [] if self._mode.is_insert_only else [ROW_KIND_COLUMN]
+        for rows in reader.read(changes):
+            yield from rows.select([*names, *kinds]).to_batches()
+
+    def acknowledge(self, end: Offset) -> None:
+        self._stream.move_consumer(end)
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class TableName:
 class DuckQuery:
     """A query whose text DuckDB can parse, and the tables that it names.
 
-    `maybe` are names of the query's own parts, under which it may name tables, too.
+    `tables` are in the order of the text. `maybe` are names of the query's own parts, under which it may name tables, too.
     """
 
     query: Query
@@ -113,16 +113,16 @@ def duck_query(query: Query) -> DuckQuery:
         )
     if len(tree["statements"]) != 1:
         query.refuse(0, "expected one query: SELECT … or VALUES (…), (…)")
-    tables: list[TableName] = []
+    tables: dict[int, TableName] = {}
     own: set[str] = set()
     for node in tree_nodes(tree):
         if node.get("type") == "BASE_TABLE":
             _check_parts(node, query, timed)
-            tables.append(TableName(node["schema_name"], node["table_name"]))
+            place = int(node["query_location"])
+            tables[place] = TableName(node["schema_name"], node["table_name"])
         own |= {each["key"].lower() for each in node.get("cte_map", {}).get("map", ())}
-    return DuckQuery(
-        query, timed, tuple(dict.fromkeys(tables)), frozenset(own), tree["statements"][0]["node"]
-    )
+    named_tables = tuple(dict.fromkeys(table for _, table in sorted(tables.items())))
+    return DuckQuery(query, timed, named_tables, frozenset(own), tree["statements"][0]["node"])
 
 
 def _check_parts(node: dict[str, Any], query: Query, timed: TimedText) -> None:

@@ -1,7 +1,8 @@
 """Statements that follow sources without end: SELECT as a view that updates, INSERT by batches.
 
 They run with `SET 'execution.runtime-mode' = 'streaming'`, until the source ends or the statement
-is interrupted. One table of the query may be without end; others are read again for each batch.
+is interrupted. A query follows one table: the one without an end, or the first that it names, whose
+rows come before its changes. Other tables are read again for each batch.
 
 * A SELECT keeps the rows of its source in memory, carries out changes, and answers again after each
   batch.
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from lakewright.connectors.changes import net_rows
 from lakewright.connectors.external_tables import ExternalTables
+from lakewright.connectors.factories import Context
 from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
 from lakewright.connectors.planning.plan_sink import PlannedSink, WriteRequest, plan_write
 from lakewright.connectors.planning.plan_source import PlannedScan, ScanRequest, plan_scan
@@ -40,26 +42,30 @@ from lakewright.storage.sql.grammar.statements import Insert
 _OF_MANY_ROWS = ("AGGREGATE", "GROUP", "ORDER", "TOP_N", "WINDOW", "LIMIT", "DISTINCT", "SAMPLE")
 
 
-def endless_table(externals: ExternalTables, query: Query, full_name: FullName) -> str | None:
-    """The table of a query that has no end, None if all have one.
+def followed_table(externals: ExternalTables, query: Query, full_name: FullName) -> str | None:
+    """The table that a query follows: one without an end, or else the first of the warehouse.
+
+    None if there is neither.
 
     Raises:
-        UnsupportedError: several have none.
+        UnsupportedError: several have no end.
     """
     if query.rows is not None:
         return None
+    asked = duck_query(query)
     names = dict.fromkeys(
-        full_name(each.said)
-        for each in duck_query(query).tables
-        if each.table.lower() not in duck_query(query).maybe
+        full_name(each.said) for each in asked.tables if each.table.lower() not in asked.maybe
     )
-    found = [name for name in names if externals.has(name) and _has_no_end(externals, name)]
-    if len(found) > 1:
+    endless = [name for name in names if externals.has(name) and _has_no_end(externals, name)]
+    if len(endless) > 1:
         raise UnsupportedError(
-            f"{' and '.join(found)} have no end, and a statement follows one of such tables; write "
-            "the rows of the others into a table first"
+            f"{' and '.join(endless)} have no end, and a statement follows one of such tables; "
+            "write the rows of the others into a table first"
         )
-    return found[0] if found else None
+    if endless:
+        return endless[0]
+    own = (name for name in names if not externals.has(name) and "$" not in name)
+    return next((name for name in own if externals.catalog.table_exists(name)), None)
 
 
 def _has_no_end(externals: ExternalTables, name: str) -> bool:
@@ -67,11 +73,15 @@ def _has_no_end(externals: ExternalTables, name: str) -> bool:
     return not runtime.is_bounded
 
 
+def _context(externals: ExternalTables, name: str) -> Context:
+    return externals.context(name) if externals.has(name) else externals.managed_context(name)
+
+
 def follow_query(
     externals: ExternalTables, query: Query, settings: Settings, full_name: FullName, endless: str
 ) -> Iterator[StatementResult]:
     """The answer to a query after each batch of its source."""
-    planned = plan_scan(externals.context(endless), ScanRequest())
+    planned = plan_scan(_context(externals, endless), ScanRequest())
     asked, rows = duck_query(query), planned.given.schema.empty_table()
     keys = planned.table.primary_keys
     for batch in follow(planned, externals.catalog.env):
@@ -105,11 +115,10 @@ def follow_into(
             "write INSERT INTO"
         )
     target = full_name(insert.table)
-    context = (
-        externals.context(target) if externals.has(target) else externals.managed_context(target)
+    scan = plan_scan(_context(externals, endless), ScanRequest())
+    sink = plan_write(
+        _context(externals, target), WriteRequest(mode=scan.mode, source_name=endless)
     )
-    scan = plan_scan(externals.context(endless), ScanRequest())
-    sink = plan_write(context, WriteRequest(mode=scan.mode, source_name=endless))
     asked = _row_by_row(externals, insert.query, settings, full_name, endless, scan)
     transform = _transform(externals, asked, insert, settings, full_name, endless, scan, sink)
     batches = run_stream(

@@ -188,7 +188,7 @@ class Session:
         from lakewright.session import run_stream  # noqa: PLC0415 - DuckDB is a large library
 
         externals, query = self._externals, statement.query
-        endless = run_stream.endless_table(externals, query, self._name)
+        endless = run_stream.followed_table(externals, query, self._name)
         if endless is None:
             return None
         if isinstance(statement, Insert):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from lakewright.storage.operations.row_changes.statement import RowChangeResult
     from lakewright.storage.operations.row_changes.update_rows import UpdateRowsPlan
     from lakewright.storage.operations.schema.alter import AlterPlan, AlterResult
+    from lakewright.storage.operations.streams.change_stream import Position
+    from lakewright.storage.operations.streams.follow import Followed
     from lakewright.storage.spark import DataFrame, SparkSession, StreamingQuery
     from lakewright.storage.upkeep import Upkeep
 
@@ -620,6 +622,31 @@ class Table(Readable):
         return stream_changes(
             spark, self.table_files, after=after, consumer=consumer, columns=columns
         )
+
+    def follow(
+        self,
+        *,
+        after: int | None = None,
+        consumer: str | None = None,
+        columns: Sequence[str] | None = None,
+        position: Position | None = None,
+        available_now: bool = False,
+    ) -> Iterator[Followed]:
+        """The rows and then their changes, as Arrow with kinds in `_rowkind`, without an end.
+
+        It waits where nothing new is there; with `available_now` it ends. `after` and `consumer`
+        are those of `read_stream`; `position` is that of an earlier answer, behind which it goes
+        on. A consumer moves when the next answer is asked for: then the rows before are safe.
+
+        Raises:
+            StalePlan: the table was rolled back behind the position, or made anew.
+            SnapshotNotFound: a snapshot that is needed expired.
+        """
+        from lakewright.storage.operations.streams.change_stream import open_stream  # noqa: PLC0415
+        from lakewright.storage.operations.streams.follow import followed  # noqa: PLC0415
+
+        stream = open_stream(self.table_files, after=after, consumer=consumer, columns=columns)
+        return followed(stream, position, available_now=available_now)
 
     # --- the other faces ------------------------------------------------------------------------
 

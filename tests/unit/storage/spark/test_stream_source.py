@@ -11,8 +11,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, StalePlan, UnsupportedError
+from lakewright.storage.operations.streams.change_stream import open_stream
 from lakewright.storage.spark.pickling import dumps, loads
-from lakewright.storage.spark.stream_source import ChangesReader, ChangesSource, ask
+from lakewright.storage.spark.stream_source import ChangesReader, ChangesSource
 from tests.support.tables.builders import compact, events, expire, new_table, rows
 
 Offset = dict[str, Any]
@@ -20,7 +21,7 @@ Offset = dict[str, Any]
 
 def reader_of(table: Table, after: int | None = None, consumer: str | None = None) -> ChangesReader:
     """What Spark makes of a query, which it starts anew each time."""
-    asked = ask(table.table_files, columns=["id"], after=after, consumer=consumer)
+    asked = open_stream(table.table_files, columns=["id"], after=after, consumer=consumer)
     source = ChangesSource({"asked": base64.b64encode(dumps(asked)).decode()})
     return source.streamReader(source.schema())
 
@@ -212,5 +213,5 @@ def test_changes_are_numbered_by_their_snapshots_and_places_whichever_task_reads
 def test_a_table_with_a_column_of_the_order_is_refused(catalog: Catalog) -> None:
     table = new_table(catalog, {"id": "BIGINT", "_change_order": "BIGINT"}, name="db.other")
     with pytest.raises(UnsupportedError, match="name the columns to read without it"):
-        ask(table.table_files)
-    assert ask(table.table_files, columns=["id"]).columns == ("id",)
+        open_stream(table.table_files)
+    assert open_stream(table.table_files, columns=["id"]).columns == ("id",)
