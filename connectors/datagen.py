@@ -28,6 +28,9 @@ from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 _FIELDS = "fields."
 _ROWS_OF_SPLIT = 1 << 16
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_LAST_FOUR = np.uint64(15)
+_STEP, _DRAW = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
+_NULLS = 1 << 20
 _MOMENT = dt.datetime(2020, 1, 1)  # columns decide about zones
 _KEYS = ("kind", "start", "end", "min", "max", "length", "null-rate")
 _INTEGERS = {
@@ -94,45 +97,72 @@ class _Column:
         assert self.high is not None
         return int(self.high) - int(self.low) + 1
 
-    def values(self, first: int, count: int, chance: np.random.Generator) -> list[Any]:
-        assert isinstance(self.field.type, AtomicType)
-        root = self.field.type.root
+    def values(self, first: int, count: int, seed: int) -> list[Any]:
+        """The values of rows by their numbers, whoever asks for them."""
         if self.is_sequence:
             begin = int(self.low or 0) + first
             return list(range(begin, begin + count))
-        found = self._random(root, count, chance)
+        drawn = _Drawn(np.arange(first, first + count, dtype=np.uint64), seed)
+        found = self._random(drawn)
         if self.null_rate:
-            nulls = chance.random(count) < self.null_rate
+            nulls = drawn.fractions(_NULLS) < self.null_rate
             found = [None if null else value for value, null in zip(found, nulls, strict=True)]
         return found
 
-    def _random(self, root: TypeRoot, count: int, chance: np.random.Generator) -> list[Any]:
+    def _random(self, drawn: _Drawn) -> list[Any]:
+        assert isinstance(self.field.type, AtomicType)
+        root = self.field.type.root
         if root in _INTEGERS:
             most = (1 << _INTEGERS[root]) - 1
             least = 0 if self.low is None else int(self.low)
-            most = most if self.high is None else int(self.high)
-            return list(chance.integers(least, most, count, endpoint=True).tolist())
+            return drawn.whole(least, most if self.high is None else int(self.high))
         if root is TypeRoot.BOOLEAN:
-            return list((chance.random(count) < 0.5).tolist())
+            return list((drawn.fractions() < 0.5).tolist())
         if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL):
-            upper = 1.0 if self.high is None else self.high
-            numbers = chance.uniform(self.low or 0.0, upper, count)
+            begin, end = self.low or 0.0, 1.0 if self.high is None else self.high
+            numbers = begin + drawn.fractions() * (end - begin)
             if root is not TypeRoot.DECIMAL:
                 return list(numbers.tolist())
-            assert isinstance(self.field.type, AtomicType)
             digits = Decimal(1).scaleb(-(self.field.type.scale or 0))
             return [Decimal(repr(each)).quantize(digits) for each in numbers.tolist()]
         if root is TypeRoot.DATE:
-            days = chance.integers(0, 3650, count).tolist()
-            return [_MOMENT.date() + dt.timedelta(days=each) for each in days]
+            return [_MOMENT.date() + dt.timedelta(days=each) for each in drawn.whole(0, 3650)]
         if root.is_timestamp:
-            micros = chance.integers(0, 3650 * 86_400_000, count).tolist()
             zone = dt.UTC if root is TypeRoot.TIMESTAMP_LTZ else None
-            moments = [_MOMENT + dt.timedelta(milliseconds=each) for each in micros]
+            offsets = drawn.whole(0, 3650 * 86_400_000)
+            moments = [_MOMENT + dt.timedelta(milliseconds=each) for each in offsets]
             return [each.replace(tzinfo=zone) for each in moments]
-        letters = _HEX[chance.integers(0, 16, (count, self.length))]
+        letters = np.stack([_HEX[drawn.bits(at) & _LAST_FOUR] for at in range(self.length)], axis=1)
         texts = [bytes(row) for row in letters]
         return texts if root.is_bytes else [each.decode() for each in texts]
+
+
+class _Drawn:
+    """Numbers that look like chance and are of the seed and the row alone, so splits may be any.
+
+    Source: the mixing function of SplitMix64.
+    """
+
+    def __init__(self, rows: np.ndarray, seed: int) -> None:
+        self._rows, self._seed = rows, np.uint64(seed & 0xFFFFFFFFFFFFFFFF)
+
+    def bits(self, draw: int = 0) -> np.ndarray:
+        """64 bits for each row; other draws are others."""
+        with np.errstate(over="ignore"):
+            start = (self._rows + np.uint64(1)) * _STEP + self._seed + np.uint64(draw) * _DRAW
+            mixed = (start ^ (start >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            found: np.ndarray = mixed ^ (mixed >> np.uint64(31))
+        return found
+
+    def fractions(self, draw: int = 0) -> np.ndarray:
+        """Numbers from 0 to below 1."""
+        found: np.ndarray = (self.bits(draw) >> np.uint64(11)) / float(1 << 53)
+        return found
+
+    def whole(self, least: int, most: int) -> list[int]:
+        """Whole numbers in a range, both ends too."""
+        return [least + each % (most - least + 1) for each in self.bits().tolist()]
 
 
 @dataclass(frozen=True)
@@ -191,23 +221,17 @@ class _Generating(Scan):
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
         first, last = start["rows"], end["rows"]
-        # Values depend on the block of a row, not on where a batch began.
-        return [
-            (max(first, at), min(last, at + _ROWS_OF_SPLIT))
-            for at in range(first - first % _ROWS_OF_SPLIT, last, _ROWS_OF_SPLIT)
-        ]
+        return [(at, min(last, at + _ROWS_OF_SPLIT)) for at in range(first, last, _ROWS_OF_SPLIT)]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         first, last = split
-        block = first // _ROWS_OF_SPLIT
-        begin, count = block * _ROWS_OF_SPLIT, last - block * _ROWS_OF_SPLIT
         arrays, fields = {}, {}
         for number, each in enumerate(self._rows.columns):
-            if each.field.name in self._rows.names:
-                chance = np.random.default_rng([self._rows.seed, number, block])
-                values = each.values(begin, count, chance)
-                arrays[each.field.name] = python_column(values[first - begin :], each.field)
-                fields[each.field.name] = each.field
+            name = each.field.name
+            if name in self._rows.names:
+                values = each.values(first, last - first, self._rows.seed + (number << 32))
+                arrays[name] = python_column(values, each.field)
+                fields[name] = each.field
         schema = to_arrow_schema([fields[name] for name in self._rows.names])
         if not self._rows.names:
             none = pa.array([{}] * (last - first), pa.struct([]))
@@ -254,6 +278,12 @@ def _column(context: Context, field: DataField) -> _Column:
             f"column {field.name} of {context.name} is {field.type}; sequences are whole numbers"
         )
     low, high = ("start", "end") if is_sequence else ("min", "max")
+    least, most = given.get(low), given.get(high)
+    if least is not None and most is not None and least > most:
+        raise InvalidOption(
+            f"column {field.name} of {context.name} goes from {least} to {most}; swap {place}{low} "
+            f"and {place}{high}"
+        )
     return _Column(
         field,
         is_sequence,

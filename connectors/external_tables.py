@@ -21,6 +21,7 @@ from lakewright.connectors.registry import CONNECTORS, Registry, installed
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.catalog_arguments import new_name, split_name
 from lakewright.storage.errors import AlreadyExistsError, DatabaseNotFound, TableNotFound
+from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.spec.schema import Column
 
 _FOLDER = ".lakewright/external"
@@ -103,14 +104,14 @@ class ExternalTables:
         table, home = self.definition(name), self._home(name)
         assert home is not None
         self.create(to, table, temporary=home is not self.catalog)
-        home.fs.delete(_path(home, name))
+        delete_files(home.fs, [_path(home, name)])
 
     def drop(self, name: str) -> None:
         """Forget a definition; what it describes stays."""
         self.definition(name)
         home = self._home(name)
         assert home is not None
-        home.fs.delete(_path(home, name))
+        delete_files(home.fs, [_path(home, name)])
 
     def resolved(self, name: str) -> ResolvedCatalogTable:
         return self.definition(name).resolve(name)

@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakewright.connectors.formats.csv_values import converted
 from lakewright.storage.codec.arrow_types import conform, to_arrow_schema, to_arrow_type
 from lakewright.storage.codec.python_columns import UnfitValueError, python_column
 from lakewright.storage.errors import InvalidRows, StorageError
-from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.data_types import AtomicType, DataField
 
 _ROWS_AT_ONCE = 1 << 14
 
@@ -33,9 +34,14 @@ def _fitted(column: pa.Array, field: DataField, table: str) -> pa.Array:
         column = column.storage
     if column.type.equals(to_arrow_type(field.type)):
         return column
+    if pa.types.is_string(column.type) and isinstance(field.type, AtomicType):
+        # Exact numbers come as texts.
+        found = converted(column, field.type)
+        if found is not None:
+            return found
     try:
-        found = conform(pa.table([column], names=[field.name]), [field], table=table)
-        return found.column(0).combine_chunks()
+        rows = conform(pa.table([column], names=[field.name]), [field], table=table)
+        return rows.column(0).combine_chunks()
     except StorageError:
         # Texts of numbers and moments: parsed one by one, with the value in the error.
         return column_of(column.to_pylist(), field, table=table)

@@ -25,6 +25,7 @@ from lakewright.connectors.runtime import Offset
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.file_systems import open_file_system
+from lakewright.storage.operations.running.delete_files import delete_files
 
 # How long to wait where no rows are there.
 _PAUSE_MS = 200
@@ -91,7 +92,7 @@ class Checkpoint:
         for folder in ("commits", "offsets"):
             for old in self._numbers(folder):
                 if old <= number - _KEPT:
-                    self.fs.delete(f"{self.path}/{folder}/{old}")
+                    delete_files(self.fs, [f"{self.path}/{folder}/{old}"])
 
     def _numbers(self, folder: str) -> list[int]:
         names = (each.name for each in self.fs.list_dir(f"{self.path}/{folder}"))

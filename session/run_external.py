@@ -68,7 +68,7 @@ def create_as(
     columns = tuple(Column(each.name, replace(each.type, nullable=True)) for each in fields)
     create(externals, name, replace(asked, columns=columns), None)
     try:
-        planned = plan_write(externals.context(name), WriteRequest())
+        planned = plan_write(externals.context(name), WriteRequest(creates=True))
         count = planned.write(pieces)
     except BaseException:
         externals.drop(name)

@@ -35,7 +35,7 @@ class Operations:
     member: str
     creates: tuple[str, ...]
     update: str
-    delete: str
+    deletion: str
 
 
 class BeforeAfterJson(ChangeJson):
@@ -60,12 +60,12 @@ class BeforeAfterJson(ChangeJson):
             if not self.is_upsert:
                 yield RowKind.UPDATE_BEFORE, self._before(event, what, self.without_before)
             yield RowKind.UPDATE_AFTER, row_of(event, _AFTER, what=what)
-        elif kind == known.delete:
+        elif kind == known.deletion:
             yield RowKind.DELETE, self._before(event, what, "")
         else:
             names = ", ".join((*known.creates, known.update))
             raise ValueError(
-                f"{known.member} is {cut(repr(kind))}; the format has {names} and {known.delete}"
+                f"{known.member} is {cut(repr(kind))}; the format has {names} and {known.deletion}"
             )
 
     def _before(self, event: Event, what: str, else_: str) -> Row:
@@ -79,7 +79,7 @@ class BeforeAfterJson(ChangeJson):
     def event(self, *, is_removed: bool) -> tuple[str, str]:
         known = self.operations
         if is_removed:
-            return f'{{"{_BEFORE}":', f',"{_AFTER}":null,"{known.member}":"{known.delete}"}}'
+            return f'{{"{_BEFORE}":', f',"{_AFTER}":null,"{known.member}":"{known.deletion}"}}'
         return f'{{"{_BEFORE}":null,"{_AFTER}":', f',"{known.member}":"{known.creates[0]}"}}'
 
     def quick_changes(
@@ -95,7 +95,7 @@ class BeforeAfterJson(ChangeJson):
         before, after, names = found
         creates, updates, deletes = (
             pc.is_in(names, pa.array(each)).to_numpy(zero_copy_only=False)
-            for each in (known.creates, (known.update,), (known.delete,))
+            for each in (known.creates, (known.update,), (known.deletion,))
         )
         has_after = creates | updates
         has_before = deletes if self.is_upsert else deletes | updates

@@ -89,7 +89,7 @@ class TextForm:
             null = ""
         if null is not None:
             texts = pc.if_else(pc.equal(texts, null), pa.scalar(None, pa.string()), texts)
-        made = _converted(texts, field.type) if isinstance(field.type, AtomicType) else None
+        made = converted(texts, field.type) if isinstance(field.type, AtomicType) else None
         if made is not None:
             return made
         values: list[object] = texts.to_pylist()
@@ -211,7 +211,7 @@ def _moment(value: object) -> object:
     return value
 
 
-def _converted(texts: pa.Array, data_type: AtomicType) -> pa.Array | None:
+def converted(texts: pa.Array, data_type: AtomicType) -> pa.Array | None:
     """Texts as values, if all are written in the usual form; None if another way must decide."""
     root = data_type.root
     if root.is_text:

@@ -122,7 +122,7 @@ class Jdbc(DynamicTableFactory):
 
     def create_sink(self, context: Context) -> DynamicTableSink:
         most = context.options["sink.buffer-flush.max-rows"]
-        return _JdbcSink(_database(context), context.table.primary_keys, most)
+        return _JdbcSink(_database(context), context.table.fields, most)
 
 
 def _database(context: Context) -> Database:
@@ -131,8 +131,9 @@ def _database(context: Context) -> Database:
         options["url"],
         options["table-name"],
         context.name,
-        options["username"],
-        options["password"],
+        user=options["username"],
+        password=options["password"],
+        keys=context.table.primary_keys,
     )
 
 
@@ -369,8 +370,8 @@ def _same(name: str, value: object) -> str:
 
 
 class _JdbcSink(DynamicTableSink):
-    def __init__(self, database: Database, keys: Sequence[str], most: int) -> None:
-        self._writes = _JdbcWrites(database, tuple(keys), most)
+    def __init__(self, database: Database, fields: Sequence[DataField], most: int) -> None:
+        self._writes, self._fields = _JdbcWrites(database, most), tuple(fields)
 
     @property
     def summary(self) -> str:
@@ -378,7 +379,10 @@ class _JdbcSink(DynamicTableSink):
         return f"jdbc of {shown_url(database.url)}: {database.table}"
 
     def changelog_mode(self, requested: ChangelogMode) -> ChangelogMode:
-        return ChangelogMode.upsert() if self._writes.keys else ChangelogMode.insert_only()
+        return ChangelogMode.upsert() if self._writes.database.keys else ChangelogMode.insert_only()
+
+    def apply_staging(self) -> None:
+        self._writes = replace(self._writes, creating=self._fields)
 
     def truncate(self) -> None:
         self._writes.database.truncate()
@@ -396,13 +400,13 @@ class _JdbcWrites(Sink):
     """
 
     database: Database
-    keys: tuple[str, ...]
     most: int
+    # The columns of a table that is made with its first rows.
+    creating: tuple[DataField, ...] = ()
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> int:
-        return self.database.write(
-            change for rows in self._flushes(batches) for change in self._changes(rows)
-        )
+        changes = (change for rows in self._flushes(batches) for change in self._changes(rows))
+        return self.database.write(changes, self.creating)
 
     def _flushes(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         waiting: list[pa.RecordBatch] = []
@@ -420,19 +424,20 @@ class _JdbcWrites(Sink):
         if ROW_KIND_COLUMN in rows.column_names:
             kinds = rows.column(ROW_KIND_COLUMN)
             rows = rows.drop_columns([ROW_KIND_COLUMN])
-        if not self.keys:
+        if not self.database.keys:
             yield Change(rows, (), RowKind.INSERT)
             return
-        numbered = rows.select(list(self.keys)).append_column("at", pa.array(np.arange(len(rows))))
-        last = numbered.group_by(list(self.keys)).aggregate([("at", "max")]).column("at_max")
+        keys = list(self.database.keys)
+        numbered = rows.select(keys).append_column("at", pa.array(np.arange(len(rows))))
+        last = numbered.group_by(keys).aggregate([("at", "max")]).column("at_max")
         order = last.take(pc.sort_indices(last))
         rows = rows.take(order)
         if kinds is None:
-            yield Change(rows, self.keys, RowKind.INSERT)
+            yield Change(rows, self.database.keys, RowKind.INSERT)
             return
         gone = pc.equal(kinds.take(order), RowKind.DELETE.short)
-        removed = rows.filter(gone).select(list(self.keys))
+        removed = rows.filter(gone).select(list(self.database.keys))
         if len(removed):
-            yield Change(removed, self.keys, RowKind.DELETE)
+            yield Change(removed, self.database.keys, RowKind.DELETE)
         if len(kept := rows.filter(pc.invert(gone))):
-            yield Change(kept, self.keys, RowKind.INSERT)
+            yield Change(kept, self.database.keys, RowKind.INSERT)

@@ -17,9 +17,14 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 import pyarrow as pa
 
 from lakewright.connectors.fitted import batches_of, fitted
-from lakewright.storage.errors import InvalidOption, InvalidRequestError, UnavailableError
+from lakewright.storage.errors import (
+    InvalidOption,
+    InvalidRequestError,
+    UnavailableError,
+    UnsupportedError,
+)
 from lakewright.storage.extras import needed_for
-from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
 from lakewright.storage.spec.rows import RowKind
 
 _ROWS_AT_ONCE = 1 << 14
@@ -34,6 +39,7 @@ class Database(ABC):
     table: str
     # The name of the table in the warehouse, for errors.
     owner: str
+    keys: tuple[str, ...] = ()
 
     @abstractmethod
     def read(
@@ -42,8 +48,11 @@ class Database(ABC):
         """The rows of a query, its columns by place as the fields."""
 
     @abstractmethod
-    def write(self, batches: Iterator[Change]) -> int:
-        """Carry out changes in one transaction; how many rows they had."""
+    def write(self, batches: Iterator[Change], creating: Sequence[DataField] = ()) -> int:
+        """Carry out changes in one transaction; how many rows they had.
+
+        With columns in `creating`, the table is made in it first.
+        """
 
     @abstractmethod
     def truncate(self) -> None:
@@ -52,6 +61,20 @@ class Database(ABC):
     def can_compare(self, data_type: AtomicType) -> bool:
         """Whether the database orders the values of a type as we do."""
         return data_type.root in _WHOLE
+
+    @abstractmethod
+    def type_of(self, data_type: DataType) -> str:
+        """A column's type there.
+
+        Raises:
+            UnsupportedError: it has none.
+        """
+
+    def creation(self, fields: Sequence[DataField], keys: Sequence[str]) -> str:
+        """The statement that makes the table."""
+        columns = [f"{quoted(each.name)} {self.type_of(each.type)}" for each in fields]
+        key = [f"PRIMARY KEY ({_list(keys)})"] if keys else []
+        return f"CREATE TABLE {self.name} ({', '.join([*columns, *key])})"
 
     @property
     def name(self) -> str:
@@ -75,6 +98,13 @@ class Change:
     kind: RowKind
 
 
+_OF_POSTGRES = {
+    TypeRoot.TINYINT: "SMALLINT",
+    TypeRoot.FLOAT: "REAL",
+    TypeRoot.DOUBLE: "DOUBLE PRECISION",
+    TypeRoot.TIMESTAMP: "TIMESTAMP",
+    TypeRoot.TIMESTAMP_LTZ: "TIMESTAMPTZ",
+}
 _WHOLE = {TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT}
 
 
@@ -110,9 +140,22 @@ class Sqlite(Database):
             ]
             yield from batches_of(_with_flags(cursor, flags), fields, table=self.owner)
 
-    def write(self, batches: Iterator[Change]) -> int:
+    def type_of(self, data_type: DataType) -> str:
+        root = _root_of(data_type, self.owner)
+        if root.is_bytes:
+            return "BLOB"
+        if root in _WHOLE or root is TypeRoot.BOOLEAN:
+            return "INTEGER"
+        # A number with more digits than a double has is a text there, and stays exact.
+        return "REAL" if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) else "TEXT"
+
+    def write(self, batches: Iterator[Change], creating: Sequence[DataField] = ()) -> int:
         count = 0
         with self._connected() as connection, connection:
+            if creating:
+                # Python begins no transaction before a CREATE by itself.
+                connection.execute("BEGIN")
+                connection.execute(self.creation(creating, self.keys))
             for change in batches:
                 rows = zip(*(_values(column) for column in change.rows.columns), strict=True)
                 connection.executemany(self._statement(change), rows)
@@ -163,9 +206,19 @@ class Postgres(Database):
                 if batch.num_rows:
                     yield fitted(batch, fields, table=self.owner)
 
-    def write(self, batches: Iterator[Change]) -> int:
+    def type_of(self, data_type: DataType) -> str:
+        root = _root_of(data_type, self.owner)
+        if root.is_bytes:
+            return "BYTEA"
+        if root.is_text:
+            return "TEXT"
+        return _OF_POSTGRES.get(root) or str(data_type).removesuffix(" NOT NULL")
+
+    def write(self, batches: Iterator[Change], creating: Sequence[DataField] = ()) -> int:
         count = 0
         with self._connected() as cursor:
+            if creating:
+                cursor.execute(self.creation(creating, self.keys))
             for change in batches:
                 count += change.rows.num_rows
                 self._carry_out(cursor, change)
@@ -195,7 +248,13 @@ class Postgres(Database):
 
 
 def open_database(
-    url: str, table: str, owner: str, user: str | None, password: str | None
+    url: str,
+    table: str,
+    owner: str,
+    *,
+    user: str | None,
+    password: str | None,
+    keys: tuple[str, ...] = (),
 ) -> Database:
     """The database of an address; `jdbc:` may stand before it.
 
@@ -205,15 +264,25 @@ def open_database(
     url = url.removeprefix("jdbc:")
     if url.startswith("sqlite:"):
         path = url.removeprefix("sqlite:")
-        return Sqlite("sqlite:///" + path.removeprefix("///"), table, owner)
+        return Sqlite("sqlite:///" + path.removeprefix("///"), table, owner, keys)
     if url.startswith(("postgresql:", "postgres:")):
-        return Postgres(_with_user(url, user, password), table, owner)
+        return Postgres(_with_user(url, user, password), table, owner, keys)
     raise InvalidOption(
         f"url of {owner} is {shown_url(url)!r}; write sqlite:///path or "
         "postgresql://host:port/database",
         table=owner,
         option="url",
     )
+
+
+def _root_of(data_type: DataType, owner: str) -> TypeRoot:
+    if not isinstance(data_type, AtomicType):
+        raise UnsupportedError(
+            f"{owner} would have a column of {data_type}, which no table of a database is made "
+            "with here; make the table there, and describe it",
+            table=owner,
+        )
+    return data_type.root
 
 
 def quoted(name: str) -> str:

@@ -32,6 +32,7 @@ from lakewright.connectors.sinks import (
     DynamicTableSink,
     SupportsOverwrite,
     SupportsPartitioning,
+    SupportsStaging,
     SupportsWritingMetadata,
 )
 from lakewright.storage.errors import InvalidRequestError, UnsupportedError
@@ -167,7 +168,7 @@ def _specs(
     if spread is not None:
         check_distribution(spread, sink, table.name)
         yield BucketingSpec(spread.kind.name, spread.bucket_count, spread.bucket_keys)
-    if request.creates:
+    if request.creates and isinstance(sink, SupportsStaging):
         yield StagingSpec()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -41,4 +42,8 @@ def comparable(rows: pa.Table | Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    is_zoned = isinstance(value, dt.datetime) and value.tzinfo is not None
+    # One moment has many zones.
+    return value.astimezone(dt.UTC).isoformat() if is_zoned else value

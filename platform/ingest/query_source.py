@@ -115,21 +115,19 @@ def _filter(
     """The rows of some partitions, by the columns of the result."""
     types = {each.name: each.type for each in declaration.partition_columns}
 
-    def one(name: str, value: object) -> str:
-        shown = f"{quote}{name.replace(quote, 2 * quote)}{quote}"
-        held = to_python(from_python(value, types[name]), types[name])
-        return f"{shown} IS NULL" if held is None else f"{shown} = {_literal(held, quote)}"
-
-    if len(types) == 1:
-        # A list of values goes down to the files of a table.
-        ((name, kind),) = types.items()
-        held = [to_python(from_python(spec[name], kind), kind) for spec in partitions]
+    def one(name: str, values: Sequence[object]) -> str:
+        held = [to_python(from_python(each, types[name]), types[name]) for each in values]
         texts = [_literal(each, quote) for each in held if each is not None]
         shown = f"{quote}{name.replace(quote, 2 * quote)}{quote}"
         parts = [f"{shown} IN ({', '.join(texts)})"] if texts else []
         parts += [f"{shown} IS NULL"] if len(texts) < len(held) else []
-        return " OR ".join(parts) or "FALSE"
-    every = [" AND ".join(one(*pair) for pair in spec.items()) for spec in partitions]
+        return f"({' OR '.join(parts) or 'FALSE'})"
+
+    if len(types) == 1:
+        # A list of values goes down to the files of a table.
+        (name,) = types
+        return one(name, [spec[name] for spec in partitions])
+    every = (" AND ".join(one(name, [each]) for name, each in spec.items()) for spec in partitions)
     return " OR ".join(f"({each})" for each in every) or "FALSE"
 
 

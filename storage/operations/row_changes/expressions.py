@@ -315,6 +315,7 @@ def _types(
 def _reason(error: Exception) -> str:
     # The statement that DuckDB shows is not the one that was written.
     text = str(error).split("\n\nLINE ", 1)[0]
-    if "must appear in the GROUP BY clause" in text:
+    if "__lakewright" in text and "must appear in the GROUP BY clause" in text:
+        # The number of a row stands beside the condition.
         return "an expression sees a row alone, without sum() and its like outside of a subquery"
     return " ".join((text.partition(": ")[2] or text).replace("!\n", "; ").split())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,31 @@ def test_create_table_as_leaves_no_definition_behind_a_failure(session: Session)
               'table-name' = 't') AS SELECT id FROM numbers
         """)
     assert rows_of(session, "SHOW TABLES") == [("db", "numbers")]
+
+
+@pytest.mark.mission("CN29")
+def test_create_table_as_makes_the_table_of_a_database_with_its_first_rows(
+    session: Session, tmp_path: Path
+) -> None:
+    session.sql(_NUMBERS)
+    options = f"'connector' = 'jdbc', 'url' = 'sqlite:///{tmp_path}/made.db'"
+    told = session.sql(f"""
+        CREATE TABLE made WITH ({options}, 'table-name' = 'numbers') AS
+        SELECT id, word, CAST(id AS DECIMAL(30, 5)) AS exact, id > 2 AS late FROM numbers
+    """)
+    assert told.message == "db.made is defined, with 5 rows"
+    assert rows_of(session, "SELECT id, exact, late FROM made WHERE id > 4") == [
+        (5, Decimal("5.00000"), True)
+    ]
+    with pytest.raises(InvalidRequestError, match="already exists"):
+        session.sql(f"""
+            CREATE TABLE again WITH ({options}, 'table-name' = 'numbers') AS SELECT 1 AS id
+        """)
+    assert rows_of(session, "SELECT count(*) FROM made") == [(5,)]
+    with pytest.raises(UnsupportedError, match="a column of ARRAY<INT>"):
+        session.sql(f"""
+            CREATE TABLE lists WITH ({options}, 'table-name' = 'lists') AS SELECT [1, 2] AS l
+        """)
 
 
 @pytest.mark.mission("CN47", "CN48", "CN49", "CN50", "CN51")

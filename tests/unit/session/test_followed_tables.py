@@ -103,6 +103,7 @@ def test_an_insert_works_row_by_row(session: Session, query: str) -> None:
         list(session.run(f"INSERT INTO scores {query}"))
 
 
+@pytest.mark.mission("MT10")
 def test_in_batch_mode_a_table_without_end_is_refused(session: Session) -> None:
     define(session, 1)
     session.sql("RESET 'execution.runtime-mode'")
@@ -116,7 +117,7 @@ def test_in_batch_mode_a_table_without_end_is_refused(session: Session) -> None:
         list(session.run("INSERT OVERWRITE t SELECT * FROM user_scores"))
 
 
-@pytest.mark.mission("CN49", "LG1")
+@pytest.mark.mission("CN49", "CN50", "FS21")
 def test_new_files_of_a_folder_arrive_once_and_a_stopped_stream_goes_on(
     session: Session, tmp_path: Path
 ) -> None:

@@ -434,7 +434,6 @@ def test_statements_of_other_systems_name_ours(session: Session, statement: str,
 @pytest.mark.parametrize(
     ("statement", "error", "message"),
     [
-        ("SET 'execution.runtime-mode' = 'streaming'", UnsupportedError, "read_changes"),
         ("SET nope = 1", StorageError, "'nope' is no setting"),
         ("SELECT w FROM v", InvalidStatement, r'"w" not found .* Candidate bindings: "u"'),
         ("USE nope", StorageError, "no database nope"),

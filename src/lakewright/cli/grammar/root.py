@@ -63,12 +63,10 @@ _OWN: dict[str, dict[str, str]] = {
         "consumer": "the positions of readers of changes",
         "changelog": "the changes that outlive their snapshots",
     },
-    "Plain files": {
+    "Outside of tables": {
         "format-table": "folders of plain files, such as CSV, as tables",
-    },
-    "External tables": {
-        "connectors": "what external tables are made of, and the options of each",
-        "formats": "the formats of their records, and the options of each",
+        "connectors": "connectors of external tables, and their options",
+        "formats": "formats of external tables, and their options",
     },
     "Work under way": {
         "stream": "rows that arrive, written batch by batch, each once",
