@@ -68,7 +68,8 @@ class TableName:
 class DuckQuery:
     """A query whose text DuckDB can parse, and the tables that it names.
 
-    `tables` are in the order of the text. `maybe` are names of the query's own parts, under which it may name tables, too.
+    `tables` are in the order of the text. `maybe` are names of the query's own parts, under which
+    it may name tables, too.
     """
 
     query: Query
