@@ -134,6 +134,15 @@ class Sink(ABC):
 
 
 @runtime_checkable
+class SupportsStreams(Protocol):
+    """A sink that knows a batch which is repeated by the name of its stream and its number."""
+
+    def of_stream(self, name: str, checkpoint: str) -> Sink:
+        """The sink of a stream; its name is kept in the checkpoint."""
+        ...
+
+
+@runtime_checkable
 class SupportsBackPressure(Protocol):
     """A sink that may ask for patience before it takes another batch."""
 

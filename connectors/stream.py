@@ -18,10 +18,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lakewright.connectors.managed import ManagedWrites
 from lakewright.connectors.planning.plan_sink import PlannedSink
 from lakewright.connectors.planning.plan_source import PlannedScan
-from lakewright.connectors.runtime import Offset
+from lakewright.connectors.runtime import Offset, SupportsStreams
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.file_systems import open_file_system
@@ -120,7 +119,7 @@ def run_stream(
     source = scan.runtime
     log = None if checkpoint is None else Checkpoint.open(checkpoint, env)
     runtime = sink.runtime
-    if log is not None and isinstance(runtime, ManagedWrites):
+    if log is not None and isinstance(runtime, SupportsStreams):
         runtime = runtime.of_stream(log.name, log.path)
     number, start = 0, source.earliest()
     again: Offset | None = None
