@@ -18,13 +18,16 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
+from lakewright.connectors.external_tables import ExternalTables
 from lakewright.connectors.factories import Context
 from lakewright.connectors.kafka.connector import Kafka, UpsertKafka
+from lakewright.connectors.planning.plan_sink import WriteRequest, plan_write
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
 from lakewright.connectors.testing import KeyedSinkSuite, SinkSuite, SourceSuite
 from lakewright.connectors.testing.tables import context_of
 from lakewright.session import Session
 from lakewright.storage import Catalog
+from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import FileMissing, InvalidOption, InvalidRows, UnavailableError
 from tests.support.stores.servers import ROOT, free_port, kafka_server
 
@@ -62,13 +65,15 @@ def send(
     from confluent_kafka import Producer
 
     client = Producer({"bootstrap.servers": broker, "partitioner": "murmur2_random"})
-    for key, value in messages:
+    for at, (key, value) in enumerate(messages):
+        if at % 50_000 == 0:
+            assert client.flush(30) == 0
         client.produce(topic, value, key, **more)
     assert client.flush(30) == 0
 
 
 def as_json(row: Mapping[str, Any]) -> bytes:
-    return json.dumps({name: value for name, value in row.items()}, default=str).encode()
+    return json.dumps(row, default=str).encode()
 
 
 def messages_of(broker: str, topic: str) -> list[Any]:
@@ -202,9 +207,7 @@ def options_of(broker: str, topic: str, **more: str) -> dict[str, str]:
 
 
 def context(broker: str, topic: str, options: Mapping[str, str] | None = None) -> Context:
-    return context_of(
-        Kafka(), {"id": "BIGINT"}, {**options_of(broker, topic), **(options or {})}
-    )
+    return context_of(Kafka(), {"id": "BIGINT"}, {**options_of(broker, topic), **(options or {})})
 
 
 def ids_of(given: Context) -> list[int]:
@@ -219,8 +222,9 @@ def test_reading_begins_and_ends_where_options_say(broker: str) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
     topic = new_topic(broker, 1)
+    begin = int(time.time()) * 1000 - 60_000
     for at in range(6):
-        send(broker, topic, [(None, as_json({"id": at}))], timestamp=1_000_000 + at * 1000)
+        send(broker, topic, [(None, as_json({"id": at}))], timestamp=begin + at * 1000)
     group = Consumer({"bootstrap.servers": broker, "group.id": f"of-{topic}"})
     group.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=False)
     group.close()
@@ -231,13 +235,13 @@ def test_reading_begins_and_ends_where_options_say(broker: str) -> None:
 
     assert read() == [0, 1, 2, 3, 4, 5]
     assert read(scan_startup_mode="latest-offset") == []
-    by_time = {"scan.startup.mode": "timestamp", "scan.startup.timestamp-millis": "1002000"}
+    by_time = {"scan.startup.mode": "timestamp", "scan.startup.timestamp-millis": str(begin + 2000)}
     assert ids_of(context(broker, topic, {**BOUNDED, **by_time})) == [2, 3, 4, 5]
     specific = {"scan.startup.mode": "specific-offsets"}
     specific["scan.startup.specific-offsets"] = "partition:0,offset:5"
     assert ids_of(context(broker, topic, {**BOUNDED, **specific})) == [5]
     assert read(properties_group_id=f"of-{topic}") == [4, 5]
-    until = {"scan.bounded.mode": "timestamp", "scan.bounded.timestamp-millis": "1002000"}
+    until = {"scan.bounded.mode": "timestamp", "scan.bounded.timestamp-millis": str(begin + 2000)}
     assert ids_of(context(broker, topic, until)) == [0, 1]
     until = {"scan.bounded.mode": "specific-offsets"}
     until["scan.bounded.specific-offsets"] = "partition:0,offset:3"
@@ -257,18 +261,19 @@ def test_a_limit_is_shared_by_partitions_and_new_ones_are_found(broker: str) -> 
     assert begin == {topic: {"0": 0, "1": 0}}
     end = scan.latest(begin, 10)
     assert end == {topic: {"0": 7, "1": 3}}
-    AdminClient({"bootstrap.servers": broker}).create_partitions([NewPartitions(topic, 3)])
-    found = end
-    while found == end or "2" not in found[topic]:
-        send(broker, topic, [(None, as_json({"id": 99}))], partition=0)
-        try:
-            send(broker, topic, [(None, as_json({"id": 100}))], partition=2)
-        except Exception:  # not there yet
-            time.sleep(0.1)
-        found = scan.latest(end)
-    rows = [row for split in scan.plan(end, found) for batch in scan.read(split)
-            for row in batch.column("id").to_pylist()]
-    assert 100 in rows
+    client = AdminClient({"bootstrap.servers": broker})
+    client.create_partitions([NewPartitions(topic, 3)])[topic].result()
+    while len(client.list_topics().topics[topic].partitions) < 3:
+        time.sleep(0.05)
+    send(broker, topic, [(None, as_json({"id": 100}))], partition=2)
+    found = scan.latest(end)
+    rows = [
+        row
+        for split in scan.plan(end, found)
+        for batch in scan.read(split)
+        for row in batch.column("id").to_pylist()
+    ]
+    assert sorted(rows) == [*range(7, 50), 100]
     scan.close()
 
 
@@ -366,21 +371,29 @@ def test_the_topic_is_made_with_partitions_of_the_distribution_and_metadata(
         ) DISTRIBUTED BY (user_id, item_id) INTO 6 BUCKETS WITH (
           'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{broker}',
           'value.format' = 'json', 'scan.bounded.mode' = 'latest-offset')""")
-    session.sql("""INSERT INTO k (`ts`, user_id, item_id, behavior, h) VALUES
-        (TIMESTAMP '2024-01-01 00:00:00.123', 1, 2, 'buy', MAP {'a': 'x'::BLOB}),
-        (TIMESTAMP '2024-01-02 00:00:00.123', 3, 4, 'see', NULL)""")
+    moment = dt.datetime.now(dt.UTC).replace(microsecond=123_000)
+    rows = [
+        {"ts": moment, "user_id": 1, "item_id": 2, "behavior": "buy", "h": [("a", b"x")]},
+        {"ts": None, "user_id": 3, "item_id": 4, "behavior": "see", "h": None},
+    ]
+    given = ExternalTables(Catalog.open(str(tmp_path))).context("d.k")
+    planned = plan_write(given, WriteRequest())
+    planned.write([pa.Table.from_pylist(rows, to_arrow_schema(planned.fields))])
     sent = sorted(messages_of(broker, topic), key=lambda each: each.value())
     assert [each.key() for each in sent] == [
-        b'{"user_id":1,"item_id":2}', b'{"user_id":3,"item_id":4}'
+        b'{"user_id":1,"item_id":2}',
+        b'{"user_id":3,"item_id":4}',
     ]
     assert sent[0].headers() == [("a", b"x")]
     from confluent_kafka.admin import AdminClient
 
-    assert len(AdminClient({"bootstrap.servers": broker}).list_topics().topics[topic].partitions) == 6
-    rows = session.sql("SELECT * FROM k ORDER BY user_id").rows
-    assert rows is not None
-    first = rows.to_pylist()[0]
-    assert first["ts"] == dt.datetime(2024, 1, 1, 0, 0, 0, 123_000, dt.UTC)
+    assert (
+        len(AdminClient({"bootstrap.servers": broker}).list_topics().topics[topic].partitions) == 6
+    )
+    found = session.sql("SELECT * FROM k ORDER BY user_id").rows
+    assert found is not None
+    first = found.to_pylist()[0]
+    assert first["ts"] == moment
     assert (first["topic"], first["part"], first["offset"]) == (topic, sent[0].partition(), 0)
     assert (first["epoch"], first["kind"], first["h"]) == (0, "CreateTime", [("a", b"x")])
 
@@ -467,14 +480,15 @@ def run_killed(warehouse: Path, statements: str, kills: int, chance: random.Rand
 @pytest.mark.parametrize("target", ["table", "topic"])
 def test_kills_lose_and_double_nothing(broker: str, tmp_path: Path, target: str) -> None:
     topic, into = new_topic(broker, 3), new_topic(broker, 2)
-    count = 200_000
+    count = 600_000
     send(broker, topic, [(None, b'{"id": %d}' % at) for at in range(count)])
     warehouse = tmp_path / "w"
     kafka = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{broker}'"
     made = {
         "table": "CREATE TABLE t (id BIGINT)",
-        "topic": f"""CREATE TABLE t (id BIGINT) WITH ({kafka}, 'topic' = '{into}', 'format' = 'csv',
-            'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = '{into}')""",
+        "topic": f"""CREATE TABLE t (id BIGINT) WITH ({kafka}, 'topic' = '{into}',
+            'format' = 'csv', 'sink.delivery-guarantee' = 'exactly-once',
+            'sink.transactional-id-prefix' = '{into}')""",
     }
     Session(Catalog.open(str(warehouse))).sql(f"""
         CREATE DATABASE d; USE d; {made[target]};
@@ -483,7 +497,7 @@ def test_kills_lose_and_double_nothing(broker: str, tmp_path: Path, target: str)
     run_killed(
         warehouse,
         f"""USE d; SET 'execution.runtime-mode' = 'streaming';
-            SET 'stream.checkpoint' = '{tmp_path}/checkpoint'; SET 'stream.max-rows' = '5000';
+            SET 'stream.checkpoint' = '{tmp_path}/checkpoint';
             INSERT INTO t SELECT * FROM k""",
         kills=8,
         chance=random.Random(7),
