@@ -508,3 +508,46 @@ def test_kills_lose_and_double_nothing(broker: str, tmp_path: Path, target: str)
         rows = Session(Catalog.open(str(warehouse))).sql("USE d; SELECT id FROM t").rows
         found = sorted(rows.column("id").to_pylist())
     assert found == list(range(count))
+
+
+_ENDING = {
+    # The messages are sent, and the transaction is open.
+    "before": "import lakewright.connectors.kafka.sink as m; m._persistently = lambda _: end()",
+    # The transaction is committed, and the checkpoint does not say so.
+    "after": "import lakewright.connectors.stream as m; m.Checkpoint.commit = lambda *_: end()",
+}
+
+
+@pytest.mark.parametrize("moment", _ENDING)
+def test_a_batch_that_is_repeated_is_in_the_topic_once(
+    broker: str, tmp_path: Path, moment: str
+) -> None:
+    topic, into = new_topic(broker, 1), new_topic(broker, 2)
+    send(broker, topic, [(None, b'{"id": %d}' % at) for at in range(100)])
+    kafka = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{broker}'"
+    Session(Catalog.open(str(tmp_path / "w"))).sql(f"""
+        CREATE DATABASE d; USE d;
+        CREATE TABLE t (id BIGINT) WITH ({kafka}, 'topic' = '{into}', 'format' = 'csv',
+          'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = '{into}');
+        CREATE TABLE k (id BIGINT) WITH ({kafka}, 'topic' = '{topic}', 'format' = 'json',
+          'scan.bounded.mode' = 'latest-offset')""")
+
+    def stream(checkpoint: str, before: str = "") -> int:
+        statements = f"""USE d; SET 'execution.runtime-mode' = 'streaming';
+            SET 'stream.checkpoint' = '{tmp_path}/{checkpoint}'; INSERT INTO t SELECT * FROM k"""
+        code = f"import os\nend = lambda: os.kill(os.getpid(), 9)\n{before}\n{_STREAM}"
+        ran = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / "w"), statements],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            check=False,
+            timeout=60,
+        )
+        return ran.returncode
+
+    assert stream("one", _ENDING[moment]) == -signal.SIGKILL
+    assert stream("one") == 0
+    found = sorted(int(each.value()) for each in messages_of(broker, into))
+    assert found == list(range(100))
+    # Another stream begins at batch 0 too, and its batches are its own.
+    assert stream("another") == 0
+    assert len(messages_of(broker, into)) == 200
