@@ -34,19 +34,26 @@ producer.flush()
 """
 _OURS = """
 import sys
+from lakewright.connectors import ExternalTables
+from lakewright.connectors.planning.plan_sink import WriteRequest, plan_write
+from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
+from lakewright.connectors.stream import run_stream
 from lakewright.session import Session
 from lakewright.storage import Catalog
 broker, topic, place = sys.argv[1:]
+catalog = Catalog.open(place + "/warehouse")
 columns = "id BIGINT, name STRING, price DECIMAL(12, 2), `at` TIMESTAMP(3), flag BOOLEAN, note STRING"
-Session(Catalog.open(place + "/warehouse")).sql(f'''
+Session(catalog).sql(f'''
     CREATE DATABASE d; USE d;
     CREATE TABLE source ({columns}) WITH ('connector' = 'kafka', 'topic' = '{topic}',
-      'properties.bootstrap.servers' = '{broker}', 'format' = 'json',
-      'scan.bounded.mode' = 'latest-offset');
-    CREATE TABLE target ({columns}, PRIMARY KEY (id) NOT ENFORCED);
-    SET 'execution.runtime-mode' = 'streaming'; SET 'stream.checkpoint' = '{place}/checkpoint';
-    INSERT INTO target SELECT * FROM source
+      'properties.bootstrap.servers' = '{broker}', 'format' = 'json');
+    CREATE TABLE target ({columns}, PRIMARY KEY (id) NOT ENFORCED)
 ''')
+tables = ExternalTables(catalog)
+scan = plan_scan(tables.context("d.source"), ScanRequest())
+sink = plan_write(tables.managed_context("d.target"), WriteRequest())
+for _ in run_stream(scan, sink, catalog.env, checkpoint=place + "/checkpoint", available_now=True):
+    pass
 """
 _FLOOR = """
 import json, sys
