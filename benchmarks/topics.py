@@ -26,7 +26,8 @@ client.create_topics([NewTopic(topic, 4)])[topic].result()
 producer = Producer({"bootstrap.servers": broker})
 for at in range(rows):
     value = (f'{{"id":{at},"name":"name {at % 1000}","price":{at % 1000}.25,'
-             f'"at":"2024-01-{at % 28 + 1:02} 00:00:{at % 60:02}","flag":true,"note":"{"x" * 60}"}}')
+             f'"at":"2024-01-{at % 28 + 1:02} 00:00:{at % 60:02}","flag":true,'
+             f'"note":"{"x" * 60}"}}')
     if at % 50_000 == 0:
         producer.flush()
     producer.produce(topic, value, str(at))
@@ -42,7 +43,8 @@ from lakewright.session import Session
 from lakewright.storage import Catalog
 broker, topic, place = sys.argv[1:]
 catalog = Catalog.open(place + "/warehouse")
-columns = "id BIGINT, name STRING, price DECIMAL(12, 2), `at` TIMESTAMP(3), flag BOOLEAN, note STRING"
+columns = "id BIGINT, name STRING, price DECIMAL(12, 2), `at` TIMESTAMP(3), flag BOOLEAN, "
+columns += "note STRING"
 Session(catalog).sql(f'''
     CREATE DATABASE d; USE d;
     CREATE TABLE source ({columns}) WITH ('connector' = 'kafka', 'topic' = '{topic}',

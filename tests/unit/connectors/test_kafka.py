@@ -111,9 +111,10 @@ def test_exactly_once_needs_a_prefix_and_upserts_a_key() -> None:
     keyed = {"key.format": "json"}
     with pytest.raises(InvalidOption, match="declare PRIMARY KEY"):
         plan_write(context(keyed, factory=UpsertKafka()), WriteRequest())
+    changes = {**keyed, "value.format": "debezium-json"}
+    given = context(changes, factory=UpsertKafka(), primary_key=("id",))
     with pytest.raises(InvalidOption, match="a format of changes"):
-        options = {**keyed, "value.format": "debezium-json"}
-        plan_write(context(options, factory=UpsertKafka(), primary_key=("id",)), WriteRequest())
+        plan_write(given, WriteRequest())
 
 
 def test_a_plan_does_not_show_the_properties_of_the_client() -> None:
