@@ -149,7 +149,6 @@ class _OnBroker:
         return pa.concat_tables(pieces).to_pylist() if pieces else []
 
 
-@pytest.mark.mission("CN31")
 class TestSource(_OnBroker, SourceSuite):
     factory = Kafka()
     columns = _COLUMNS
@@ -262,6 +261,9 @@ def test_reading_begins_and_ends_where_options_say(broker: str) -> None:
     specific["scan.startup.specific-offsets"] = "partition:0,offset:5"
     assert ids_of(context(broker, topic, {**BOUNDED, **specific})) == [5]
     assert read(properties_group_id=f"of-{topic}") == [4, 5]
+    of_group = context(broker, topic, {"properties.group.id": f"of-{topic}"})
+    plan_scan(of_group, ScanRequest()).runtime.acknowledge({topic: {"0": 5}})
+    assert read(properties_group_id=f"of-{topic}") == [5]
     until = {"scan.bounded.mode": "timestamp", "scan.bounded.timestamp-millis": str(begin + 2000)}
     assert ids_of(context(broker, topic, until)) == [0, 1]
     until = {"scan.bounded.mode": "specific-offsets"}
@@ -419,7 +421,7 @@ def test_the_topic_is_made_with_partitions_of_the_distribution_and_metadata(
     assert (first["epoch"], first["kind"], first["h"]) == (0, "CreateTime", [("a", b"x")])
 
 
-@pytest.mark.mission("BK3")
+@pytest.mark.mission("BK3", "CN31")
 def test_the_options_of_the_document_make_the_topic(broker: str, tmp_path: Path) -> None:
     topic = f"topic-{next(_NUMBERS)}"
     session = Session(Catalog.open(str(tmp_path)))
@@ -503,7 +505,7 @@ def run_killed(warehouse: Path, checkpoint: Path, kills: int, chance: random.Ran
     command = [sys.executable, "-c", _STREAM, str(warehouse), str(checkpoint)]
     for _ in range(kills):
         process = subprocess.Popen(command, env=environment)
-        time.sleep(1.0 + chance.random() * 2.5)
+        time.sleep(0.8 + chance.random() * 1.5)
         process.send_signal(signal.SIGKILL)
         process.wait()
     subprocess.run(command, env=environment, check=True, timeout=120)
