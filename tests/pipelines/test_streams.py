@@ -240,7 +240,7 @@ ACCOUNTS = """
 """
 
 
-@pytest.mark.mission("LG5", "RS27")
+@pytest.mark.mission("LG5")
 def test_change_events_of_a_connector_go_into_a_keyed_table_each_once(lake: Lake) -> None:
     folder = lake.folder / "events"
     folder.mkdir()
