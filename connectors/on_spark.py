@@ -39,6 +39,8 @@ from lakewright.connectors.planning.plan_sink import PlannedSink
 from lakewright.connectors.planning.plan_source import PlannedScan
 from lakewright.connectors.planning.typed_rows import TypedRows
 from lakewright.connectors.runtime import Scan, Sink, Split, Written
+from lakewright.connectors.stream import Checkpoint
+from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import StorageError, UnsupportedError
 from lakewright.storage.spark.pickling import as_text, dumps, loads
 from lakewright.storage.spark.read import for_spark
@@ -92,7 +94,10 @@ def write_stream_frame(
     interval: str | None = None,
 ) -> StreamingQuery:
     """Write a streaming DataFrame; each batch is committed with its number."""
-    text = _text(_Writing(planned.runtime, planned.taken))
+    # The numbers of Spark's batches begin anew with each checkpoint.
+    stream = Checkpoint.open(f"{checkpoint}/lakewright", SystemEnv())
+    sink = planned.runtime.of_stream(stream.name, stream.path)
+    text = _text(_Writing(sink, planned.taken))
     writer = rows.writeStream.format(_registered(rows.sparkSession)).option(_OPTION, text)
     writer = writer.option("checkpointLocation", checkpoint)
     if available_now:
