@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from lakewright.connectors.formats.model import DecodingFormat, EncodingFormat
+from lakewright.connectors.formats.model import (
+    DecodingFormat,
+    DecodingFormatFactory,
+    EncodingFormat,
+    EncodingFormatFactory,
+)
 from lakewright.connectors.model.catalog_table import CONNECTOR, ResolvedCatalogTable
 from lakewright.connectors.options import Option, ReadOptions, read_options
 from lakewright.connectors.sinks import DynamicTableSink
 from lakewright.connectors.sources import DynamicTableSource
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import InvalidOption
-
-if TYPE_CHECKING:
-    from lakewright.connectors.registry import Registry
 
 FORMAT = "format"
 # The factory of tables without a connector.
@@ -62,6 +64,17 @@ class DynamicTableSinkFactory(Protocol):
     def create_sink(self, context: Context) -> DynamicTableSink: ...
 
 
+class FactoryFinder(Protocol):
+    """What finds factories by their identifiers: the registry."""
+
+    def source(self, identifier: str) -> DynamicTableSourceFactory: ...
+    def sink(self, identifier: str) -> DynamicTableSinkFactory: ...
+    def decoding(self, identifier: str) -> DecodingFormatFactory: ...
+    def encoding(self, identifier: str) -> EncodingFormatFactory: ...
+    def factory(self, group: str, identifier: str) -> Any: ...
+    def formats(self) -> tuple[str, ...]: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Context:
     """What a factory makes a source or a sink of.
@@ -71,7 +84,7 @@ class Context:
 
     table: ResolvedCatalogTable
     options: ReadOptions
-    registry: Registry
+    registry: FactoryFinder
     env: Env = field(default_factory=SystemEnv)
     configuration: Mapping[str, str] = field(default_factory=dict)
     is_temporary: bool = False

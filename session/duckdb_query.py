@@ -21,13 +21,13 @@ import pyarrow as pa
 
 from lakewright.connectors.external_tables import ExternalTables
 from lakewright.session.duckdb_plan import DuckPlan, PlannedScan, plan_of
+from lakewright.session.external_source import external_source
 from lakewright.session.query_source import (
     ScannedTable,
     Source,
     check_names,
     source_of,
 )
-from lakewright.session.run_external import external_source
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import (
@@ -68,7 +68,8 @@ class TableName:
 class DuckQuery:
     """A query whose text DuckDB can parse, and the tables that it names.
 
-    `tables` are in the order of the text. `maybe` are names of the query's own parts, under which it may name tables, too.
+    `tables` are in the order of the text. `maybe` are names of the query's own parts, under which
+    it may name tables, too.
     """
 
     query: Query

@@ -32,6 +32,7 @@ from lakewright.session.results import StatementResult, counted, done
 from lakewright.session.run_query import FullName
 from lakewright.session.settings import Settings
 from lakewright.storage.errors import InvalidStatement, UnsupportedError
+from lakewright.storage.operations.row_changes.expressions import tree_nodes
 from lakewright.storage.spec.data_types import STRING, DataField
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import TableSchema
@@ -175,17 +176,22 @@ def _with_kinds(asked: DuckQuery, query: Query) -> Query:
         InvalidStatement: it is more than a SELECT of columns from one table.
     """
     node = asked.node
-    table = node.get("from_table", {})
-    if node.get("type") != "SELECT_NODE" or table.get("type") != "BASE_TABLE":
+    places = [
+        int(each["query_location"])
+        for each in tree_nodes(node.get("from_table", {}))
+        if each.get("type") == "BASE_TABLE"
+    ]
+    is_plain = node.get("type") == "SELECT_NODE"
+    if not is_plain or not places or node["from_table"]["type"] not in ("BASE_TABLE", "JOIN"):
         query.refuse(
             0,
-            "rows that change are followed by SELECT … FROM one table; INSERT them INTO a table "
-            "with a primary key, and query that one",
+            "rows that change are followed by SELECT … FROM a table, or joins of tables; INSERT "
+            "them INTO a table with a primary key, and query that one",
         )
     if any(each.get("class") == "STAR" for each in node["select_list"]):
         return query
-    # Behind it stands the table.
-    at = query.text.upper().rindex("FROM", 0, int(table["query_location"]))
+    # Behind it stands the first table; no other has such a column.
+    at = query.text.upper().rindex("FROM", 0, min(places))
     return replace(query, text=f"{query.text[:at]}, {ROW_KIND_COLUMN} {query.text[at:]}")
 
 

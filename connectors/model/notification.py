@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from lakewright.connectors.model.catalog_table import CatalogTable
-
-if TYPE_CHECKING:
-    from lakewright.connectors.registry import Registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +19,7 @@ class TableNotification:
     name: str
     table: CatalogTable
     configuration: Mapping[str, str] = field(default_factory=dict)
-    registry: Registry | None = None
+    registry: Any = None
     is_temporary: bool = False
 
     def copy(self, options: Mapping[str, str]) -> TableNotification:

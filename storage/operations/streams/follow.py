@@ -36,7 +36,8 @@ def followed(
             env.sleep_ms(_PAUSE_MS)
             continue
         reader = stream.reader(plan.snapshot_ids, ordered=False)
-        pieces = [piece for split in plan.splits for piece in reader.read(split)]
-        yield Followed(pa.concat_tables([reader.arrow_schema.empty_table(), *pieces]), end)
+        schema = pa.schema([field.with_nullable(True) for field in reader.arrow_schema])
+        pieces = [piece.cast(schema) for split in plan.splits for piece in reader.read(split)]
+        yield Followed(pa.concat_tables([schema.empty_table(), *pieces]), end)
         stream.move_consumer(end)
         start = end

@@ -83,6 +83,7 @@ def test_changes_go_into_a_table_with_a_key_and_not_into_another(session: Sessio
         assert "db.user_scores gives rows of kinds +I -D, and db.log takes +I" in str(told.value)
         results = list(session.run("INSERT INTO scores SELECT upper(name), score FROM user_scores"))
     assert results[-1].message == "db.user_scores has ended: 4 rows written into db.scores"
+    session.sql("RESET 'execution.runtime-mode'")
     assert rows_of(session, "SELECT * FROM scores ORDER BY name") == [("ALICE", 18), ("BOB", 5)]
 
 
@@ -132,6 +133,9 @@ def test_new_files_of_a_folder_arrive_once_and_a_stopped_stream_goes_on(
     """)
     statement = "INSERT INTO kept SELECT id + 100 FROM files WHERE id > 0"
 
+    reader = Session(session.catalog)
+    reader.sql("USE db")
+
     def one_batch() -> str:
         results = session.run(statement)
         told = next(results).message
@@ -142,8 +146,46 @@ def test_new_files_of_a_folder_arrive_once_and_a_stopped_stream_goes_on(
     assert one_batch() == "1 row written into db.kept, batch 0"
     (folder / "b.json").write_text('{"id": 2}\n')
     assert one_batch() == "1 row written into db.kept, batch 1"
-    assert rows_of(session, "SELECT id FROM kept ORDER BY id") == [(101,), (102,)]
+    assert rows_of(reader, "SELECT id FROM kept ORDER BY id") == [(101,), (102,)]
     # A batch that was begun and not committed is carried out again, once.
     (tmp_path / "checkpoint" / "commits" / "1").unlink()
     assert one_batch() == "1 row written into db.kept, batch 1"
-    assert rows_of(session, "SELECT id FROM kept ORDER BY id") == [(101,), (102,)]
+    assert rows_of(reader, "SELECT id FROM kept ORDER BY id") == [(101,), (102,)]
+
+
+@pytest.mark.mission("MT8", "MT9", "SQ22")
+def test_the_mode_decides_whether_a_table_is_read_once_or_followed(session: Session) -> None:
+    session.sql("""
+        CREATE TABLE orders (id BIGINT, item STRING, n INT, PRIMARY KEY (id) NOT ENFORCED);
+        CREATE TABLE items (item STRING, price INT);
+        CREATE TABLE spent (id BIGINT, price INT, PRIMARY KEY (id) NOT ENFORCED);
+        INSERT INTO items VALUES ('a', 10), ('b', 20);
+        INSERT INTO orders VALUES (1, 'a', 1), (2, 'b', 2)
+    """)
+    query = "SELECT item, sum(n) AS n FROM orders GROUP BY item ORDER BY item"
+    assert rows_of(session, query) == [("a", 1), ("b", 2)]
+    session.sql("SET 'execution.runtime-mode' = 'streaming'")
+    other = Session(session.catalog)
+    other.sql("USE db")
+
+    answers = session.run(query)
+    assert next(answers).rows.to_pylist() == [{"item": "a", "n": 1}, {"item": "b", "n": 2}]
+    other.sql("INSERT INTO orders VALUES (1, 'b', 5)")
+    assert next(answers).rows.to_pylist() == [{"item": "b", "n": 7}]
+    other.sql("DELETE FROM orders WHERE id = 2")
+    assert next(answers).rows.to_pylist() == [{"item": "b", "n": 5}]
+    answers.close()  # type: ignore[attr-defined]  # a generator: Ctrl-C
+
+    # Others are read again for each batch.
+    told = session.run(
+        "INSERT INTO spent SELECT id, n * price FROM orders o JOIN items i ON o.item = i.item"
+    )
+    next(told)
+    assert rows_of(other, "SELECT * FROM spent") == [(1, 100)]
+    other.sql("UPDATE items SET price = 1 WHERE item = 'b'; INSERT INTO orders VALUES (3, 'b', 4)")
+    next(told)
+    assert rows_of(other, "SELECT * FROM spent ORDER BY id") == [(1, 100), (3, 4)]
+    other.sql("DELETE FROM orders WHERE id = 1")
+    next(told)
+    assert rows_of(other, "SELECT * FROM spent ORDER BY id") == [(3, 4)]
+    told.close()  # type: ignore[attr-defined]
