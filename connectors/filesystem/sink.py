@@ -2,8 +2,8 @@
 
 A task writes hidden files, `.part-….inprogress`, and closes them when they are large enough: they
 are pending then. The commit moves each to its name, `part-…`, at which readers see it. The files of
-a stream's batch have names of the stream and the batch, so that a batch that is repeated finds them, and adds
-none. An overwrite removes the files that were there when the new ones are.
+a stream's batch have names of the stream and the batch, so that a batch that is repeated finds
+them, and adds none. An overwrite removes the files that were there when the new ones are.
 """
 
 from __future__ import annotations
