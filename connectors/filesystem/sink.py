@@ -134,7 +134,7 @@ class FilesystemWrites(Sink):
         old = self._replaced(pending) if self._overwrite else []
         place.fs.make_durable([each.hidden for each in pending], below=place.spec.location)
         for at, each in enumerate(pending):
-            name = each.task if epoch is None else f"{self._stream}-{epoch}-{at}"
+            name = each.task if epoch is None else f"{self._stream}-batch{epoch}-{at}"
             ending = self._format.extension
             shown = f"{each.folder}/{self._options.prefix}-{name}-{each.number}{ending}"
             if not place.fs.move_if_absent(each.hidden, shown):

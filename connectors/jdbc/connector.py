@@ -312,15 +312,15 @@ class _JdbcScan(BoundedScan):
         # A limit over several ranges would be one of each.
         if ranges is None or self.query.limit is not None:
             return ((),)
-        lower, upper = self._bounds(ranges)
-        if lower is None or upper is None or lower >= upper:
-            return ((),)
         if not self.query.database.has_exact(ranges.column):
             raise InvalidOption(
                 f"{_COLUMN} of {self.query.database.owner} is {ranges.column}, which is no column "
                 "of whole numbers in the database",
                 option=_COLUMN,
             )
+        lower, upper = self._bounds(ranges)
+        if lower is None or upper is None or lower >= upper:
+            return ((),)
         column = quoted(ranges.column)
         number = min(ranges.number, upper - lower + 1)
         edges = [lower + (upper - lower + 1) * at // number for at in range(1, number)]
