@@ -40,6 +40,8 @@ from lakewright.connectors.planning.plan_sink import PlannedSink
 from lakewright.connectors.planning.plan_source import PlannedScan
 from lakewright.connectors.planning.typed_rows import TypedRows
 from lakewright.connectors.runtime import Scan, Sink, Split, SupportsEndOffset, Written
+from lakewright.connectors.stream import Checkpoint
+from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import StorageError, UnsupportedError
 from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
 from lakewright.storage.spark.pickling import as_text, dumps, loads
@@ -100,7 +102,10 @@ def write_stream_frame(
     interval: str | None = None,
 ) -> StreamingQuery:
     """Write a streaming DataFrame; each batch is committed with its number."""
-    text = _text(_Writing(planned.runtime, planned.taken))
+    # The numbers of Spark's batches begin anew with each checkpoint.
+    stream = Checkpoint.open(f"{checkpoint}/lakewright", SystemEnv())
+    sink = planned.runtime.of_stream(stream.name, stream.path)
+    text = _text(_Writing(sink, planned.taken))
     writer = rows.writeStream.format(_registered(rows.sparkSession)).option(_OPTION, text)
     writer = writer.option("checkpointLocation", checkpoint)
     if available_now:

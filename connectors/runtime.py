@@ -135,6 +135,10 @@ class Sink(ABC):
         is repeated comes with the same number.
         """
 
+    def of_stream(self, name: str, checkpoint: str) -> Sink:
+        """The sink of one stream: epochs count within its name, which is kept in its checkpoint."""
+        return self
+
     def abort(self, written: Sequence[Written]) -> None:
         """Undo what tasks wrote of a write that failed."""
 

@@ -18,6 +18,7 @@ from lakewright.session.results import StatementResult, counted, done
 from lakewright.session.run_look import show_create_table
 from lakewright.storage.errors import (
     AlreadyExistsError,
+    InvalidRequestError,
     InvalidStatement,
     TableNotFound,
     UnsupportedError,
@@ -26,7 +27,7 @@ from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.flink_columns import unstored_columns, watermark, without_unstored
 from lakewright.storage.spec.schema import Column
 from lakewright.storage.spec.schema_change import ResetOption, SetOption
-from lakewright.storage.sql.grammar.statements import AlterTable, CreateTable
+from lakewright.storage.sql.grammar.statements import AlterTable, CreateTable, DropDatabase
 
 if TYPE_CHECKING:
     from lakewright.connectors.planning.plan_sink import PlannedSink
@@ -164,6 +165,26 @@ def check_free(externals: ExternalTables, name: str) -> None:
     """
     if externals.has(name):
         raise AlreadyExistsError(f"{name} is an external table; DROP it before", table=name)
+
+
+def check_no_definitions(externals: ExternalTables, database: str, asked: DropDatabase) -> None:
+    """Refuse to drop a database with external tables, if CASCADE is not said.
+
+    Raises:
+        InvalidRequestError: there are some.
+    """
+    names = externals.names(database)
+    if names and not asked.cascade:
+        raise InvalidRequestError(
+            f"database {database} has external tables: {', '.join(names)}; drop them before, or "
+            f"write DROP DATABASE {database} CASCADE, which drops their definitions"
+        )
+
+
+def drop_definitions(externals: ExternalTables, database: str) -> None:
+    """Forget the external tables of a database that is gone."""
+    for name in externals.names(database):
+        externals.drop(f"{database}.{name}")
 
 
 def check_managed(externals: ExternalTables, name: str, what: str) -> None:

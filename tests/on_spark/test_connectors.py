@@ -97,7 +97,7 @@ def test_a_stream_of_a_connector_goes_into_another_with_admission_control(
     assert session.sql("SELECT count(*), count(DISTINCT id) FROM files").rows.to_pylist() == [
         {"count_star()": 1000, "count(DISTINCT id)": 1000}
     ]
-    batches = {int(each.name.split("-")[1][5:]) for each in (tmp_path / "files").glob("part-*")}
+    batches = {int(each.name.split("batch")[1][0]) for each in (tmp_path / "files").glob("part-*")}
     assert batches == {0, 1, 2, 3}
 
 
