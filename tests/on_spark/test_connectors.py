@@ -133,3 +133,29 @@ def test_sparks_dialect_reads_external_tables(session: Session) -> None:
     session.sql("SET 'query.engine' = 'spark'")
     found = session.sql("SELECT id % 10 AS d, count(*) AS n FROM numbers GROUP BY 1 ORDER BY 1")
     assert [row["n"] for row in found.rows.to_pylist()] == [100] * 10
+
+
+def test_batches_of_spark_are_in_a_managed_table_once(
+    session: Session, spark: SparkSession, tmp_path: Path
+) -> None:
+    session.sql("CREATE TABLE kept (id BIGINT)")
+    externals = ExternalTables(session.catalog)
+
+    def drain() -> None:
+        rows = on_spark.read_stream_frame(
+            spark, plan_scan(externals.context("db.numbers"), ScanRequest()), max_rows=400
+        )
+        on_spark.write_stream_frame(
+            rows,
+            plan_write(externals.managed_context("db.kept"), WriteRequest()),
+            checkpoint=str(tmp_path / "checkpoint"),
+            available_now=True,
+        ).awaitTermination(120)
+
+    drain()
+    # Spark forgets that the last batch was committed, and repeats it.
+    (tmp_path / "checkpoint" / "commits" / "2").unlink()
+    drain()
+    found = session.sql("SELECT count(*), count(DISTINCT id) FROM kept").rows.to_pylist()
+    assert found == [{"count_star()": 1000, "count(DISTINCT id)": 1000}]
+    assert len(session.catalog.table("db.kept").history.snapshots()) == 3
