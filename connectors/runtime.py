@@ -62,6 +62,15 @@ class Scan(ABC):
         """Let go of what the scan holds outside of `read`; called once by who planned it."""
 
 
+@runtime_checkable
+class SupportsEndOffset(Protocol):
+    """A scan without an end that can be drained in batches: up to an offset, and no further."""
+
+    def end_at(self, offset: Offset) -> None:
+        """Let `latest` give no later offset from now on."""
+        ...
+
+
 # Told of a record that cannot be decoded: where it is, its bytes, and why.
 ReportBad = Callable[[str, bytes, str], None]
 
@@ -126,20 +135,15 @@ class Sink(ABC):
         is repeated comes with the same number.
         """
 
+    def of_stream(self, name: str, checkpoint: str) -> Sink:
+        """The sink of one stream: epochs count within its name, which is kept in its checkpoint."""
+        return self
+
     def abort(self, written: Sequence[Written]) -> None:
         """Undo what tasks wrote of a write that failed."""
 
     def close(self) -> None:
         """Let go of what the sink holds; called once by who planned it."""
-
-
-@runtime_checkable
-class SupportsStreams(Protocol):
-    """A sink that knows a batch which is repeated by the name of its stream and its number."""
-
-    def of_stream(self, name: str, checkpoint: str) -> Sink:
-        """The sink of a stream; its name is kept in the checkpoint."""
-        ...
 
 
 @runtime_checkable

@@ -204,7 +204,7 @@ def sftp_server(folder: Path, port: int = 0) -> Iterator[str]:
 
 
 @contextmanager
-def postgres_server() -> Iterator[str]:
+def postgres_server(*settings: str) -> Iterator[str]:
     """A PostgreSQL that requires a password; its URL without the password."""
     initdb, server = _program("initdb"), _program("postgres")
     # Not among pytest's folders, which other users may not enter.
@@ -230,7 +230,7 @@ def postgres_server() -> Iterator[str]:
         assert made.returncode == 0, made.stdout
         port = free_port()
         command = [*as_nobody, server, "-D", data, "-h", "127.0.0.1", "-p", str(port)]
-        command += ["-k", "", "-c", "fsync=off"]
+        command += ["-k", "", "-c", "fsync=off", *(f"--{each}" for each in settings)]
         with running(command, port):
             yield f"postgresql://keeper@127.0.0.1:{port}/postgres"
 

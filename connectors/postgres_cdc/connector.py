@@ -1,0 +1,140 @@
+"""The connector `postgres-cdc`: options, and the source of a captured table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakewright.connectors.factories import Context, DynamicTableFactory
+from lakewright.connectors.model.changelog_mode import ChangelogMode
+from lakewright.connectors.options import Option, OptionKind
+from lakewright.connectors.postgres_cdc.captured import (
+    COMMITTED,
+    FULL,
+    INITIAL,
+    LATEST,
+    Captured,
+)
+from lakewright.connectors.postgres_cdc.database import PLUGIN, Server
+from lakewright.connectors.postgres_cdc.scan import CaptureScan
+from lakewright.connectors.runtime import Scan
+from lakewright.connectors.sources import ScanTableSource
+from lakewright.storage.errors import InvalidOption
+
+_CHUNK = "scan.incremental.snapshot.chunk.size"
+
+
+class PostgresCdc(DynamicTableFactory):
+    """Makes sources."""
+
+    identifier = "postgres-cdc"
+    description = "the rows of a table of PostgreSQL, then its changes"
+    required_options = (
+        Option(name="hostname", description="the server"),
+        Option(name="username", description="a user with REPLICATION who may read the table"),
+        Option(name="password", description="the password: '${env:NAME}'", secret=True),
+        Option(name="database-name", description="the database"),
+        Option(name="schema-name", description="the schema of the table"),
+        Option(name="table-name", description="the table"),
+        Option(
+            name="slot.name",
+            description="the replication slot, of this stream alone; made if it is not there",
+        ),
+    )
+    optional_options = (
+        Option(
+            name="port",
+            kind=OptionKind.INTEGER,
+            description="the port of the server",
+            default=5432,
+            minimum=1,
+        ),
+        Option(
+            name="publication.name",
+            description="the publication; that of the slot's name is made if it is not there",
+        ),
+        Option(
+            name="decoding.plugin.name",
+            description="the output plugin of the slot",
+            choices=(PLUGIN,),
+            default=PLUGIN,
+        ),
+        Option(
+            name="scan.startup.mode",
+            description="all rows and then changes, or changes from now, or from the slot's place",
+            choices=(INITIAL, LATEST, COMMITTED),
+            default=INITIAL,
+        ),
+        Option(
+            name=_CHUNK,
+            kind=OptionKind.INTEGER,
+            description="rows that are read by one query, at first",
+            default=8096,
+            minimum=1,
+        ),
+    )
+
+    def create_source(self, context: Context) -> ScanTableSource:
+        options, table = context.options, context.table
+        if not table.primary_keys:
+            raise InvalidOption(
+                f"{context.name} has no primary key, by which changes of its rows are told; "
+                "declare that of the table: PRIMARY KEY (…) NOT ENFORCED",
+                table=context.name,
+            )
+        server = Server(
+            hostname=options["hostname"],
+            port=options["port"],
+            database=options["database-name"],
+            username=options["username"],
+            password=options["password"],
+            owner=context.name,
+        )
+        return CaptureSource(
+            Captured(
+                server=server,
+                schema=options["schema-name"],
+                table=options["table-name"],
+                fields=tuple(table.fields),
+                primary_keys=tuple(table.primary_keys),
+                slot=options["slot.name"],
+                publication=options["publication.name"] or options["slot.name"],
+                startup=options["scan.startup.mode"],
+                chunk_rows=options[_CHUNK],
+                env=context.env,
+            )
+        )
+
+
+class CaptureSource(ScanTableSource):
+    """A table whose changes are captured."""
+
+    def __init__(self, captured: Captured) -> None:
+        self._captured = captured
+
+    @property
+    def summary(self) -> str:
+        server = self._captured.server
+        return (
+            f"postgres-cdc of {self._captured.place} in {server.database} at "
+            f"{server.hostname}:{server.port}"
+        )
+
+    def changelog_mode(self) -> ChangelogMode:
+        """All kinds if the server logs whole old rows, and no snapshot overlaps with changes."""
+        return ChangelogMode.all() if self._has_all_kinds else ChangelogMode.upsert()
+
+    def apply_projection(self, columns: Sequence[str]) -> None:
+        fields = tuple(each for each in self._captured.fields if each.name in columns)
+        self._captured = replace(self._captured, fields=fields)
+
+    def scan(self) -> Scan:
+        return CaptureScan(self._captured, all_kinds=self._has_all_kinds)
+
+    @property
+    def _has_all_kinds(self) -> bool:
+        of = self._captured
+        if of.startup == INITIAL:
+            return False
+        with of.server.told(), of.server.connect() as connection:
+            return of.facts(connection).identity == FULL

@@ -1,0 +1,305 @@
+"""A table of a PostgreSQL server, its publication and its slot, by statements of SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Self, TypeVar
+
+import pyarrow as pa
+from pyarrow import csv
+
+from lakewright.connectors.postgres_cdc.pgoutput import Column
+from lakewright.storage.env import Env
+from lakewright.storage.errors import InvalidRequestError, UnavailableError
+from lakewright.storage.extras import needed_for
+
+PLUGIN = "pgoutput"
+_CONNECT_SECONDS = 30
+_PAUSE_MS = 100
+# How long another process may hold the slot: the server notices late that a killed one is gone.
+_PATIENCE_MS = 60_000
+# Texts of values depend on these settings.
+_SETTINGS = """
+SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'iso_8601';
+SET extra_float_digits = 1; SET bytea_output = 'hex'; SET statement_timeout = 0
+"""
+_TABLE = """
+SELECT c.oid::bigint, c.relkind::text, c.relreplident::text,
+  ARRAY(SELECT a.attname::text FROM pg_index i
+        CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, at)
+        JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+        WHERE i.indrelid = c.oid AND k.at <= i.indnkeyatts
+          AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END
+        ORDER BY k.at)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %s AND c.relname = %s
+"""
+_COLUMNS = """
+SELECT attname::text, atttypid::bigint, atttypmod FROM pg_attribute
+WHERE attrelid = %s::oid AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
+_PUBLICATION = """
+SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s
+"""
+_PUBLISHED = """
+SELECT to_jsonb(t)->>'rowfilter' FROM pg_publication_tables t
+WHERE pubname = %s AND schemaname = %s AND tablename = %s
+"""
+_SLOT = """
+SELECT plugin::text, database::text, wal_status, confirmed_flush_lsn - '0/0',
+  pg_current_wal_insert_lsn() - '0/0', pg_current_wal_flush_lsn() - '0/0',
+  to_regclass(%s)::oid::bigint
+FROM pg_replication_slots WHERE slot_name = %s
+"""
+_PEEK = """
+SELECT data FROM pg_logical_slot_peek_binary_changes(
+  %s, %s::pg_lsn, %s, 'proto_version', '1', 'publication_names', %s)
+"""
+_ADVANCE = """
+SELECT pg_replication_slot_advance(slot_name, %s::pg_lsn) FROM pg_replication_slots
+WHERE slot_name = %s AND confirmed_flush_lsn < %s::pg_lsn
+"""
+
+Key = Sequence[str]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where a database is, and who reads it; `owner` is the external table, for errors."""
+
+    hostname: str
+    port: int
+    database: str
+    username: str
+    password: str = field(repr=False)
+    owner: str
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Failures of the client as errors that name the database.
+
+        Raises:
+            UnavailableError: the server cannot be reached.
+            InvalidRequestError: it refuses a statement.
+        """
+        psycopg = self._client()
+        try:
+            yield
+        except psycopg.Error as error:
+            kind = InvalidRequestError
+            if isinstance(error, psycopg.OperationalError):
+                kind = UnavailableError  # type: ignore[assignment]
+            raise kind(
+                f"database {self.database} at {self.hostname}:{self.port}, which {self.owner} "
+                f"describes: {str(error).strip()}",
+                table=self.owner,
+            ) from error
+
+    def connect(self) -> Connection:
+        """A connection, for use within `told`."""
+        psycopg = self._client()
+        connection = psycopg.connect(
+            host=self.hostname,
+            port=self.port,
+            dbname=self.database,
+            user=self.username,
+            password=self.password,
+            client_encoding="utf8",
+            connect_timeout=_CONNECT_SECONDS,
+            autocommit=True,
+        )
+        connection.execute(_SETTINGS)
+        return Connection(connection, psycopg)
+
+    def _client(self) -> Any:
+        with needed_for(f"connector postgres-cdc of {self.owner}"):
+            return import_module("psycopg")
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """What the catalog says of a table; `key` are the columns that identify its rows, in order."""
+
+    oid: int
+    kind: str
+    identity: str
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+    # Of the key, as a cast names them.
+    key_types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFacts:
+    """A slot, and how far the server's log goes: positions are numbers of bytes."""
+
+    plugin: str
+    database: str
+    wal_status: str | None
+    confirmed: int
+    inserted: int
+    flushed: int
+    # The oid of the table that has the name now.
+    table: int
+
+
+def lsn_text(lsn: int) -> str:
+    """A position as PostgreSQL writes it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def lsn_number(text: str) -> int:
+    """The number of bytes that a position says."""
+    high, _, low = text.partition("/")
+    return (int(high, 16) << 32) + int(low, 16)
+
+
+def quoted(name: str) -> str:
+    """A name as SQL quotes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def marked(name: str) -> str:
+    """A quoted name in a statement that has parameters."""
+    return quoted(name).replace("%", "%%")
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A connection and the questions that the connector asks; every statement is a transaction."""
+
+    client: Any
+    psycopg: Any
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+
+    def rows(self, statement: str, *values: object) -> list[Any]:
+        found: list[Any] = self.client.execute(statement, values).fetchall()
+        return found
+
+    def run(self, statement: str, *values: object) -> bool:
+        """Run a statement; False if the user lacks the right."""
+        try:
+            self.client.execute(statement, values or None)
+        except self.psycopg.errors.InsufficientPrivilege:
+            return False
+        return True
+
+    # --- the table ---
+
+    def table(self, schema: str, name: str) -> TableFacts | None:
+        found = self.rows(_TABLE, schema, name)
+        if not found:
+            return None
+        oid, kind, identity, key = found[0]
+        columns = tuple(Column(*each) for each in self.rows(_COLUMNS, oid))
+        types = {each.name: self.type_name(each) for each in columns if each.name in key}
+        return TableFacts(
+            oid, kind, identity, tuple(key), columns, tuple(types[name] for name in key)
+        )
+
+    def type_name(self, column: Column) -> str:
+        return str(
+            self.rows("SELECT format_type(%s::oid, %s)", column.type_oid, column.modifier)[0][0]
+        )
+
+    def texts(self, query: str, values: Sequence[object], names: Sequence[str]) -> pa.Table:
+        """The rows of a query as texts, as the server's output functions write them."""
+        with self.client.cursor() as cursor:
+            statement = f"COPY ({query}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)"
+            with cursor.copy(statement, values) as copy:
+                data = b"".join(copy)
+        schema = {name: pa.string() for name in names}
+        if not data:
+            return pa.schema(schema.items()).empty_table()
+        return csv.read_csv(
+            pa.BufferReader(data),
+            # A block holds whole rows.
+            csv.ReadOptions(column_names=list(names), block_size=len(data) + 1),
+            csv.ParseOptions(newlines_in_values=True),
+            csv.ConvertOptions(
+                column_types=schema,
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+    # --- the log ---
+
+    def publication(self, name: str) -> bool | None:
+        """Whether a publication has all kinds of changes; None if it is not there."""
+        found = self.rows(_PUBLICATION, name)
+        return None if not found else bool(found[0][0])
+
+    def published(self, publication: str, schema: str, table: str) -> list[str | None]:
+        """The filter of a table's rows in a publication, or none; empty if it has no such table."""
+        return [each for (each,) in self.rows(_PUBLISHED, publication, schema, table)]
+
+    def slot(self, name: str, table: str) -> SlotFacts | None:
+        """A slot; `table` is quoted."""
+        found = self.rows(_SLOT, table, name)
+        if not found:
+            return None
+        plugin, database, status, *positions = found[0]
+        return SlotFacts(plugin, database, status, *(int(each or 0) for each in positions))
+
+    def peek(
+        self, slot: str, publication: str, env: Env, *, until: int | None, limit: int | None
+    ) -> list[bytes]:
+        """Messages of whole transactions from the slot's position on, which stays."""
+        values = (slot, None if until is None else lsn_text(until), limit, quoted(publication))
+
+        def ask() -> list[bytes]:
+            with closing(self.client.cursor(binary=True)) as cursor:
+                return [data for (data,) in cursor.execute(_PEEK, values)]
+
+        return self._patiently(ask, env)
+
+    def advance(self, slot: str, lsn: int, env: Env) -> None:
+        """Let the server forget changes before a position."""
+        text = lsn_text(lsn)
+        self._patiently(lambda: self.rows(_ADVANCE, text, slot, text), env)
+
+    def wait_for_flush(self, lsn: int, env: Env) -> None:
+        """Wait until the log is on disk up to a position, beyond which decoding does not read."""
+        self._until("SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn", env, lsn_text(lsn))
+
+    def wait_for_writers(self, env: Env) -> None:
+        """Wait until what every transaction wrote that runs now is visible, or was rolled back."""
+        ((last,),) = self.rows("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
+        ended = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint >= %s::text::bigint"
+        self._until(ended, env, last)
+
+    def wait_for_transaction(self, xid: int, env: Env) -> None:
+        """Wait until what a decoded transaction wrote is visible.
+
+        Its commit is in the log a moment before, or longer if replicas have to confirm it.
+        """
+        ((following,),) = self.rows("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+        # Messages have the lower half of the number.
+        full = (following & ~0xFFFFFFFF) | xid
+        full -= 0 if full < following else 1 << 32
+        self._until("SELECT pg_xact_status(%s::text::xid8) <> 'in progress'", env, str(full))
+
+    def _until(self, question: str, env: Env, *values: object) -> None:
+        while self.rows(question, *values) == [(False,)]:
+            env.sleep_ms(_PAUSE_MS)
+
+    def _patiently(self, call: Callable[[], _T], env: Env) -> _T:
+        until = env.now_ms() + _PATIENCE_MS
+        while True:
+            try:
+                return call()
+            except self.psycopg.errors.ObjectInUse:
+                if env.now_ms() > until:
+                    raise
+                env.sleep_ms(_PAUSE_MS)

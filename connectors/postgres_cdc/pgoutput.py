@@ -1,0 +1,148 @@
+"""Messages of PostgreSQL's output plugin `pgoutput`, protocol version 1, as values.
+
+Values of columns are the texts of the server, as bytes; what they mean is decided in `columns.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from struct import Struct
+
+
+class Unchanged(Enum):
+    """Stands for a value that is stored out of line and that an update left as it was."""
+
+    VALUE = "unchanged"
+
+
+UNCHANGED = Unchanged.VALUE
+Value = bytes | None | Unchanged
+Values = list[Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """The first message of a transaction; `commit_lsn` is where its commit record begins."""
+
+    commit_lsn: int
+    xid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The last message of a transaction; `end_lsn` is where its commit record ends."""
+
+    end_lsn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as it was when rows were written: the type's oid and its modifier, -1 for none."""
+
+    name: str
+    type_oid: int
+    modifier: int
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table as the messages behind this one have it; `identity` is its `relreplident`."""
+
+    oid: int
+    schema: str
+    name: str
+    identity: str
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A row that was inserted, updated or deleted: `kind` is I, U or D.
+
+    `old` is the whole row before, or its key alone with nulls beside it. An update has it if the
+    key changed, or if the table has REPLICA IDENTITY FULL.
+    """
+
+    kind: bytes
+    relation: int
+    old: Values | None
+    new: Values | None
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """Tables that lost all rows."""
+
+    relations: tuple[int, ...]
+
+
+Message = Begin | Commit | Relation | Change | Truncate
+
+_BEGIN, _COMMIT = Struct("!qqI"), Struct("!bqqq")
+_UINT32, _INT16, _TYPE = Struct("!I"), Struct("!h"), Struct("!Ii")
+
+
+def decoded(message: bytes) -> Message | None:
+    """A message as a value; None for kinds that concern no row."""
+    match message[:1]:
+        case b"I" | b"U" | b"D":
+            return _change(message)
+        case b"B":
+            commit_lsn, _, xid = _BEGIN.unpack_from(message, 1)
+            return Begin(commit_lsn, xid)
+        case b"C":
+            return Commit(_COMMIT.unpack_from(message, 1)[2])
+        case b"R":
+            return _relation(message)
+        case b"T":
+            count = _UINT32.unpack_from(message, 1)[0]
+            return Truncate(tuple(_UINT32.unpack_from(message, 6 + 4 * n)[0] for n in range(count)))
+    return None
+
+
+def _relation(message: bytes) -> Relation:
+    schema, at = _text(message, 5)
+    name, at = _text(message, at)
+    identity, count = chr(message[at]), _INT16.unpack_from(message, at + 1)[0]
+    at += 3
+    columns = []
+    for _ in range(count):
+        # A flag says that the column is one of the key.
+        column, at = _text(message, at + 1)
+        columns.append(Column(column, *_TYPE.unpack_from(message, at)))
+        at += _TYPE.size
+    oid = _UINT32.unpack_from(message, 1)[0]
+    return Relation(oid, schema or "pg_catalog", name, identity, tuple(columns))
+
+
+def _text(message: bytes, at: int) -> tuple[str, int]:
+    end = message.index(0, at)
+    return message[at:end].decode(), end + 1
+
+
+def _change(message: bytes) -> Change:
+    tuples = dict(_tuples(message))
+    old = tuples.get(b"K", tuples.get(b"O"))
+    return Change(message[:1], _UINT32.unpack_from(message, 1)[0], old, tuples.get(b"N"))
+
+
+def _tuples(message: bytes) -> Iterator[tuple[bytes, Values]]:
+    """The rows in a message, each with its mark: N new, O old, K the key of the old."""
+    at = 5
+    while at < len(message):
+        mark = message[at : at + 1]
+        count = _INT16.unpack_from(message, at + 1)[0]
+        at += 3
+        values: Values = []
+        for _ in range(count):
+            kind = message[at]
+            at += 1
+            if kind == 0x74:  # t: a text
+                end = at + 4 + _UINT32.unpack_from(message, at)[0]
+                values.append(message[at + 4 : end])
+                at = end
+            else:  # n: null, u: unchanged
+                values.append(None if kind == 0x6E else UNCHANGED)
+        yield mark, values

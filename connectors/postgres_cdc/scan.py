@@ -1,0 +1,261 @@
+"""The scan: rows of a table in chunks of its key, then changes, transaction by transaction.
+
+    {"phase": "begin"}                                       nothing is read
+    {"phase": "snapshot", "lsn": "0/15E8", "after": ["17"]}  rows up to a key are read
+    {"phase": "stream", "lsn": "0/2A40"}                     and transactions that end up to there
+
+1. The slot is made before the first chunk, and its position, the `lsn` of the snapshot, stays until
+   all chunks are read. Chunks are read each at its own moment, so they have some changes behind
+   that position, and the stream gives all of those again, in order. By key that is right: of a row
+   that changed, the last change counts, and a row that did not change is as its chunk had it. The
+   table of the reader equals a state of the database from the first batch on that was asked for
+   after the last chunk.
+2. Before the first chunk the scan waits for transactions that write: one may have its commit in the
+   log before the slot's position, and be visible a moment later.
+3. Decoding gives whole transactions, in the order of their commits. The slot moves in `acknowledge`
+   alone, so what was not acknowledged comes again. The position of a batch is the end of a
+   transaction; where nothing came for a while, it is where the log ended before it was looked at.
+4. An update leaves out large values that it did not change. They are taken from the old row, which
+   REPLICA IDENTITY FULL has, from an earlier change of the same batch, or from the row as it is
+   now. A value that changed in between comes again in a later change, as in (1); so does the end of
+   a row that is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+
+import pyarrow as pa
+
+from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
+from lakewright.connectors.postgres_cdc.captured import INITIAL, Captured
+from lakewright.connectors.postgres_cdc.changed_rows import ChangedRows
+from lakewright.connectors.postgres_cdc.columns import column_of_texts
+from lakewright.connectors.postgres_cdc.database import (
+    Connection,
+    Key,
+    SlotFacts,
+    TableFacts,
+    lsn_number,
+    lsn_text,
+    marked,
+)
+from lakewright.connectors.postgres_cdc.pgoutput import Commit, decoded
+from lakewright.connectors.runtime import Offset, Scan, Split
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.spec.rows import RowKind
+
+_ROWS_AT_ONCE = 1 << 14
+# How much the log grows by what does not concern the table, before the slot moves on.
+_IDLE_BYTES = 4 << 20
+
+
+class CaptureScan(Scan):
+    """Reads the table; a copy in another process connects for itself."""
+
+    is_bounded = False
+
+    def __init__(self, captured: Captured, *, all_kinds: bool) -> None:
+        self._of, self._all_kinds = captured, all_kinds
+        self._connection: Connection | None = None
+        self._facts: TableFacts | None = None
+        # What `latest` saw, for `read`: where it began and ended, and the messages.
+        self._held: tuple[str, str, list[bytes]] | None = None
+        # How far the log went when nothing was found behind an offset.
+        self._nothing_until: tuple[str, int] | None = None
+
+    def __getstate__(self) -> Mapping[str, object]:
+        gone = {"_connection": None, "_held": None, "_nothing_until": None}
+        return {**self.__dict__, **gone}
+
+    def earliest(self) -> Offset:
+        return {"phase": "begin"}
+
+    def latest(self, start: Offset, limit: int | None = None) -> Offset:
+        with self._of.server.told():
+            connection = self._opened()
+            if start["phase"] == "begin":
+                start = self._of.begun(connection, self._known.oid)
+                if start["phase"] == "stream":
+                    return start
+            slot = self._of.checked_slot(connection, start)
+            if start["phase"] == "snapshot":
+                return self._end_of_chunks(connection, start, limit)
+            return self._end_of_changes(connection, start, slot, limit)
+
+    def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
+        if start == end or (start["phase"] == "begin" and self._of.startup != INITIAL):
+            return []
+        with self._of.server.told():
+            connection = self._opened()
+            self._of.checked_slot(connection, end)
+            if start["phase"] == "stream":
+                return [("changes", start["lsn"], end["lsn"])]
+            after = start.get("after")
+            edges = [after, *self._edges(connection, after, end.get("after")), end.get("after")]
+        return [("chunk", begin, until) for begin, until in pairwise(edges)]
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        kind, begin, end = split
+        with self._of.server.told(), self._used() as connection:
+            if kind == "chunk":
+                yield from self._chunk(connection, begin, end)
+            else:
+                yield from self._changes(connection, begin, end)
+
+    def acknowledge(self, end: Offset) -> None:
+        if end["phase"] == "stream":
+            with self._of.server.told():
+                connection = self._opened()
+                connection.advance(self._of.slot, lsn_number(end["lsn"]), self._of.env)
+                self._held = None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.client.close()
+            self._connection = None
+
+    def _opened(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._of.server.connect()
+        if self._facts is None:
+            self._facts = self._of.facts(self._connection)
+        return self._connection
+
+    @contextmanager
+    def _used(self) -> Iterator[Connection]:
+        """The connection of this scan, or one for a read in a task."""
+        if self._connection is not None:
+            yield self._connection
+            return
+        with self._of.server.connect() as connection:
+            self._facts = self._facts or self._of.facts(connection)
+            yield connection
+
+    # --- chunks ---
+
+    def _end_of_chunks(self, connection: Connection, start: Offset, limit: int | None) -> Offset:
+        of, keys = self._of, self._keys
+        over = {"phase": "stream", "lsn": start["lsn"], "table": start["table"]}
+        if limit is None:
+            return over
+        where, values = self._between(start["after"], None)
+        texts = ", ".join(f"{key}::text" for key in keys)
+        found = connection.rows(
+            f"SELECT {texts} FROM {self._place} WHERE {where} "  # noqa: S608 - quoted
+            f"ORDER BY {', '.join(keys)} OFFSET {max(limit, of.chunk_rows) - 1} LIMIT 1",
+            *values,
+        )
+        return {**start, "after": list(found[0])} if found else over
+
+    def _edges(self, connection: Connection, after: Key | None, until: Key | None) -> list[Key]:
+        """The keys at which chunks between two keys end, without the last one."""
+        keys = ", ".join(self._keys)
+        texts = ", ".join(f"{key}::text" for key in self._keys)
+        where, values = self._between(after, until)
+        found = connection.rows(
+            f"SELECT {texts} FROM (SELECT {keys}, row_number() OVER (ORDER BY {keys}) AS "  # noqa: S608
+            f"lakewright_at FROM {self._place} WHERE {where}) AS numbered "
+            f"WHERE lakewright_at %% {self._of.chunk_rows} = 0 ORDER BY {keys}",
+            *values,
+        )
+        return [list(each) for each in found]
+
+    def _chunk(
+        self, connection: Connection, after: Key | None, until: Key | None
+    ) -> Iterator[pa.RecordBatch]:
+        names = [each.name for each in self._of.fields]
+        where, values = self._between(after, until)
+        rows = connection.texts(
+            f"SELECT {', '.join(map(marked, names))} FROM {self._place} "  # noqa: S608
+            f"WHERE {where}",
+            values,
+            names,
+        )
+        for batch in rows.combine_chunks().to_batches():
+            yield self._typed(batch.columns, [RowKind.INSERT.short] * batch.num_rows)
+
+    def _between(self, after: Key | None, until: Key | None) -> tuple[str, list[str]]:
+        """The condition of keys behind one, up to another, and its values."""
+        marks = ", ".join(f"%s::text::{each}" for each in self._known.key_types)
+        row, parts, values = f"({', '.join(self._keys)})", ["true"], list[str]()
+        for sign, key in ((">", after), ("<=", until)):
+            if key is not None:
+                parts.append(f"{row} {sign} ({marks})")
+                values += key
+        return " AND ".join(parts), values
+
+    # --- changes ---
+
+    def _end_of_changes(
+        self, connection: Connection, start: Offset, slot: SlotFacts, limit: int | None
+    ) -> Offset:
+        of, begin = self._of, lsn_number(start["lsn"])
+        if self._nothing_until == (start["lsn"], slot.flushed):
+            return start
+        end = self._peeked(connection, begin, limit)
+        is_far = slot.inserted - begin > _IDLE_BYTES
+        if end == begin and is_far:
+            # What ends before this position is on disk when it is looked at again.
+            connection.wait_for_flush(slot.inserted, of.env)
+            end = self._peeked(connection, begin, limit)
+            end = slot.inserted if end == begin else end
+        self._nothing_until = (start["lsn"], slot.flushed) if end == begin else None
+        return {**start, "lsn": lsn_text(end)}
+
+    def _peeked(self, connection: Connection, begin: int, limit: int | None) -> int:
+        """Where the transactions end that there are; their messages are held."""
+        of = self._of
+        while True:
+            messages = connection.peek(of.slot, of.publication, of.env, until=None, limit=limit)
+            commits = (decoded(each) for each in reversed(messages) if each[:1] == b"C")
+            last = next(commits, None)
+            end = max(begin, last.end_lsn) if isinstance(last, Commit) else begin
+            if end > begin or limit is None or len(messages) < limit:
+                self._held = (lsn_text(begin), lsn_text(end), messages)
+                return end
+            # What is not acknowledged yet comes again, and took up the limit.
+            limit *= 2
+
+    def _changes(self, connection: Connection, begin: str, end: str) -> Iterator[pa.RecordBatch]:
+        of = self._of
+        if self._held is not None and self._held[:2] == (begin, end):
+            messages = self._held[2]
+        else:
+            messages = connection.peek(
+                of.slot, of.publication, of.env, until=lsn_number(end), limit=None
+            )
+        rows = ChangedRows(of, self._known, connection, all_kinds=self._all_kinds)
+        rows.take(messages, lsn_number(begin), lsn_number(end))
+        rows.complete()
+        for at in range(0, len(rows.kinds), _ROWS_AT_ONCE):
+            part = rows.values[at : at + _ROWS_AT_ONCE]
+            texts = [
+                pa.array(column, pa.binary()).cast(pa.string())
+                for column in zip(*part, strict=True)
+            ]
+            yield self._typed(texts, rows.kinds[at : at + _ROWS_AT_ONCE])
+
+    def _typed(self, texts: Sequence[pa.Array], kinds: list[str]) -> pa.RecordBatch:
+        of = self._of
+        columns = [
+            column_of_texts(column, field, owner=of.owner)
+            for column, field in zip(texts, of.fields, strict=True)
+        ]
+        schema = to_arrow_schema(of.fields).append(pa.field(ROW_KIND_COLUMN, pa.string()))
+        return pa.record_batch([*columns, pa.array(kinds, pa.string())], schema=schema)
+
+    @property
+    def _known(self) -> TableFacts:
+        assert self._facts is not None
+        return self._facts
+
+    @property
+    def _place(self) -> str:
+        return self._of.quoted_place.replace("%", "%%")
+
+    @property
+    def _keys(self) -> list[str]:
+        return [marked(each) for each in self._known.key]
