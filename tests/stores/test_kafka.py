@@ -316,7 +316,8 @@ def test_marks_of_transactions_are_passed_and_what_was_aborted_is_not_read(broke
             producer.commit_transaction()
     planned = plan_scan(context(broker, topic), ScanRequest())
     scan = planned.runtime
-    at, found = scan.earliest(), []
+    at: Any = scan.earliest()
+    found: list[int] = []
     while (end := scan.latest(at, 1)) != at:
         for split in scan.plan(at, end):
             found += [row for batch in scan.read(split) for row in batch.column("id").to_pylist()]
@@ -534,6 +535,7 @@ def test_kills_lose_and_double_nothing(broker: str, tmp_path: Path, target: str)
         found = sorted(int(each.value()) for each in messages_of(broker, into))
     else:
         rows = Session(Catalog.open(str(warehouse))).sql("USE d; SELECT id FROM t").rows
+        assert rows is not None
         found = sorted(rows.column("id").to_pylist())
     assert found == list(range(count))
 
