@@ -63,6 +63,8 @@ class CaptureScan(Scan):
         self._facts: TableFacts | None = None
         # What `latest` saw, for `read`: where it began and ended, and the messages.
         self._held: tuple[str, str, list[bytes]] | None = None
+        # An end of a record, up to which the log may not be on disk yet.
+        self._ahead = 0
         # How far the log went when nothing was found behind an offset.
         self._nothing_until: tuple[str, int] | None = None
 
@@ -142,10 +144,11 @@ class CaptureScan(Scan):
         if limit is None:
             return over
         where, values = self._between(start["after"], None)
-        texts = ", ".join(f"{key}::text" for key in keys)
+        # A name alone in ORDER BY would be that of an output, which is a text.
         found = connection.rows(
-            f"SELECT {texts} FROM {self._place} WHERE {where} "  # noqa: S608 - quoted
-            f"ORDER BY {', '.join(keys)} OFFSET {max(limit, of.chunk_rows) - 1} LIMIT 1",
+            f"SELECT {', '.join(f'{key}::text' for key in keys)} FROM {self._place} AS t "  # noqa: S608 - quoted
+            f"WHERE {where} ORDER BY {', '.join(f't.{key}' for key in keys)} "
+            f"OFFSET {max(limit, of.chunk_rows) - 1} LIMIT 1",
             *values,
         )
         return {**start, "after": list(found[0])} if found else over
@@ -155,10 +158,13 @@ class CaptureScan(Scan):
         keys = ", ".join(self._keys)
         texts = ", ".join(f"{key}::text" for key in self._keys)
         where, values = self._between(after, until)
+        numbered = (
+            f"SELECT {keys}, row_number() OVER (ORDER BY {keys}) AS lakewright_at "  # noqa: S608
+            f"FROM {self._place} WHERE {where}"
+        )
         found = connection.rows(
-            f"SELECT {texts} FROM (SELECT {keys}, row_number() OVER (ORDER BY {keys}) AS "  # noqa: S608
-            f"lakewright_at FROM {self._place} WHERE {where}) AS numbered "
-            f"WHERE lakewright_at %% {self._of.chunk_rows} = 0 ORDER BY {keys}",
+            f"SELECT {texts} FROM ({numbered}) AS numbered "  # noqa: S608 - quoted
+            f"WHERE lakewright_at %% {self._of.chunk_rows} = 0 ORDER BY lakewright_at",
             *values,
         )
         return [list(each) for each in found]
@@ -196,12 +202,12 @@ class CaptureScan(Scan):
         if self._nothing_until == (start["lsn"], slot.flushed):
             return start
         end = self._peeked(connection, begin, limit)
-        is_far = slot.inserted - begin > _IDLE_BYTES
-        if end == begin and is_far:
-            # What ends before this position is on disk when it is looked at again.
-            connection.wait_for_flush(slot.inserted, of.env)
-            end = self._peeked(connection, begin, limit)
-            end = slot.inserted if end == begin else end
+        if end == begin and slot.inserted - begin > _IDLE_BYTES:
+            # Decoding sees what is on disk. The end of a record is a position for the slot, which
+            # would skip a transaction whose last record it cuts; where the disk is, is none.
+            if self._ahead <= begin:
+                self._ahead = slot.inserted
+            end = self._ahead if self._ahead <= slot.flushed else begin
         self._nothing_until = (start["lsn"], slot.flushed) if end == begin else None
         return {**start, "lsn": lsn_text(end)}
 
