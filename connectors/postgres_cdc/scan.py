@@ -198,7 +198,7 @@ class CaptureScan(Scan):
     def _end_of_changes(
         self, connection: Connection, start: Offset, slot: SlotFacts, limit: int | None
     ) -> Offset:
-        of, begin = self._of, lsn_number(start["lsn"])
+        begin = lsn_number(start["lsn"])
         if self._nothing_until == (start["lsn"], slot.flushed):
             return start
         end = self._peeked(connection, begin, limit)

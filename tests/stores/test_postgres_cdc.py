@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
+import pickle
 import random
 import subprocess
 import sys
@@ -248,6 +249,14 @@ def test_with_full_identity_and_without_a_snapshot_rows_before_updates_are_given
     assert lake.changes() == expected
     # Nothing was acknowledged, so all comes again.
     assert lake.changes() == expected
+    # A task of Spark has a copy, which connects for itself.
+    scan = plan_scan(ExternalTables(lake.session.catalog).context("db.src"), ScanRequest()).runtime
+    begin = scan.latest(scan.earliest())
+    (split,) = scan.plan(begin, scan.latest(begin))
+    copied = pickle.loads(pickle.dumps(scan))
+    scan.close()
+    kinds = [kind for rows in copied.read(split) for kind in rows["_rowkind"].to_pylist()]
+    assert kinds == [each[0] for each in expected]
     lake.define("n INT, id INT", "id", {})
     assert [each[0] for each in lake.changes()] == ["+U", "-D", "+I", "-D"]
 
