@@ -98,6 +98,11 @@ class ChangedRows:
         self._of.check_identity(relation.identity)
         self._of.check_columns(relation.columns, self._connection)
         self._is_full = relation.identity == FULL
+        if not self._is_full and {*relation.key} != {*self._facts.key}:
+            raise self._of.error(
+                f"rows of {self._of.place} are identified by ({', '.join(relation.key)}) now, and "
+                f"were by ({', '.join(self._facts.key)}); {self._of.anew}"
+            )
         if self._all_kinds and not self._is_full:
             raise self._of.error(
                 f"{self._of.place} has no REPLICA IDENTITY FULL any more, and the statement began "
@@ -162,12 +167,11 @@ class ChangedRows:
             f"t.{marked(name)} = k.c{at}::{kind}"
             for at, name, kind in zip(numbers, self._facts.key, self._facts.key_types, strict=True)
         )
-        place = self._of.quoted_place.replace("%", "%%")
         texts = [[_text(key[at]) for key in keys] for at in numbers]
         rows = self._connection.texts(
             f"SELECT k.number - 1, {columns} FROM unnest({', '.join(['%s::text[]'] * len(texts))}) "  # noqa: S608 - quoted
             f"WITH ORDINALITY AS k({', '.join(f'c{at}' for at in numbers)}, number) "
-            f"JOIN {place} AS t ON {same}",
+            f"JOIN {self._of.only} AS t ON {same}",
             texts,
             ["number", *(f"c{at}" for at in wanted)],
         )

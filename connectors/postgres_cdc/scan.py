@@ -146,7 +146,7 @@ class CaptureScan(Scan):
         where, values = self._between(start["after"], None)
         # A name alone in ORDER BY would be that of an output, which is a text.
         found = connection.rows(
-            f"SELECT {', '.join(f'{key}::text' for key in keys)} FROM {self._place} AS t "  # noqa: S608 - quoted
+            f"SELECT {', '.join(f'{key}::text' for key in keys)} FROM {self._of.only} AS t "  # noqa: S608 - quoted
             f"WHERE {where} ORDER BY {', '.join(f't.{key}' for key in keys)} "
             f"OFFSET {max(limit, of.chunk_rows) - 1} LIMIT 1",
             *values,
@@ -160,7 +160,7 @@ class CaptureScan(Scan):
         where, values = self._between(after, until)
         numbered = (
             f"SELECT {keys}, row_number() OVER (ORDER BY {keys}) AS lakewright_at "  # noqa: S608
-            f"FROM {self._place} WHERE {where}"
+            f"FROM {self._of.only} WHERE {where}"
         )
         found = connection.rows(
             f"SELECT {texts} FROM ({numbered}) AS numbered "  # noqa: S608 - quoted
@@ -175,7 +175,7 @@ class CaptureScan(Scan):
         names = [each.name for each in self._of.fields]
         where, values = self._between(after, until)
         rows = connection.texts(
-            f"SELECT {', '.join(map(marked, names))} FROM {self._place} "  # noqa: S608
+            f"SELECT {', '.join(map(marked, names))} FROM {self._of.only} "  # noqa: S608
             f"WHERE {where}",
             values,
             names,
@@ -257,10 +257,6 @@ class CaptureScan(Scan):
     def _known(self) -> TableFacts:
         assert self._facts is not None
         return self._facts
-
-    @property
-    def _place(self) -> str:
-        return self._of.quoted_place.replace("%", "%%")
 
     @property
     def _keys(self) -> list[str]:

@@ -33,10 +33,13 @@ def _tuple(*values: object) -> bytes:
     return b"".join(parts)
 
 
-def _relation(columns: Sequence[Column] = _COLUMNS, identity: str = "d") -> bytes:
+def _relation(columns: Sequence[Column] = _COLUMNS, identity: str = "d", key: str = "id") -> bytes:
     head = b"R" + struct.pack("!I", _OID) + b"public\0items\0" + identity.encode()
     texts = [
-        b"\1" + each.name.encode() + b"\0" + struct.pack("!Ii", each.type_oid, each.modifier)
+        bytes([identity == "f" or each.name == key])
+        + each.name.encode()
+        + b"\0"
+        + struct.pack("!Ii", each.type_oid, each.modifier)
         for each in columns
     ]
     return head + struct.pack("!h", len(columns)) + b"".join(texts)
@@ -144,6 +147,12 @@ def test_truncation_and_columns_that_do_not_fit_are_refused() -> None:
         _rows(_transaction(100, _relation(retyped), insert))
     with pytest.raises(InvalidRequestError, match=r"column name .* is not there in public"):
         _rows(_transaction(100, _relation(_COLUMNS[:2]), _change(b"I", (b"N", _tuple(1, 1)))))
+
+
+def test_another_key_of_the_source_is_refused() -> None:
+    insert = _change(b"I", (b"N", _tuple(1, 1, "a")))
+    with pytest.raises(InvalidRequestError, match=r"identified by \(n\) now, and were by \(id\)"):
+        _rows(_transaction(100, _relation(identity="i", key="n"), insert))
 
 
 def test_a_message_of_another_kind_is_no_row() -> None:
