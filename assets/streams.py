@@ -65,6 +65,7 @@ def build_stream_asset(
             table=table,
             session=spark.session,
             find_table=warehouse.catalog().table,
+            catalog=warehouse.catalog(),
             tell=tell,
         )
         try:

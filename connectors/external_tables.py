@@ -108,8 +108,9 @@ class ExternalTables:
 
     def drop(self, name: str) -> None:
         """Forget a definition; what it describes stays."""
-        self.definition(name)
         home = self._home(name)
+        if home is None:
+            self.definition(name)
         assert home is not None
         delete_files(home.fs, [_path(home, name)])
 

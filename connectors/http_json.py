@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import pyarrow as pa
 
@@ -91,6 +93,7 @@ class _Interface:
         if given["limit-parameter"] and given["page-size"]:
             parameters[given["limit-parameter"]] = given["page-size"]
         address, seen, skipped = given["url"], set[str](), 0
+        before: list[Any] | None = None
         for number in range(_MOST_PAGES):
             if given["pagination"] == "page":
                 parameters[given["page-parameter"]] = given["first-page"] + number
@@ -109,6 +112,13 @@ class _Interface:
                     "path of the array",
                     table=self.owner,
                 )
+            if rows and rows == before:
+                raise InvalidRows(
+                    f"{self.owner}: two pages of {_shown(asked)} have the same rows, so the server "
+                    f"does not take the parameters of pagination = {given['pagination']}",
+                    table=self.owner,
+                )
+            before = rows
             yield rows
             skipped += len(rows)
             if given["pagination"] == "none" or not rows:
@@ -118,11 +128,11 @@ class _Interface:
                 if not link:
                     return
                 # The link knows the parameters.
-                address, parameters = self._same_host(urljoin(asked, str(link))), {}
+                address, parameters = self.same_host(urljoin(asked, str(link))), {}
             elif given["page-size"] and len(rows) < given["page-size"]:
                 return
 
-    def _same_host(self, link: str) -> str:
+    def same_host(self, link: str) -> str:
         """A link; headers with secrets go nowhere else."""
         here, there = urlsplit(self.options["url"]), urlsplit(link)
         if (here.scheme, here.netloc) != (there.scheme, there.netloc):
@@ -138,8 +148,10 @@ class _Interface:
         for left in reversed(range(_TRIES)):
             try:
                 request = Request(address, headers={"Accept": "application/json", **self.headers})  # noqa: S310
-                with urlopen(request, timeout=self.options["timeout"] / 1000) as found:  # noqa: S310
-                    return json.loads(found.read())
+                opener = build_opener(_SameHost(self))
+                with opener.open(request, timeout=self.options["timeout"] / 1000) as found:
+                    # A number with more digits than a double has stays exact.
+                    return json.loads(found.read(), parse_float=_exact)
             except HTTPError as error:
                 if error.code in _REFUSED:
                     raise AccessRefused(
@@ -153,7 +165,7 @@ class _Interface:
                         table=self.owner,
                     ) from None
                 pause = _asked_pause(error) or pause
-            except (URLError, TimeoutError, ConnectionError) as error:
+            except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
                 if not left:
                     raise UnavailableError(
                         f"{self.owner}: no answer of {_shown(address)}: {error}", table=self.owner
@@ -166,6 +178,25 @@ class _Interface:
             self.env.sleep_ms(min(pause, _MOST_PAUSE_MS))
             pause *= 2
         raise AssertionError
+
+
+class _SameHost(HTTPRedirectHandler):
+    """Redirects take the headers along."""
+
+    def __init__(self, interface: _Interface) -> None:
+        self._interface = interface
+
+    def redirect_request(
+        self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> Request | None:
+        here = self._interface.same_host(newurl)
+        return super().redirect_request(req, fp, code, msg, headers, here)
+
+
+def _exact(text: str) -> float | Decimal:
+    """A number as a float, if it is one."""
+    number, exact = float(text), Decimal(text)
+    return number if Decimal(repr(number)) == exact else exact
 
 
 class _HttpSource(ScanTableSource):

@@ -223,7 +223,6 @@ class ManagedWrites(Sink):
         self._job: StagingJob | None = None
 
     def of_stream(self, name: str, checkpoint: str) -> ManagedWrites:
-        """The same for the batches of a stream."""
         return ManagedWrites(self._table, self._mode, self._partition, name, checkpoint)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Sequence[CommitMessage]:

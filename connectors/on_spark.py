@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
@@ -38,8 +39,11 @@ from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
 from lakewright.connectors.planning.plan_sink import PlannedSink
 from lakewright.connectors.planning.plan_source import PlannedScan
 from lakewright.connectors.planning.typed_rows import TypedRows
-from lakewright.connectors.runtime import Scan, Sink, Split, Written
+from lakewright.connectors.runtime import Scan, Sink, Split, SupportsEndOffset, Written
+from lakewright.connectors.stream import Checkpoint
+from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import StorageError, UnsupportedError
+from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
 from lakewright.storage.spark.pickling import as_text, dumps, loads
 from lakewright.storage.spark.read import for_spark
 from lakewright.storage.spark.spark_types import to_spark_schema
@@ -64,13 +68,19 @@ def read_frame(spark: SparkSession, planned: PlannedScan) -> DataFrame:
 
 
 def read_stream_frame(
-    spark: SparkSession, planned: PlannedScan, *, max_rows: int | None = None
+    spark: SparkSession,
+    planned: PlannedScan,
+    *,
+    max_rows: int | None = None,
+    ordered: bool = False,
 ) -> DataFrame:
     """The rows of a source as a stream, and their kinds if they are changes.
 
-    `max_rows` limits a batch, about.
+    `max_rows` limits a batch, about. `ordered` rows have their order within their split last, which
+    a table with a primary key takes: the changes of one key are in one split.
     """
-    reader = spark.readStream.format(_registered(spark)).option(_OPTION, _text(_scanning(planned)))
+    scanning = _Scanning(planned.runtime, planned.given, ordered)
+    reader = spark.readStream.format(_registered(spark)).option(_OPTION, _text(scanning))
     if max_rows is not None:
         reader = reader.option(_LIMIT, str(max_rows))
     return reader.load()
@@ -92,7 +102,10 @@ def write_stream_frame(
     interval: str | None = None,
 ) -> StreamingQuery:
     """Write a streaming DataFrame; each batch is committed with its number."""
-    text = _text(_Writing(planned.runtime, planned.taken))
+    # The numbers of Spark's batches begin anew with each checkpoint.
+    stream = Checkpoint.open(f"{checkpoint}/lakewright", SystemEnv())
+    sink = planned.runtime.of_stream(stream.name, stream.path)
+    text = _text(_Writing(sink, planned.taken))
     writer = rows.writeStream.format(_registered(rows.sparkSession)).option(_OPTION, text)
     writer = writer.option("checkpointLocation", checkpoint)
     if available_now:
@@ -106,19 +119,26 @@ def write_stream_frame(
 class _Scanning:
     scan: Scan
     given: TypedRows
+    ordered: bool = False
 
     @property
     def schema(self) -> t.StructType:
-        found = to_spark_schema(self.given.fields)
+        fields = list(to_spark_schema(self.given.fields).fields)
         if self.given.changes:
-            return t.StructType([*found.fields, t.StructField(ROW_KIND_COLUMN, t.StringType())])
-        return found
+            fields.append(t.StructField(ROW_KIND_COLUMN, t.StringType()))
+        if self.ordered:
+            fields.append(t.StructField(CHANGE_ORDER_COLUMN, t.LongType()))
+        return t.StructType(fields)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        schema = to_arrow_schema(self.schema, timezone="UTC")
+        schema, first = to_arrow_schema(self.schema, timezone="UTC"), 0
         try:
             for batch in self.scan.read(split):
                 rows = self.given.of_source(batch)
+                if self.ordered:
+                    places = pa.array(np.arange(first, first + rows.num_rows))
+                    rows = rows.append_column(CHANGE_ORDER_COLUMN, places)
+                    first += rows.num_rows
                 yield from for_spark(rows).cast(schema).to_batches()
         except StorageError as error:
             raise type(error)(as_text(error)) from error
@@ -218,13 +238,13 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, planned: _Scanning, limit: int | None) -> None:
         self._planned, self._limit = planned, limit
         self._last: dict[str, Any] | None = None
+        self._is_drained = False
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         return dict(self._planned.scan.earliest())
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        scan = self._planned.scan
-        self._last = dict(scan.latest(scan.earliest()))
+        self._is_drained = True
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
         found: ReadLimit = (
@@ -235,9 +255,14 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         scan = self._planned.scan
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        if self._last is not None and most is None:
-            return self._last
-        return dict(scan.latest(start, most))
+        if not self._is_drained or scan.is_bounded:
+            return dict(scan.latest(start, most))
+        if self._last is None:
+            # What comes after this moment is left to the next drain.
+            self._last = dict(scan.latest(start))
+            if isinstance(scan, SupportsEndOffset):
+                scan.end_at(self._last)
+        return dict(scan.latest(start, most)) if isinstance(scan, SupportsEndOffset) else self._last
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return [_Share(each) for each in self._planned.scan.plan(start, end)]

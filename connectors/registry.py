@@ -31,10 +31,12 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "filesystem": "lakewright.connectors.filesystem.connector:Filesystem",
         "http": "lakewright.connectors.http_json:Http",
         "jdbc": "lakewright.connectors.jdbc.connector:Jdbc",
+        "kafka": "lakewright.connectors.kafka.connector:Kafka",
         "postgres-cdc": "lakewright.connectors.postgres_cdc.connector:PostgresCdc",
         "python": "lakewright.connectors.python_rows:PythonRows",
         "socket": "lakewright.connectors.socket_lines:Socket",
         "print": "lakewright.connectors.printing:Print",
+        "upsert-kafka": "lakewright.connectors.kafka.connector:UpsertKafka",
     },
     FORMAT_GROUP: BUILT_IN_FORMATS,
 }

@@ -62,6 +62,15 @@ class Scan(ABC):
         """Let go of what the scan holds outside of `read`; called once by who planned it."""
 
 
+@runtime_checkable
+class SupportsEndOffset(Protocol):
+    """A scan without an end that can be drained in batches: up to an offset, and no further."""
+
+    def end_at(self, offset: Offset) -> None:
+        """Let `latest` give no later offset from now on."""
+        ...
+
+
 # Told of a record that cannot be decoded: where it is, its bytes, and why.
 ReportBad = Callable[[str, bytes, str], None]
 
@@ -125,6 +134,10 @@ class Sink(ABC):
         `epoch` is the number of a stream's batch, None for a write that stands alone. A batch that
         is repeated comes with the same number.
         """
+
+    def of_stream(self, name: str, checkpoint: str) -> Sink:
+        """The sink of one stream: epochs count within its name, which is kept in its checkpoint."""
+        return self
 
     def abort(self, written: Sequence[Written]) -> None:
         """Undo what tasks wrote of a write that failed."""

@@ -1,6 +1,7 @@
 """Streams in this process: from a planned scan into a planned sink, batch after batch.
 
     <checkpoint>/stream         the name of the stream, made at its first start
+    <checkpoint>/tables         what it reads and writes, which stays the same
     <checkpoint>/offsets/<n>    from where to where batch n reads, written before it is read
     <checkpoint>/commits/<n>    batch n is committed
 
@@ -18,12 +19,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lakewright.connectors.managed import ManagedWrites
 from lakewright.connectors.planning.plan_sink import PlannedSink
 from lakewright.connectors.planning.plan_source import PlannedScan
 from lakewright.connectors.runtime import Offset
 from lakewright.storage.env import Env, FileSystem
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.errors import CorruptionError, InvalidRequestError
 from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.operations.running.delete_files import delete_files
 
@@ -70,8 +70,34 @@ class Checkpoint:
         if not numbers:
             return None
         number = numbers[-1]
-        found = json.loads(self.fs.read_bytes(f"{self.path}/offsets/{number}"))
-        return number, found["start"], found["end"], number in self._numbers("commits")
+        note = f"{self.path}/offsets/{number}"
+        try:
+            found = json.loads(self.fs.read_bytes(note))
+            start, end = found["start"], found["end"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptionError(
+                f"the note of batch {number} at {note} cannot be read: {error}; delete it, and the "
+                "batch begins where the one before it ended",
+                path=note,
+            ) from error
+        return number, start, end, number in self._numbers("commits")
+
+    def check_tables(self, source: str, sink: str) -> None:
+        """Keep what the stream reads and writes, or compare it with what is kept.
+
+        Raises:
+            InvalidRequestError: the checkpoint is of another stream.
+        """
+        kept, now = f"{self.path}/tables", {"source": source, "sink": sink}
+        if self.fs.put_if_absent(kept, json.dumps(now).encode()):
+            return
+        before = json.loads(self.fs.read_bytes(kept))
+        if before != now:
+            raise InvalidRequestError(
+                f"the checkpoint {self.path} is of the stream from {before['source']} into "
+                f"{before['sink']}, and not from {source} into {sink}; give each stream a "
+                "checkpoint of its own"
+            )
 
     def begin(self, number: int, start: Offset, end: Offset) -> None:
         """Note what a batch reads, before it does.
@@ -116,11 +142,18 @@ def run_stream(
 
     It ends with the source, or with `available_now` where no further rows are there. `max_rows`
     limits a batch, about. A sink that asks for patience gets it before the next batch.
+
+    Raises:
+        InvalidRequestError: the checkpoint is of other tables, or another process uses it.
     """
     source = scan.runtime
     log = None if checkpoint is None else Checkpoint.open(checkpoint, env)
     runtime = sink.runtime
-    if log is not None and isinstance(runtime, ManagedWrites):
+    if log is not None:
+        log.check_tables(
+            f"{scan.table.name} ({scan.source.summary})",
+            f"{sink.table.name} ({sink.sink.summary})",
+        )
         runtime = runtime.of_stream(log.name, log.path)
     number, start = 0, source.earliest()
     again: Offset | None = None
@@ -141,7 +174,8 @@ def run_stream(
                 log.begin(number, start, end)
             again = None
             rows = _rows(scan, start, end, transform)
-            count = sink.write_into(runtime, rows, number)
+            # Without a checkpoint no batch is repeated, and each stands alone.
+            count = sink.write_into(runtime, rows, None if log is None else number)
             if log is not None:
                 log.commit(number)
             source.acknowledge(end)

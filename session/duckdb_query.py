@@ -21,13 +21,13 @@ import pyarrow as pa
 
 from lakewright.connectors.external_tables import ExternalTables
 from lakewright.session.duckdb_plan import DuckPlan, PlannedScan, plan_of
+from lakewright.session.external_source import external_source
 from lakewright.session.query_source import (
     ScannedTable,
     Source,
     check_names,
     source_of,
 )
-from lakewright.session.run_external import external_source
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import (

@@ -8,30 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakewright.connectors.external_tables import ExternalTables
 from lakewright.connectors.model.catalog_table import CONNECTOR, CatalogTable
-from lakewright.connectors.planning.plan_sink import PlannedSink, WriteRequest, plan_write, sink_of
-from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
-from lakewright.connectors.sinks import SupportsTruncate
-from lakewright.session.query_source import Source
 from lakewright.session.results import StatementResult, counted, done
 from lakewright.session.run_look import show_create_table
 from lakewright.storage.errors import (
     AlreadyExistsError,
+    InvalidRequestError,
     InvalidStatement,
     TableNotFound,
     UnsupportedError,
 )
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.flink_columns import unstored_columns, watermark, without_unstored
-from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import Column
 from lakewright.storage.spec.schema_change import ResetOption, SetOption
-from lakewright.storage.sql.grammar.moments import Moment
-from lakewright.storage.sql.grammar.statements import AlterTable, CreateTable
+from lakewright.storage.sql.grammar.statements import AlterTable, CreateTable, DropDatabase
+
+if TYPE_CHECKING:
+    from lakewright.connectors.planning.plan_sink import PlannedSink
 
 _CONNECTORS = (CONNECTOR, "connector.type")
 
@@ -67,6 +66,12 @@ def create_as(
     """A definition with the columns of a query, and its rows; one that fails leaves none."""
     columns = tuple(Column(each.name, replace(each.type, nullable=True)) for each in fields)
     create(externals, name, replace(asked, columns=columns), None)
+    # A statement that writes nothing plans nothing.
+    from lakewright.connectors.planning.plan_sink import (  # noqa: PLC0415
+        WriteRequest,
+        plan_write,
+    )
+
     try:
         planned = plan_write(externals.context(name), WriteRequest(creates=True))
         count = planned.write(pieces)
@@ -126,6 +131,9 @@ def truncate(externals: ExternalTables, name: str) -> StatementResult:
     Raises:
         UnsupportedError: it cannot.
     """
+    from lakewright.connectors.planning.plan_sink import sink_of  # noqa: PLC0415
+    from lakewright.connectors.sinks import SupportsTruncate  # noqa: PLC0415
+
     sink = sink_of(externals.context(name))
     if not isinstance(sink, SupportsTruncate):
         raise UnsupportedError(
@@ -140,33 +148,13 @@ def planned_insert(
     externals: ExternalTables, name: str, *, overwrite: bool, partition: dict[str, object]
 ) -> PlannedSink:
     """What takes the rows of an INSERT."""
+    from lakewright.connectors.planning.plan_sink import (  # noqa: PLC0415
+        WriteRequest,
+        plan_write,
+    )
+
     request = WriteRequest(overwrite=overwrite, partition=partition)
     return plan_write(externals.context(name), request)
-
-
-def external_source(externals: ExternalTables, name: str, moment: Moment | None) -> Source:
-    """An external table as a query reads it; its connector is called when rows are asked for.
-
-    Raises:
-        UnsupportedError: a moment is asked for.
-    """
-    if moment is not None:
-        raise UnsupportedError(f"{name} is an external table, whose history is not known here")
-    context = externals.context(name)
-    table = context.table
-    fields = list(table.fields)
-    places = {each.name: each.index for each in table.definition.unstored}
-    for _, each in table.metadata:
-        fields.insert(places[each.name], each)
-
-    def pieces(where: Predicate | None, columns: Sequence[str]) -> Iterator[pa.Table]:
-        planned = plan_scan(context, ScanRequest(tuple(columns), where))
-        return planned.rows()
-
-    def told(where: Predicate | None, columns: Sequence[str]) -> list[str]:
-        return plan_scan(context, ScanRequest(tuple(columns), where)).explained()
-
-    return Source(name, replace(table.schema, fields=tuple(fields)), pieces, told=told)
 
 
 def check_free(externals: ExternalTables, name: str) -> None:
@@ -177,6 +165,26 @@ def check_free(externals: ExternalTables, name: str) -> None:
     """
     if externals.has(name):
         raise AlreadyExistsError(f"{name} is an external table; DROP it before", table=name)
+
+
+def check_no_definitions(externals: ExternalTables, database: str, asked: DropDatabase) -> None:
+    """Refuse to drop a database with external tables, if CASCADE is not said.
+
+    Raises:
+        InvalidRequestError: there are some.
+    """
+    names = externals.names(database)
+    if names and not asked.cascade:
+        raise InvalidRequestError(
+            f"database {database} has external tables: {', '.join(names)}; drop them before, or "
+            f"write DROP DATABASE {database} CASCADE, which drops their definitions"
+        )
+
+
+def drop_definitions(externals: ExternalTables, database: str) -> None:
+    """Forget the external tables of a database that is gone."""
+    for name in externals.names(database):
+        externals.drop(f"{database}.{name}")
 
 
 def check_managed(externals: ExternalTables, name: str, what: str) -> None:

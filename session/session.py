@@ -284,7 +284,9 @@ class Session:
             case ShowDatabases() | ShowTables() | ShowCreateTable() | ShowColumns() | Describe():
                 return self._look(statement)
             case DropDatabase(name=name):
+                run_external.check_no_definitions(self._externals, name, statement)
                 dropped = drop_database(self._working, statement)
+                run_external.drop_definitions(self._externals, name)
                 if self.settings.database == name:
                     self.settings = self.settings.without(DATABASE)
                 return dropped
@@ -418,6 +420,7 @@ class Session:
             case RenameTable(to=to):
                 if is_external:
                     return run_external.rename(externals, name, self._name(to))
+                run_external.check_free(externals, self._name(to))
                 return rename_table(self._working, name, self._name(to))
             case AlterTable():
                 if is_external:

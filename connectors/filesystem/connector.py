@@ -10,7 +10,8 @@ from lakewright.connectors.filesystem.source import FilesystemSource
 from lakewright.connectors.options import Option, OptionKind
 from lakewright.connectors.sinks import DynamicTableSink
 from lakewright.connectors.sources import ScanTableSource
-from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.errors import InvalidOption, UnsupportedError
+from lakewright.storage.operations.format_tables.partition_folders import is_hidden
 
 _MONITOR = "source.monitor-interval"
 
@@ -68,12 +69,20 @@ class Filesystem(DynamicTableFactory):
                 "written; write the path of a folder",
                 table=context.name,
             )
+        prefix = options["sink.file-prefix"]
+        if is_hidden(prefix) or "/" in prefix or not prefix:
+            raise InvalidOption(
+                f"sink.file-prefix of {context.name} is {prefix!r}; it begins the name of a file, "
+                "with no / in it, and readers pass over names that begin with _ or .",
+                table=context.name,
+                option="sink.file-prefix",
+            )
         return FilesystemSink(
             place,
             file_format(context, place, writes=True),
             SinkOptions(
                 roll_bytes=options["sink.rolling-policy.file-size"],
-                prefix=options["sink.file-prefix"],
+                prefix=prefix,
                 success_file=options["sink.partition-commit.policy.kind"] is not None,
             ),
         )

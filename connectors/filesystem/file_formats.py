@@ -25,7 +25,7 @@ from lakewright.connectors.runtime import ReportBad
 from lakewright.storage.codec.arrow_cast import cast_column
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.env import FileSystem
-from lakewright.storage.errors import CorruptionError, StorageError
+from lakewright.storage.errors import CorruptionError, InvalidRows, StorageError
 from lakewright.storage.files.data_file import DataFileWriter
 from lakewright.storage.files.data_files import open_data_file_writer, read_rows
 from lakewright.storage.spec.data_types import DataField
@@ -222,7 +222,7 @@ class Lines(FileFormat):
 
     def open_writer(self, fs: FileSystem, path: str) -> RecordWriter:
         assert self.encoder is not None
-        return _LineWriter(fs.open_output(path), self.encoder)
+        return _LineWriter(fs, path, self.encoder, quotes=self.quote is not None)
 
 
 def _decoded(
@@ -243,11 +243,20 @@ def _decoded(
 
 
 class _LineWriter(RecordWriter):
-    def __init__(self, stream: IO[bytes], encoder: Encoder) -> None:
-        self._stream, self._encoder = stream, encoder
+    def __init__(self, fs: FileSystem, path: str, encoder: Encoder, *, quotes: bool) -> None:
+        self._stream: IO[bytes] = fs.open_output(path)
+        self._path, self._encoder, self._quotes = path, encoder, quotes
 
     def write(self, rows: pa.RecordBatch) -> None:
-        data = b"".join(each + b"\n" for each in self._encoder.encode(rows) if each is not None)
+        records = [each for each in self._encoder.encode(rows) if each is not None]
+        if not self._quotes:
+            for each in records:
+                if b"\n" in each or each.endswith(b"\r"):
+                    raise InvalidRows(
+                        f"{each!r:.80} has an end of a line, and each line of {self._path} is a "
+                        "row; write another format"
+                    )
+        data = b"".join(each + b"\n" for each in records)
         self._stream.write(data)
         self.size_bytes += len(data)
 
@@ -305,5 +314,8 @@ def _unpacked(fs: FileSystem, path: str) -> Iterator[Any]:
             yield source
             return
         codec = pa.Codec.detect(path.lower()).name
-        with pa.CompressedInputStream(source, codec) as unpacked:
-            yield unpacked
+        try:
+            with pa.CompressedInputStream(source, codec) as unpacked:
+                yield unpacked
+        except OSError as error:
+            raise CorruptionError(f"file {path} cannot be unpacked: {error}", path=path) from error

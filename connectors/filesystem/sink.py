@@ -2,8 +2,8 @@
 
 A task writes hidden files, `.part-….inprogress`, and closes them when they are large enough: they
 are pending then. The commit moves each to its name, `part-…`, at which readers see it. The files of
-a stream's batch have names of the batch, so that a batch that is repeated finds them, and adds
-none. An overwrite removes the files that were there when the new ones are.
+a stream's batch have names of the stream and the batch, so that a batch that is repeated finds
+them, and adds none. An overwrite removes the files that were there when the new ones are.
 """
 
 from __future__ import annotations
@@ -100,9 +100,21 @@ class FilesystemWrites(Sink):
         static: Mapping[str, object],
         *,
         overwrite: bool,
+        stream: str = "",
     ) -> None:
         self._place, self._format, self._options = place, file_format, options
-        self._static, self._overwrite = static, overwrite
+        self._static, self._overwrite, self._stream = static, overwrite, stream
+
+    def of_stream(self, name: str, checkpoint: str) -> FilesystemWrites:
+        """The same, whose files bear the name of the stream."""
+        return FilesystemWrites(
+            self._place,
+            self._format,
+            self._options,
+            self._static,
+            overwrite=self._overwrite,
+            stream=name,
+        )
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> list[Pending]:
         task = _Task(self._place, self._format, self._options, self._static)
@@ -122,7 +134,7 @@ class FilesystemWrites(Sink):
         old = self._replaced(pending) if self._overwrite else []
         place.fs.make_durable([each.hidden for each in pending], below=place.spec.location)
         for at, each in enumerate(pending):
-            name = each.task if epoch is None else f"batch{epoch}-{at}"
+            name = each.task if epoch is None else f"{self._stream}-batch{epoch}-{at}"
             ending = self._format.extension
             shown = f"{each.folder}/{self._options.prefix}-{name}-{each.number}{ending}"
             if not place.fs.move_if_absent(each.hidden, shown):

@@ -15,7 +15,7 @@ from lakewright.connectors.runtime import Offset, ReportBad, Scan, Split
 from lakewright.connectors.sources import ScanTableSource
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.codec.arrow_values import scalar_of
-from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.errors import UnavailableError, UnsupportedError
 from lakewright.storage.operations.format_tables.partition_folders import PartitionFolder
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
 from lakewright.storage.spec.values import to_python
@@ -102,11 +102,21 @@ class FilesystemScan(Scan):
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
         known, wanted = {*start["files"]}, {*end["files"]}
-        return [
-            each
+        found = {
+            name: each
             for each in self._found()
             if (name := self._name(each)) in wanted and name not in known
-        ]
+        }
+        gone = sorted(wanted - known - {*found})
+        if gone:
+            place = self._reading.place
+            raise UnavailableError(
+                f"{len(gone)} of {len(wanted - known)} files that {place.table} is to read are "
+                f"gone, such as {gone[0]} of {place.path}; put them back, or begin a new stream",
+                table=place.table,
+                path=gone[0],
+            )
+        return list(found.values())
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         yield from self._rows(split, None)

@@ -226,12 +226,12 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
     def apply_aggregates(self, group_by: Sequence[str], aggregates: Sequence[Aggregate]) -> bool:
         """Counts, and what does not depend on how a database orders or adds values."""
         for each in aggregates:
-            kind = None if each.column is None else self._types[each.column]
-            root = kind.root if isinstance(kind, AtomicType) else None
             if each.function not in ("count", "min", "max") or (
-                each.function != "count" and root not in _EXACT
+                each.function != "count" and not self._is_whole(each.column)
             ):
                 return False
+        if not all(self._is_whole(name) for name in group_by):
+            return False
         by_name = {each.name: each for each in self._query.fields}
         shown = [
             f"{each.function.upper()}({'*' if each.column is None else quoted(each.column)})"
@@ -245,6 +245,12 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
             ranges=None,
         )
         return True
+
+    def _is_whole(self, name: str | None) -> bool:
+        """Whether the database orders and groups the values of a column as we do."""
+        kind = None if name is None else self._types[name]
+        is_whole = isinstance(kind, AtomicType) and kind.root in _EXACT - {TypeRoot.BOOLEAN}
+        return is_whole and self._query.database.has_exact(name or "")
 
     def scan(self) -> Scan:
         return _JdbcScan(self._query)
@@ -274,6 +280,8 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
         if not isinstance(kind, AtomicType) or predicate.holds_null:
             return None
         values = [to_python(value, kind) for value in predicate.literals]
+        if kind.root in _EXACT and not self._query.database.has_exact(predicate.column):
+            return None
         compares = self._query.database.can_compare(kind)
         if predicate.operator in _ORDERED and compares:
             return f"{column} {_ORDERED[predicate.operator]} {_literal(values[0])}"
@@ -304,6 +312,12 @@ class _JdbcScan(BoundedScan):
         # A limit over several ranges would be one of each.
         if ranges is None or self.query.limit is not None:
             return ((),)
+        if not self.query.database.has_exact(ranges.column):
+            raise InvalidOption(
+                f"{_COLUMN} of {self.query.database.owner} is {ranges.column}, which is no column "
+                "of whole numbers in the database",
+                option=_COLUMN,
+            )
         lower, upper = self._bounds(ranges)
         if lower is None or upper is None or lower >= upper:
             return ((),)

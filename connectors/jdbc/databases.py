@@ -11,15 +11,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewright.connectors.fitted import batches_of, fitted
+from lakewright.connectors.model.written_options import is_secret
 from lakewright.storage.errors import (
     InvalidOption,
     InvalidRequestError,
+    InvalidRows,
     UnavailableError,
     UnsupportedError,
 )
@@ -62,6 +66,10 @@ class Database(ABC):
         """Whether the database orders the values of a type as we do."""
         return data_type.root in _WHOLE
 
+    def has_exact(self, column: str) -> bool:
+        """Whether a column that is declared with whole numbers or booleans holds such there."""
+        return True
+
     @abstractmethod
     def type_of(self, data_type: DataType) -> str:
         """A column's type there.
@@ -84,7 +92,10 @@ class Database(ABC):
     def failed(self, error: Exception) -> UnavailableError | InvalidRequestError:
         """What the database says, without the address, which may hold a password."""
         text = str(error).replace(self.url, "the database")
-        text = text.replace(unquote(urlsplit(self.url).password or "\0"), "******")
+        parts = urlsplit(self.url)
+        parameters = (value for name, value in parse_qsl(parts.query) if is_secret(name))
+        for secret in (unquote(parts.password or ""), *parameters):
+            text = text.replace(secret or "\0", "******")
         where = f"table {self.table} of {shown_url(self.url)}, which {self.owner} describes"
         return InvalidRequestError(f"{where}: {text.strip()}", table=self.owner)
 
@@ -113,11 +124,13 @@ class Sqlite(Database):
     """A file, or memory."""
 
     @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
+    def _connected(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
+        path = quote(self.url.removeprefix("sqlite:///"))
         try:
             connection = sqlite3.connect(
                 # Another thread of DuckDB may go on where one stopped.
-                self.url.removeprefix("sqlite:///"),
+                f"file:{path}?mode={mode}",
+                uri=True,
                 check_same_thread=False,
             )
             try:
@@ -140,6 +153,17 @@ class Sqlite(Database):
             ]
             yield from batches_of(_with_flags(cursor, flags), fields, table=self.owner)
 
+    def has_exact(self, column: str) -> bool:
+        return column in self._whole_columns
+
+    @cached_property
+    def _whole_columns(self) -> frozenset[str]:
+        """Columns of whole numbers; in others SQLite keeps texts as texts, and compares them so."""
+        with self._connected() as connection:
+            table = self.table.rpartition(".")[2]
+            found = connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,))
+            return frozenset(name for name, kind in found if "INT" in kind.upper())
+
     def type_of(self, data_type: DataType) -> str:
         root = _root_of(data_type, self.owner)
         if root.is_bytes:
@@ -151,16 +175,27 @@ class Sqlite(Database):
 
     def write(self, batches: Iterator[Change], creating: Sequence[DataField] = ()) -> int:
         count = 0
-        with self._connected() as connection, connection:
+        with self._connected("rwc" if creating else "rw") as connection, connection:
             if creating:
                 # Python begins no transaction before a CREATE by itself.
                 connection.execute("BEGIN")
                 connection.execute(self.creation(creating, self.keys))
             for change in batches:
+                self._check_no_nan(change.rows)
                 rows = zip(*(_values(column) for column in change.rows.columns), strict=True)
                 connection.executemany(self._statement(change), rows)
                 count += change.rows.num_rows
         return count
+
+    def _check_no_nan(self, rows: pa.Table) -> None:
+        for name, column in zip(rows.column_names, rows.columns, strict=True):
+            if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+                raise InvalidRows(
+                    f"{self.owner}: column {name} has NaN, which SQLite would keep as null; write "
+                    "null, or leave such rows out",
+                    table=self.owner,
+                    column=name,
+                )
 
     def _statement(self, change: Change) -> str:
         names = change.rows.column_names
@@ -291,10 +326,10 @@ def quoted(name: str) -> str:
 
 
 def shown_url(url: str) -> str:
-    """An address without its password."""
-    parts = urlsplit(url)
+    """An address without its password, and without parameters, which may hold one."""
+    parts = urlsplit(url)._replace(query="")
     if parts.password is None:
-        return url
+        return urlunsplit(parts) if parts.netloc else url
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=f"{parts.username}:******@{host}"))
 

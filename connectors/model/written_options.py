@@ -31,7 +31,17 @@ _WITHOUT_EFFECT = {
 _MODES = ("append", "upsert", "retract")
 _REFERENCE = re.compile(r"\$\{env:(\w+)\}")
 _PASSWORD_IN_URI = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
-_SECRET_WORDS = ("password", "secret", "token", "credential", "api-key", "apikey", "authorization")
+_PARAMETER = re.compile(r"[?&]([\w.-]+)=([^&]+)")
+_SECRET_WORDS = (
+    "api-key",
+    "apikey",
+    "authorization",
+    "cookie",
+    "credential",
+    "password",
+    "secret",
+    "token",
+)
 
 
 def modern_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -87,6 +97,10 @@ def check_no_secret(options: Mapping[str, str], table: str) -> None:
     for name, text in options.items():
         in_uri = _PASSWORD_IN_URI.search(text)
         is_kept = in_uri is not None and _REFERENCE.fullmatch(in_uri[1]) is None
+        is_kept |= any(
+            is_secret(each) and _REFERENCE.search(value) is None
+            for each, value in _PARAMETER.findall(text)
+        )
         if not is_kept and not (is_secret(name) and _REFERENCE.search(text) is None and text):
             continue
         variable = re.sub(r"\W+", "_", name).upper()

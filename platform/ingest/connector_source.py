@@ -6,17 +6,19 @@ connector, if it takes them; rows of other partitions are left out here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from lakewright.connectors.external_tables import ExternalTables
 from lakewright.connectors.model.catalog_table import CONNECTOR, CatalogTable
+from lakewright.connectors.model.changelog_mode import ChangelogMode, check_fits
 from lakewright.connectors.model.written_options import check_no_secret
 from lakewright.connectors.planning.plan_source import PlannedScan, ScanRequest, plan_scan
 from lakewright.connectors.runtime import ReportsBadRecords
 from lakewright.platform.ingest.bad_rows import BadRow, BadRows
 from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.stream_declarations import StreamDeclaration
 from lakewright.storage import Catalog
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.spec.data_types import parse_data_type
@@ -37,7 +39,10 @@ def connector_rows(
         UnsupportedError: the source has no end, or gives changes.
         NotFoundError, InvalidOption: there is no such connector, or its options are wrong.
     """
-    planned = _planned(declaration, catalog, partitions)
+    source = declaration.source
+    assert source is not None and source.connector is not None
+    where = _filter(declaration, partitions)
+    planned = _planned(declaration, catalog, source.connector, source.options, where=where)
     if not planned.runtime.is_bounded or not planned.mode.is_insert_only:
         raise UnsupportedError(
             f"the source of {declaration.table} ({planned.source.summary}) gives rows without end, "
@@ -63,25 +68,51 @@ def _with_bad(planned: PlannedScan, bad: BadRows) -> Iterator[pa.Table]:
     yield from planned.rows(lambda split: runtime.read_reporting(split, report))
 
 
+def planned_stream(
+    declaration: TableDeclaration, catalog: Catalog, stream: StreamDeclaration
+) -> PlannedScan:
+    """The scan of a declared stream; changes are those of the table's key.
+
+    Raises:
+        UnsupportedError: the source gives changes, and the table has no key.
+        NotFoundError, InvalidOption: there is no such connector, or its options are wrong.
+    """
+    assert stream.connector is not None
+    # Partition keys that the stream makes are no columns of the source.
+    planned = _planned(
+        declaration, catalog, stream.connector, stream.options, without=stream.partition
+    )
+    taken = ChangelogMode.all() if declaration.primary_key else ChangelogMode.insert_only()
+    name = f"the stream of {declaration.table} ({planned.source.summary})"
+    check_fits(planned.mode, taken, source_name=name, sink_name=declaration.table)
+    return planned
+
+
 def _planned(
     declaration: TableDeclaration,
     catalog: Catalog,
-    partitions: Sequence[Mapping[str, object]] | None,
+    connector: str,
+    options: Mapping[str, str],
+    *,
+    where: Predicate | None = None,
+    without: Collection[str] = (),
 ) -> PlannedScan:
-    source = declaration.source
-    assert source is not None
-    assert source.connector is not None
-    columns = (Column(each.name, parse_data_type(each.type)) for each in declaration.columns)
+    columns = (
+        Column(each.name, parse_data_type(each.type))
+        for each in declaration.columns
+        if each.name not in without
+    )
     keys = tuple(each.name for each in declaration.partition_columns)
-    check_no_secret(source.options, f"the source of {declaration.table}")
+    check_no_secret(options, f"the source of {declaration.table}")
     table = CatalogTable(
         columns=tuple(columns),
         # Folders of a connector may be partitions of other columns.
-        partition_keys=keys if source.connector == "filesystem" else (),
-        options={CONNECTOR: source.connector, **source.options},
+        partition_keys=keys if connector == "filesystem" and not without else (),
+        primary_keys=tuple(key for key in declaration.primary_key if key not in without),
+        options={CONNECTOR: connector, **options},
     )
     context = ExternalTables(catalog).context(declaration.table, table.resolve(declaration.table))
-    return plan_scan(context, ScanRequest(where=_filter(declaration, partitions)))
+    return plan_scan(context, ScanRequest(where=where))
 
 
 def _filter(

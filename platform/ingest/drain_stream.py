@@ -1,7 +1,7 @@
 """Draining: a run takes what is new in a stream, commits it batch by batch, and ends.
 
-1. Open the stream: the files of a folder, or the changes of a table. Spark's checkpoint says what
-   was read before.
+1. Open the stream: the files of a folder, the changes of a table, or a connector. Spark's
+   checkpoint says what was read before.
 2. Spark makes batches of what is there now. Each is staged; the expectations are asked; only then
    it is committed. A batch that fails is not committed, and nothing is read beyond it: the next run
    repeats it.
@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lakewright.platform.ingest.connector_source import planned_stream
 from lakewright.platform.ingest.expectations import (
     SAMPLE_ROWS,
     ExpectationOutcome,
@@ -29,7 +30,7 @@ from lakewright.platform.tables.schema_drift import Writing, check_other_columns
 from lakewright.platform.tables.source_declarations import ExtraColumns, SourceDeclaration
 from lakewright.platform.tables.source_variables import values_hidden, with_source_variables
 from lakewright.platform.tables.stream_declarations import StreamDeclaration
-from lakewright.storage import StagedWrite, Table
+from lakewright.storage import Catalog, StagedWrite, Table
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, StorageError
 from lakewright.storage.spec.partition_clock import EventTime
@@ -50,6 +51,7 @@ class StreamDrain:
     table: Table
     session: Callable[[], Any]
     find_table: Callable[[str], Table]
+    catalog: Catalog
     tell: Callable[[CommittedBatch], None]
     env: Env = field(default_factory=SystemEnv)
     batches: list[CommittedBatch] = field(default_factory=list)
@@ -109,6 +111,16 @@ class StreamDrain:
         if stream.table is not None:
             ignores = source.extra_columns is ExtraColumns.IGNORE
             rows = self._changes(stream, partition, ignores=ignores)
+        elif stream.connector is not None:
+            from lakewright.connectors.on_spark import read_stream_frame  # noqa: PLC0415
+
+            planned = planned_stream(self.declaration, self.catalog, stream)
+            rows = read_stream_frame(
+                self.session(),
+                planned,
+                max_rows=stream.rows_per_batch,
+                ordered=self.table.schema.is_keyed,
+            )
         else:
             ((_, folder),) = stream.files.items()
             units = self.declaration.units

@@ -34,6 +34,11 @@ def check_stream(declaration: TableDeclaration) -> Iterator[Finding]:
         given = ", ".join(stream.given) or "none"
         yield _STREAM, f"give exactly one of {', '.join(_KINDS)}; given: {given}"
     yield from _check_table(declaration, stream)
+    if stream.connector is None:
+        for name in sorted(stream.model_fields_set & {"options", "rows_per_batch"}):
+            yield (*_STREAM, name), f"{name} goes with connector; leave it out"
+    elif stream.files_per_batch is not None:
+        yield (*_STREAM, "files_per_batch"), "files_per_batch goes with files; write rows_per_batch"
     yield from _check_files(stream)
     yield from _check_beside(declaration)
     if "allow_empty" in source.model_fields_set:

@@ -1,4 +1,4 @@
-"""A source that is a stream: files that arrive in a folder, or the changes of another table."""
+"""A source that is a stream: files that arrive, changes of another table, or a connector."""
 
 from __future__ import annotations
 
@@ -71,6 +71,14 @@ class StreamDeclaration(Declared):
     table: str | None = Field(
         default=None, description="the table whose rows and changes are read, as database.table"
     )
+    connector: str | None = Field(
+        default=None,
+        description="a connector that `lakewright connectors` lists, with its `options`",
+    )
+    options: Mapping[str, Text] = Field(
+        default_factory=dict,
+        description="options of the connector; ${env:NAME} is an environment variable",
+    )
     consumer: Text | None = Field(
         default=None,
         description="the consumer that keeps the snapshots of `table` until they are read",
@@ -85,6 +93,9 @@ class StreamDeclaration(Declared):
     files_per_batch: int | None = Field(
         default=None, ge=1, description="maximum number of files of one commit; without it all"
     )
+    rows_per_batch: int | None = Field(
+        default=None, ge=1, description="about how many rows of a connector one commit takes"
+    )
     partition: Mapping[str, StreamedPartition] = Field(
         default_factory=dict,
         description="partition keys whose values do not come with the rows",
@@ -93,7 +104,7 @@ class StreamDeclaration(Declared):
     @property
     def given(self) -> Mapping[str, str]:
         """The given kinds of streams, by key."""
-        every = {**self.files, "table": self.table}
+        every = {**self.files, "table": self.table, "connector": self.connector}
         return {name: value for name, value in every.items() if value is not None}
 
     @property

@@ -22,6 +22,7 @@ from lakewright.storage import (
     StagedWrite,
     StreamRecord,
     Table,
+    TableDistribution,
 )
 from lakewright.storage.errors import (
     AlreadyExistsError,
@@ -548,6 +549,14 @@ CASES = (
         steps=True,
     ),
     Case(
+        "distribute",
+        lambda at: at.table.distribute(TableDistribution.of_unknown(3)),
+        ("bucketed", "fixed"),
+        # The option first, then partition by partition.
+        steps=True,
+        repeats=True,
+    ),
+    Case(
         "respec to no keys",
         lambda at: at.table.upkeep.run(at.table.upkeep.plan_respec([])),
         ("append", "append in buckets", "tagging"),
@@ -902,6 +911,7 @@ READERS: dict[str, Callable[[Place], object]] = {
     "read": lambda at: (at.table.read(limit=1), at.table.scan().read()),
     "batches": lambda at: list(at.table.at().scan().batches()),
     "lookup": lambda at: at.table.lookup(pa.table({"id": [1]})),
+    "follow": lambda at: list(at.table.follow(available_now=True)),
     "changes": lambda at: (at.table.scan_changes(1, 3).read(), at.table.read_changes(1, 3)),
     "system_table": lambda at: (
         at.table.inspect.table("files"),

@@ -97,7 +97,7 @@ def test_a_stream_of_a_connector_goes_into_another_with_admission_control(
     assert session.sql("SELECT count(*), count(DISTINCT id) FROM files").rows.to_pylist() == [
         {"count_star()": 1000, "count(DISTINCT id)": 1000}
     ]
-    batches = {int(each.name.split("-")[1][5:]) for each in (tmp_path / "files").glob("part-*")}
+    batches = {int(each.name.split("batch")[1][0]) for each in (tmp_path / "files").glob("part-*")}
     assert batches == {0, 1, 2, 3}
 
 
@@ -133,3 +133,30 @@ def test_sparks_dialect_reads_external_tables(session: Session) -> None:
     session.sql("SET 'query.engine' = 'spark'")
     found = session.sql("SELECT id % 10 AS d, count(*) AS n FROM numbers GROUP BY 1 ORDER BY 1")
     assert [row["n"] for row in found.rows.to_pylist()] == [100] * 10
+
+
+def test_batches_of_spark_are_in_a_managed_table_once(
+    session: Session, spark: SparkSession, tmp_path: Path
+) -> None:
+    session.sql("CREATE TABLE kept (id BIGINT)")
+    externals = ExternalTables(session.catalog)
+
+    def drain() -> None:
+        rows = on_spark.read_stream_frame(
+            spark, plan_scan(externals.context("db.numbers"), ScanRequest()), max_rows=400
+        )
+        on_spark.write_stream_frame(
+            rows,
+            plan_write(externals.managed_context("db.kept"), WriteRequest()),
+            checkpoint=str(tmp_path / "checkpoint"),
+            available_now=True,
+        ).awaitTermination(120)
+
+    drain()
+    # Spark forgets that the last batch was committed, and repeats it.
+    for name in ("2", ".2.crc"):
+        (tmp_path / "checkpoint" / "commits" / name).unlink()
+    drain()
+    found = session.sql("SELECT count(*), count(DISTINCT id) FROM kept").rows.to_pylist()
+    assert found == [{"count_star()": 1000, "count(DISTINCT id)": 1000}]
+    assert len(session.catalog.table("db.kept").history.snapshots()) == 3

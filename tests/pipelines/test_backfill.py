@@ -373,3 +373,46 @@ def _states(lake: Lake) -> dict[str, AssetPartitionStatus]:
     assert known is not None
     found = lake.instance.get_status_by_partition(key, known.get_partition_keys(), known)
     return {name: each for name, each in (found or {}).items() if each is not None}
+
+
+_DAYS = """
+    table: shop.days
+    columns:
+      - {name: id, type: BIGINT}
+    source:
+      connector: datagen
+      options: {number-of-rows: "7", fields.id.min: LEAST}
+    expectations:
+      - {expect: expect_column_values_to_be_between, column: id, min_value: 5}
+"""
+
+
+def test_the_command_writes_a_table_without_partitions_whole(
+    lake: Lake,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+
+    def lakewright(*arguments: str) -> tuple[int, str]:
+        capsys.readouterr()
+        command = ["--warehouse", lake.warehouse.location, "backfill", "shop.days"]
+        code = main([*command, "--tables", str(tmp_path / "tables"), *arguments])
+        return code, "".join(capsys.readouterr())
+
+    lake.declare(_DAYS.replace("LEAST", '"5"'))
+    code, told = lakewright("--dry-run")
+    assert (code, told) == (0, "all of the source; dry run: nothing was written\n")
+    code, told = lakewright("--missing")
+    assert code == INVALID_REQUEST
+    assert "without a choice of partitions, all that its source gives is written" in told
+    code, told = lakewright()
+    assert code == 0, told
+    assert told.startswith("7 rows written into shop.days\nrun: ")
+    assert lake.table("shop.days").at().scan().count() == 7
+    lake.declare(_DAYS.replace("LEAST", '"0"').replace('"7"', '"7", fields.id.max: "3"'))
+    code, told = lakewright()
+    assert code == INVALID_REQUEST
+    assert "expect_column_values_to_be_between" in told
+    assert lake.table("shop.days").at().scan().count() == 7

@@ -18,6 +18,7 @@ from tests.pipelines.lake import Lake, Outcome, opened
 from tests.support.tables.builders import new_table, rows
 
 pytestmark = pytest.mark.spark
+Row = Mapping[str, Any]
 
 CLICKS = """
     table: logs.clicks
@@ -218,3 +219,59 @@ def test_the_changes_of_a_table_follow_its_materializations(lake: Lake) -> None:
     outcome = lake.materialize("shop.copy")
     assert outcome.success, outcome.failure
     assert [row["id"] for row in lake.rows("shop.copy")] == [1, 3]
+
+
+ACCOUNTS = """
+    table: bank.accounts
+    columns:
+      - {name: id, type: BIGINT NOT NULL}
+      - {name: owner, type: STRING}
+      - {name: amount, type: "DECIMAL(10, 2)"}
+    primary_key: [id]
+    source:
+      stream:
+        connector: filesystem
+        options:
+          path: FEED
+          format: debezium-json
+          source.monitor-interval: 1 s
+    expectations:
+      - {expect: expect_column_values_to_be_between, column: amount, min_value: 0}
+"""
+
+
+@pytest.mark.mission("LG5")
+def test_change_events_of_a_connector_go_into_a_keyed_table_each_once(lake: Lake) -> None:
+    folder = lake.folder / "events"
+    folder.mkdir()
+    lake.declare(ACCOUNTS.replace("FEED", str(folder)))
+
+    def add(name: str, *events: tuple[str, Row | None, Row | None]) -> None:
+        lines = [json.dumps({"op": op, "before": b, "after": a}) for op, b, a in events]
+        (folder / name).write_text("\n".join(lines))
+
+    def content() -> list[tuple[int, str, str]]:
+        found = lake.table("bank.accounts").read().to_pylist()
+        return sorted((row["id"], row["owner"], str(row["amount"])) for row in found)
+
+    ann, bob = {"id": 1, "owner": "ann", "amount": 5}, {"id": 2, "owner": "bob", "amount": 7}
+    add("0.json", ("c", None, ann), ("c", None, bob), ("u", ann, {**ann, "amount": 9}))
+    assert lake.materialize("bank.accounts").success
+    assert content() == [(1, "ann", "9.00"), (2, "bob", "7.00")]
+    add("1.json", ("d", bob, None), ("u", {**ann, "amount": 9}, {**ann, "amount": -1}))
+    assert not lake.materialize("bank.accounts").success
+    assert content() == [(1, "ann", "9.00"), (2, "bob", "7.00")]
+    # The batch comes again, from the files as they are then.
+    add("1.json", ("d", bob, None), ("u", {**ann, "amount": 9}, {**ann, "amount": 1}))
+    assert lake.materialize("bank.accounts").success
+    assert lake.materialize("bank.accounts").success
+    assert content() == [(1, "ann", "1.00")]
+
+
+def test_a_stream_of_changes_needs_a_key(lake: Lake) -> None:
+    (lake.folder / "events").mkdir()
+    text = ACCOUNTS.replace("FEED", str(lake.folder / "events"))
+    lake.declare(text.replace("    primary_key: [id]\n", ""))
+    told = lake.materialize("bank.accounts")
+    assert not told.success
+    assert "gives rows of kinds +I -U +U -D, and bank.accounts takes +I" in told.failure

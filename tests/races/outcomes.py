@@ -302,7 +302,8 @@ class Race:
         """Whether a rewrite left out some of what it wrote, or all."""
         outcomes = zip(self._names, state.outcomes, strict=True)
         return any(
-            name in {*_REWRITES, "rename"} and told(each) != "done" for name, each in outcomes
+            name in {*_REWRITES, "rename", "delete", "update"} and told(each) != "done"
+            for name, each in outcomes
         )
 
     def _check_leftovers(self, state: State) -> None:

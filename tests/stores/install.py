@@ -1,8 +1,8 @@
 """Install the stores' servers that are no Python packages: `python tests/stores/install.py FOLDER`.
 
-Azurite comes from npm, Hadoop's small cluster, Hive's metastores and Paimon's plugin for S3 by
-Maven, fake-gcs-server and MinIO by the Go toolchain, which takes minutes to compile them. What has
-no tool here is left out, and the tests that want it say so and are skipped; what could not be
+Azurite comes from npm, Hadoop's small cluster, Hive's metastores, Kafka and Paimon's plugin for S3
+by Maven, fake-gcs-server and MinIO by the Go toolchain, which takes minutes to compile them. What
+has no tool here is left out, and the tests that want it say so and are skipped; what could not be
 brought here is an error, to be tried again.
 """
 
@@ -24,6 +24,7 @@ POMS = {
     "hadoop": HERE / "hdfs" / "pom.xml",
     "hive3": HERE / "hive" / "pom-3.xml",
     "hive4": HERE / "hive" / "pom-4.xml",
+    "kafka": HERE / "kafka" / "pom.xml",
 }
 
 

@@ -148,6 +148,41 @@ def hive_server(version: int, folder: Path) -> Iterator[str]:
 
 
 @contextmanager
+def kafka_server(folder: Path) -> Iterator[str]:
+    """A broker that is its own controller and keeps its log in a folder; its address."""
+    _needs("confluent_kafka")
+    jars = INSTALLED / "kafka"
+    if not jars.exists():
+        pytest.skip(f"Kafka is not installed at {jars}: run make test-stores where Maven is")
+    port, controller = free_port(), free_port()
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": str(folder / "log"),
+        "log.retention.check.interval.ms": "1000",
+        "log.initial.task.delay.ms": "1000",
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "1",
+        "auto.create.topics.enable": "false",
+    }
+    config = folder / "server.properties"
+    config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    java = [_program("java"), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    java += ["-cp", f"{jars}/*"]
+    made = ["kafka.tools.StorageTool", "format", "-t", "bGFrZXdyaWdodC10ZXN0cw", "-c", str(config)]
+    subprocess.run([*java, *made], check=True, capture_output=True)
+    with running([*java, "kafka.Kafka", str(config)], port):
+        yield f"127.0.0.1:{port}"
+
+
+@contextmanager
 def ftp_server(folder: Path) -> Iterator[str]:
     """A folder over FTP; its address."""
     _needs("pyftpdlib")

@@ -379,7 +379,7 @@ def test_the_factory_of_managed_tables_is_told_before_they_are_made_and_dropped(
     ]
 
 
-@pytest.mark.mission("MT1", "MT2", "MT3", "MT4", "CN52")
+@pytest.mark.mission("MT1", "MT2", "MT3", "MT4", "CN52", "RS27")
 def test_a_table_without_a_connector_is_managed_and_needs_no_option(session: Session) -> None:
     session.sql("CREATE TABLE t (id BIGINT NOT NULL, n STRING, PRIMARY KEY (id) NOT ENFORCED)")
     folder = session.catalog.table("db.t").table_files.paths.root

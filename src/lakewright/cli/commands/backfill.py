@@ -43,7 +43,8 @@ partitions could not be published; the others are.
 Keys are those of the asset: 2013-01-03 of a partition by time, a value of a static one,
 region=eu/hour=7 of several columns whose values are found in the data (of one column, the value),
 and 2013-01-03|eu of two that are crossed. Partitions found in the data are known once a run has
-written them: without a choice of partitions, all of the source of such a table is written.
+written them: without a choice of partitions, all of the source of such a table is written, and so
+is a table without partitions; of a stream, what is new.
 {WHERE_NOTES}""",
     examples="""
 lakewright backfill nyc.flights --tables tables --missing --dry-run
@@ -105,11 +106,19 @@ def backfill(
 
     declaration = _declared(call.table_name, tables)
     if not can_be_backfilled(declaration):
-        raise InvalidRequestError(
-            f"{declaration.table} is not written by partition: it has no source, no columns, or no "
-            "partition keys in its declaration, or its source is a stream",
-            table=declaration.table,
-        )
+        chooses = partitions or where or missing or failed or batch
+        if chooses or not (declaration.is_written_here and declaration.columns):
+            raise InvalidRequestError(
+                f"{declaration.table} is not written by partition: it has no source, no columns, "
+                "or no partition keys in its declaration, or its source is a stream; without a "
+                "choice of partitions, all that its source gives is written",
+                table=declaration.table,
+            )
+        if call.dry_run:
+            return _planned((), 0, writes_all=True)
+        write: dict[str, object] = {"mode": mode} if mode else {}
+        with _instance() as instance:
+            return _run_whole(call, declaration, tables, instance, write)
     fitting_kind(declaration, None if mode is None else WriteKind(mode))
     if failed and not os.environ.get(_HOME):
         raise InvalidRequestError(
@@ -216,6 +225,71 @@ def _run(
         records=lambda: records,
         code=0 if result.success else CONFLICT,
     )
+
+
+def _run_whole(
+    call: Call,
+    declaration: TableDeclaration,
+    tables: Sequence[Path],
+    instance: dg.DagsterInstance,
+    write: dict[str, object],
+) -> Answer:
+    """Run the asset of a table that has no partitions, or whose source is a stream."""
+    import dagster as dg
+
+    from lakewright.definitions import build_definitions
+    from lakewright.platform.orchestration.names import TableNames
+    from lakewright.platform.orchestration.resources import WarehouseResource
+    from lakewright.platform.orchestration.run_process import PROCESS_TAG, process_identity
+
+    names = TableNames(declaration.table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        found = build_definitions(tables, warehouse=WarehouseResource(uri=call.warehouse))
+        own = [each for each in found.assets or () if isinstance(each, dg.AssetsDefinition)]
+        config = {"ops": {names.identifier: {"config": write}}} if write else {}
+        result = dg.materialize(
+            own,
+            resources=found.resources,
+            selection=[names.asset_key],
+            instance=instance,
+            tags={PROCESS_TAG: process_identity(os.getpid())},
+            run_config={
+                **config,
+                "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+            },
+            raise_on_error=False,
+        )
+    if not result.success:
+        raise InvalidRequestError(_failure_of(result), table=declaration.table)
+    written = [
+        each.materialization.metadata
+        for each in result.get_asset_materialization_events()
+        if each.asset_key == names.asset_key
+    ]
+    rows = sum(_number(each.get("lakewright/rows_written")) for each in written)
+    told = f"{rows:,} rows written into {declaration.table}" if written else "nothing new was there"
+    return Answer(
+        text=lambda: [told, f"run: {result.run_id}"],
+        value=lambda: {"run": result.run_id, "rows": rows},
+    )
+
+
+def _failure_of(result: dg.ExecuteInProcessResult) -> str:
+    import dagster as dg
+
+    for event in result.all_events:
+        if event.event_type is dg.DagsterEventType.STEP_FAILURE:
+            data = event.step_failure_data
+            if data.user_failure_data is not None and data.user_failure_data.description:
+                return str(data.user_failure_data.description)
+            return "" if data.error is None else data.error.message
+    return f"run {result.run_id} failed"
+
+
+def _number(value: object) -> int:
+    held = getattr(value, "value", None)
+    return held if isinstance(held, int) else 0
 
 
 def _way_on() -> str:

@@ -1,0 +1,227 @@
+"""Scans of topics: offsets are the next positions of partitions, splits are ranges of one each.
+
+Marks of transactions and messages that compaction removed use up offsets, so a range is read up to
+its last position, not up to a number of messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lakewright.connectors.kafka.client import ANSWER_SECONDS, Cluster, Partition
+from lakewright.connectors.kafka.decoding import RowReader
+from lakewright.connectors.kafka.positions import (
+    Bound,
+    Positions,
+    Topics,
+    limited,
+    offset_of,
+    positions_of,
+)
+from lakewright.connectors.runtime import Offset, ReportBad, Scan, Split
+from lakewright.storage.errors import FileMissing, NotFoundError, UnavailableError
+
+_MESSAGES = 20_000
+_WAIT_SECONDS = 0.1
+# Consumers that wait for the next range of their partition; each holds what it fetched ahead.
+_MOST_READERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Positions of a partition, the last one left out."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+class KafkaScan(Scan):
+    """Reads partitions; clients stay open from range to range in the process that planned them."""
+
+    def __init__(
+        self, cluster: Cluster, topics: Topics, begin: Bound, end: Bound, rows: RowReader
+    ) -> None:
+        self._cluster, self._topics = cluster, topics
+        self._begin, self._end, self._rows = begin, end, rows
+        self.is_bounded = end.mode != "unbounded"
+        # Of a bounded scan: the end as it was when it was first asked for.
+        self._ends: Positions | None = None
+        self._client: Any = None
+        self._readers: dict[Partition, _Reader] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_client": None, "_readers": {}}
+
+    def earliest(self) -> Offset:
+        found = self._topics.partitions(self._cluster, self._admin)
+        return offset_of(self._begin.positions(self._cluster, self._admin, found))
+
+    def latest(self, start: Offset, limit: int | None = None) -> Offset:
+        there = self._topics.partitions(self._cluster, self._admin)
+        begin = positions_of(start)
+        for topic, number in begin:
+            if (topic, number) not in there:
+                raise NotFoundError(
+                    f"{self._cluster.table}: partition {number} of topic {topic} is gone, which "
+                    f"was read up to offset {begin[topic, number]}; begin a new stream",
+                    table=self._cluster.table,
+                )
+        if self._ends is None or not self.is_bounded:
+            self._ends = self._end.positions(self._cluster, self._admin, there)
+        ends = {each: at for each, at in self._ends.items() if each in there}
+        if not self.is_bounded:
+            self._check_not_shorter(begin, ends)
+        added = [each for each in ends if each not in begin]
+        begin |= self._first(added)
+        more = {each: at for each, at in ends.items() if at > begin[each]}
+        if not more:
+            return start
+        if limit is not None:
+            more = limited(begin, more, limit)
+        return offset_of(
+            positions_of(start) | {each: at for each, at in more.items() if at > begin[each]}
+        )
+
+    def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
+        begin, until = positions_of(start), positions_of(end)
+        wanted = [each for each, at in until.items() if at > begin.get(each, -1)]
+        first = self._first(wanted)
+        for each in wanted:
+            # A partition that was added is read from its beginning.
+            if first[each] > begin.get(each, first[each]):
+                raise self._lost(each, begin[each], first[each])
+        ranges = (Range(*each, begin.get(each, first[each]), until[each]) for each in wanted)
+        return [each for each in ranges if each.end > each.start]
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        return self._read(split, None)
+
+    def read_reporting(self, split: Split, report: ReportBad) -> Iterator[pa.RecordBatch]:
+        return self._read(split, report)
+
+    def acknowledge(self, end: Offset) -> None:
+        if self._cluster.group is None:
+            return
+        consumer = self._cluster.consumer()
+        try:
+            with self._cluster.told(f"the commit of offsets of group {self._cluster.group}"):
+                from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+                found = [TopicPartition(*each, at) for each, at in positions_of(end).items()]
+                consumer.commit(offsets=found, asynchronous=False)
+        finally:
+            consumer.close()
+
+    def close(self) -> None:
+        while self._readers:
+            self._readers.popitem()[1].close()
+        self._client = None
+
+    @property
+    def _admin(self) -> Any:
+        if self._client is None:
+            self._client = self._cluster.admin()
+        return self._client
+
+    def _first(self, partitions: Sequence[Partition]) -> Positions:
+        whole = Bound("earliest-offset", "scan.startup.mode")
+        return whole.positions(self._cluster, self._admin, list(partitions))
+
+    def _read(self, split: Split, report: ReportBad | None) -> Iterator[pa.RecordBatch]:
+        assert isinstance(split, Range)
+        key = split.topic, split.partition
+        reader = self._readers.pop(key, None)
+        if reader is not None and reader.position != split.start:
+            reader.close()
+            reader = None
+        if reader is None:
+            reader = _Reader(self._cluster, split)
+        try:
+            for messages in reader.messages(split):
+                yield self._rows.rows(messages, report)
+        except BaseException:
+            reader.close()
+            raise
+        self._readers[key] = reader
+        if len(self._readers) > _MOST_READERS:
+            self._readers.pop(next(iter(self._readers))).close()
+
+    def _check_not_shorter(self, begin: Positions, ends: Positions) -> None:
+        for (topic, number), at in begin.items():
+            if at > ends[topic, number]:
+                raise FileMissing(
+                    f"{self._cluster.table}: partition {number} of topic {topic} ends at offset "
+                    f"{ends[topic, number]}, and was read up to {at}; the topic was made anew or "
+                    "lost messages: begin a new stream",
+                    table=self._cluster.table,
+                )
+
+    def _lost(self, partition: Partition, at: int, first: int) -> FileMissing:
+        topic, number = partition
+        return FileMissing(
+            f"{self._cluster.table}: offsets {at} to {first - 1} of partition {number} of topic "
+            f"{topic} are gone, {first - at} in all: the topic begins at {first}; keep messages "
+            "longer (retention.ms), and begin a new stream",
+            table=self._cluster.table,
+        )
+
+
+class _Reader:
+    """A consumer of one partition, which fetches ahead."""
+
+    def __init__(self, cluster: Cluster, begin: Range) -> None:
+        self._cluster, self.position = cluster, begin.start
+        self._place = f"partition {begin.partition} of topic {begin.topic}"
+        # Messages behind the range that was read last.
+        self._ahead: list[Any] = []
+        self._consumer = cluster.consumer()
+        with cluster.told(self._place):
+            from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+            self._consumer.assign([TopicPartition(begin.topic, begin.partition, begin.start)])
+
+    def messages(self, wanted: Range) -> Iterator[list[Any]]:
+        """The messages of a range, some at a time."""
+        silent = 0.0
+        while self.position < wanted.end:
+            found = self._ahead or self._fetched(wanted.end - self.position)
+            self._ahead = []
+            silent = 0.0 if found else silent + _WAIT_SECONDS
+            if silent > ANSWER_SECONDS:
+                raise UnavailableError(
+                    f"{self._cluster.table}: {self._place} gives nothing at offset "
+                    f"{self.position}, and ends at {wanted.end} or later",
+                    table=self._cluster.table,
+                )
+            if kept := self._within(found, wanted.end):
+                yield kept
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _fetched(self, most: int) -> list[Any]:
+        with self._cluster.told(self._place):
+            found: list[Any] = self._consumer.consume(min(most, _MESSAGES), _WAIT_SECONDS)
+            return found
+
+    def _within(self, found: list[Any], end: int) -> list[Any]:
+        """The messages before a position; `position` is then behind them."""
+        for at, each in enumerate(found):
+            error = each.error()
+            if error is not None:
+                if error.name() != "_PARTITION_EOF":
+                    raise self._cluster.failure(error, f"{self._place} at {self.position}")
+                # It says how far there is nothing more, whatever is between.
+                self.position = max(self.position, min(each.offset(), end))
+            elif each.offset() >= end:
+                self.position, self._ahead = end, found[at:]
+                return [kept for kept in found[:at] if kept.error() is None]
+            else:
+                self.position = each.offset() + 1
+        return [kept for kept in found if kept.error() is None]

@@ -1,0 +1,217 @@
+"""Sinks of topics: tasks encode rows, and the commit sends them.
+
+In a stream, a transaction holds the messages of a batch and its number, as the offset of a group
+that is named after the stream: both are there or neither. The commit of a batch that is repeated
+finds its number and sends nothing. The transactional id is the stream's too, so that a process
+which was taken for dead cannot commit beside its successor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+from lakewright.connectors.kafka.client import ANSWER_SECONDS, Cluster, admin_module
+from lakewright.connectors.kafka.encoding import Record, RowWriter
+from lakewright.connectors.runtime import Sink
+from lakewright.storage.env import Env
+from lakewright.storage.errors import InvalidRequestError, UnavailableError
+
+EXACTLY_ONCE, AT_LEAST_ONCE, NONE = "exactly-once", "at-least-once", "none"
+_PARTITION_OF_KEY = -1
+_FULL_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Target:
+    """A topic, and how messages get there; `count` partitions if it has to be made."""
+
+    topic: str
+    count: int | None
+    # Whether `count` is what the table says of its distribution.
+    is_distributed: bool
+    partitioner: str
+    guarantee: str
+    prefix: str | None
+
+
+class KafkaSink(Sink):
+    """Sends messages; without transactions in the tasks, with them in the commit."""
+
+    def __init__(
+        self, cluster: Cluster, target: Target, rows: RowWriter, env: Env, stream: str | None = None
+    ) -> None:
+        self._cluster, self._target, self._rows = cluster, target, rows
+        self._env, self._stream = env, stream
+        self._producer: Any = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_producer": None}
+
+    def of_stream(self, name: str, checkpoint: str) -> KafkaSink:
+        """The same for the batches of a stream."""
+        return KafkaSink(self._cluster, self._target, self._rows, self._env, name)
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> list[Record] | None:
+        records = chain.from_iterable(map(self._rows.records, batches))
+        if self._target.guarantee == EXACTLY_ONCE:
+            return list(records)
+        count = self._made_topic()
+        acks = "0" if self._target.guarantee == NONE else "all"
+        is_idempotent = str(self._target.guarantee == AT_LEAST_ONCE).lower()
+        producer = self._cluster.producer({"acks": acks, "enable.idempotence": is_idempotent})
+        self._send(producer, records, count)
+        self._flush(producer)
+        return None
+
+    def commit(self, written: Sequence[list[Record] | None], epoch: int | None = None) -> None:
+        if self._target.guarantee != EXACTLY_ONCE:
+            return
+        count = self._made_topic()
+        with self._cluster.told(f"a transaction of {self._target.topic}"):
+            try:
+                self._commit(chain.from_iterable(filter(None, written)), epoch, count)
+            except BaseException:
+                producer, self._producer = self._producer, None
+                with suppress(Exception):
+                    producer.abort_transaction(ANSWER_SECONDS)
+                raise
+
+    def _commit(self, records: Iterable[Record], epoch: int | None, count: int) -> None:
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+        prefix = self._target.prefix
+        name = f"{prefix}-{self._stream or self._env.new_id()}"
+        if self._producer is None:
+            self._producer = self._cluster.producer({"transactional.id": name})
+            # It ends what a former process left open.
+            self._producer.init_transactions(ANSWER_SECONDS)
+        producer = self._producer
+        if epoch is None or self._stream is None:
+            producer.begin_transaction()
+            self._send(producer, records, count)
+            _persistently(lambda: producer.commit_transaction(ANSWER_SECONDS))
+            return
+        group = self._cluster.consumer(name)
+        try:
+            place = TopicPartition(self._target.topic, 0)
+            [found] = group.committed([place], ANSWER_SECONDS)
+            if found.offset > epoch:
+                return
+            producer.begin_transaction()
+            self._send(producer, records, count)
+            place.offset = epoch + 1
+            producer.send_offsets_to_transaction(
+                [place], group.consumer_group_metadata(), ANSWER_SECONDS
+            )
+            _persistently(lambda: producer.commit_transaction(ANSWER_SECONDS))
+        finally:
+            group.close()
+
+    def close(self) -> None:
+        self._producer = None
+
+    def _send(self, producer: Any, records: Iterable[Record], count: int) -> None:
+        failed: list[Any] = []
+
+        def sent(error: Any, _: Any) -> None:
+            if error is not None and not failed:
+                failed.append(error)
+
+        place = self._places(count)
+        for at, record in enumerate(records):
+            more: dict[str, Any] = {}
+            if record.headers is not None:
+                more["headers"] = record.headers
+            if record.timestamp_ms is not None:
+                more["timestamp"] = record.timestamp_ms
+            while True:
+                try:
+                    producer.produce(
+                        self._target.topic,
+                        record.value,
+                        record.key,
+                        place(at),
+                        on_delivery=sent,
+                        **more,
+                    )
+                except BufferError:
+                    producer.poll(_FULL_SECONDS)
+                else:
+                    break
+            if failed:
+                break
+        self._flush(producer)
+        if failed and self._target.guarantee != NONE:
+            raise self._cluster.failure(failed[0], f"messages of topic {self._target.topic}")
+
+    def _flush(self, producer: Any) -> None:
+        if left := producer.flush(ANSWER_SECONDS):
+            raise UnavailableError(
+                f"{self._cluster.table}: {left} messages of topic {self._target.topic} are not "
+                f"acknowledged after {ANSWER_SECONDS:.0f} s",
+                table=self._cluster.table,
+            )
+
+    def _places(self, count: int) -> Callable[[int], int]:
+        match self._target.partitioner:
+            case "round-robin":
+                return lambda at: at % count
+            case "fixed":
+                chosen = int(self._env.jitter() * count)
+                return lambda at: chosen
+            case _:
+                return lambda at: _PARTITION_OF_KEY
+
+    def _made_topic(self) -> int:
+        """The number of the topic's partitions; the topic is made if it is not there.
+
+        Raises:
+            InvalidRequestError: it has another number than the table's distribution says.
+        """
+        admin, target = self._cluster.admin(), self._target
+        found = self._cluster.partitions(admin).get(target.topic)
+        if found is None:
+            make_topic(self._cluster, admin, target.topic, target.count)
+            return self._made_topic()
+        if target.is_distributed and target.count not in (None, found):
+            raise InvalidRequestError(
+                f"{self._cluster.table} is distributed into {target.count} buckets, and topic "
+                f"{target.topic} has {found} partitions; ALTER TABLE … MODIFY DISTRIBUTION, or add "
+                "partitions to the topic",
+                table=self._cluster.table,
+            )
+        return found
+
+
+def make_topic(cluster: Cluster, admin: Any, topic: str, count: int | None) -> None:
+    """Make a topic, unless another process just did; without a count as the broker is set."""
+    with cluster.told(f"the creation of topic {topic}"):
+        made = admin.create_topics([admin_module().NewTopic(topic, count or -1)])[topic]
+        try:
+            made.result(ANSWER_SECONDS)
+        except Exception as error:
+            if getattr(error.args[0], "name", str)() != "TOPIC_ALREADY_EXISTS":
+                raise
+    for _ in range(int(ANSWER_SECONDS * 10)):
+        if topic in cluster.partitions(admin):
+            return
+        admin.poll(_FULL_SECONDS)
+    raise UnavailableError(f"{cluster.table}: topic {topic} was made and is not there")
+
+
+def _persistently(attempt: Callable[[], None]) -> None:
+    """Try again what the client says may be tried again."""
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+
+    for left in reversed(range(3)):
+        try:
+            return attempt()
+        except KafkaException as error:
+            if not left or not error.args[0].retriable():
+                raise
