@@ -27,14 +27,20 @@ class ChangedRows:
     """The rows of some transactions: declared columns as texts, and the kind of each.
 
     An update whose key changed is a deletion and an insertion. `all_kinds` gives rows as they were
-    before an update, too.
+    before an update, too. `told` are new columns that were told before.
     """
 
     def __init__(
-        self, captured: Captured, facts: TableFacts, connection: Connection, *, all_kinds: bool
+        self,
+        captured: Captured,
+        facts: TableFacts,
+        connection: Connection,
+        told: set[str],
+        *,
+        all_kinds: bool,
     ) -> None:
         self._of, self._facts, self._connection = captured, facts, connection
-        self._all_kinds = all_kinds
+        self._told, self._all_kinds = told, all_kinds
         self._names = [each.name for each in captured.fields]
         self._key = [self._names.index(name) for name in facts.key]
         # Where the declared columns are among those of the relation.
@@ -109,8 +115,9 @@ class ChangedRows:
                 "with rows as they were before updates; start it again"
             )
         names = [each.name for each in relation.columns]
-        known = {each.name for each in self._facts.columns} | {*self._names}
+        known = {each.name for each in self._facts.columns} | {*self._names} | self._told
         if added := [name for name in names if name not in known]:
+            self._told.update(added)
             _LOG.warning(
                 "%s: %s has new columns that are not declared and not read: %s",
                 self._of.owner,

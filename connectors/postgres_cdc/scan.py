@@ -61,6 +61,8 @@ class CaptureScan(Scan):
         self._of, self._all_kinds = captured, all_kinds
         self._connection: Connection | None = None
         self._facts: TableFacts | None = None
+        # New columns of which a warning told.
+        self._told = set[str]()
         # What `latest` saw, for `read`: where it began and ended, and the messages.
         self._held: tuple[str, str, list[bytes]] | None = None
         # An end of a record, up to which the log may not be on disk yet.
@@ -233,7 +235,7 @@ class CaptureScan(Scan):
             messages = connection.peek(
                 of.slot, of.publication, of.env, until=lsn_number(end), limit=None
             )
-        rows = ChangedRows(of, self._known, connection, all_kinds=self._all_kinds)
+        rows = ChangedRows(of, self._known, connection, self._told, all_kinds=self._all_kinds)
         rows.take(messages, lsn_number(begin), lsn_number(end))
         rows.complete()
         for at in range(0, len(rows.kinds), _ROWS_AT_ONCE):

@@ -83,7 +83,7 @@ def _rows(
     )
     facts = TableFacts(_OID, "r", "d", ("id",), _COLUMNS, ("integer",))
     connection: Any = _Types()
-    found = ChangedRows(captured, facts, connection, all_kinds=all_kinds)
+    found = ChangedRows(captured, facts, connection, set(), all_kinds=all_kinds)
     found.take(messages, begin, end)
     return [(kind, *row) for kind, row in zip(found.kinds, found.values, strict=True)]
 
