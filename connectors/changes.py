@@ -12,7 +12,7 @@ from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.rows import RowKind
 
-_RETRACTIONS = [kind.short for kind in RowKind if kind.retracts]
+RETRACTIONS = [kind.short for kind in RowKind if kind.retracts]
 
 
 def net_rows(changes: Sequence[pa.Table], schema: pa.Schema, keys: Sequence[str]) -> pa.Table:
@@ -24,7 +24,7 @@ def net_rows(changes: Sequence[pa.Table], schema: pa.Schema, keys: Sequence[str]
         InvalidRows: without keys, a retraction has no row to take.
     """
     rows = pa.concat_tables([schema.empty_table(), *changes]).combine_chunks()
-    retracts = pc.is_in(rows.column(ROW_KIND_COLUMN), pa.array(_RETRACTIONS)).to_numpy(
+    retracts = pc.is_in(rows.column(ROW_KIND_COLUMN), pa.array(RETRACTIONS)).to_numpy(
         zero_copy_only=False
     )
     kept = (

@@ -13,15 +13,18 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
+import pyarrow as pa
 import pytest
 
 from lakewright.connectors.datagen import Datagen
 from lakewright.connectors.filesystem.connector import Filesystem
 from lakewright.connectors.http_json import Http
 from lakewright.connectors.jdbc.connector import Jdbc
+from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
 from lakewright.connectors.python_rows import PythonRows
 from lakewright.connectors.testing import KeyedSinkSuite, SinkSuite, SourceSuite
+from lakewright.connectors.testing.tables import comparable
 
 _COLUMNS = {
     "id": "BIGINT",
@@ -149,6 +152,16 @@ class TestSqliteSink(_OnSqlite, KeyedSinkSuite):
     def written(self) -> Sequence[Mapping[str, Any]]:
         planned = plan_scan(self.context(), ScanRequest())
         return [row for piece in planned.rows() for row in piece.to_pylist()]
+
+
+    def test_a_row_whose_key_changes_is_there_under_its_new_key_alone(self) -> None:
+        sink = self.planned(ChangelogMode.all())
+        first, second, third = _ROWS
+        moved, renamed = {**first, "id": 9}, {**second, "name": "eve"}
+        changes = self.table([first, second, third, first, moved, second, renamed])
+        kinds = pa.array(["+I", "+I", "+I", "-U", "+U", "-U", "+U"])
+        sink.write([changes.append_column(ROW_KIND_COLUMN, kinds)])
+        assert comparable(self.written()) == comparable([moved, renamed, third])
 
 
 class _InFolder:
