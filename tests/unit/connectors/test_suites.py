@@ -153,7 +153,6 @@ class TestSqliteSink(_OnSqlite, KeyedSinkSuite):
         planned = plan_scan(self.context(), ScanRequest())
         return [row for piece in planned.rows() for row in piece.to_pylist()]
 
-
     def test_a_row_whose_key_changes_is_there_under_its_new_key_alone(self) -> None:
         sink = self.planned(ChangelogMode.all())
         first, second, third = _ROWS
