@@ -73,7 +73,7 @@ class Entry:
             factory = found() if isinstance(found, type) else found
         except Exception as error:
             raise NotFoundError(
-                f"{told} cannot be imported: {error or type(error).__name__}"
+                f"{told} cannot be imported: {str(error) or type(error).__name__}"
             ) from error
         if lacking := [each for each in _OF_FACTORIES if not hasattr(factory, each)]:
             raise NotFoundError(f"{told} is no factory: it has no {', '.join(lacking)}")

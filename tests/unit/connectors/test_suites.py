@@ -7,6 +7,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,6 +26,8 @@ from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
 from lakewright.connectors.python_rows import PythonRows
 from lakewright.connectors.testing import KeyedSinkSuite, SinkSuite, SourceSuite
 from lakewright.connectors.testing.tables import comparable
+from lakewright.storage.errors import UnavailableError
+from tests.support.tables.environment import FixedEnv
 
 _COLUMNS = {
     "id": "BIGINT",
@@ -242,9 +245,18 @@ class TestJsonSource(_FileSource):
 
 
 class _Pages(BaseHTTPRequestHandler):
-    """Pages of two rows, by the parameter `page`, in an object."""
+    """Pages of two rows, by the parameter `page`, in an object; first as often busy as is said."""
+
+    busy: ClassVar[int] = 0
 
     def do_GET(self) -> None:  # the server's name
+        if _Pages.busy:
+            _Pages.busy -= 1
+            self.send_response(429)
+            self.send_header("Retry-After", "7")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         asked = parse_qs(urlsplit(self.path).query)
         page, after = int(asked.get("page", ["1"])[0]), int(asked.get("after", ["0"])[0])
         rows = [row for row in _ROWS if row["id"] > after]
@@ -289,6 +301,23 @@ class TestHttp(SourceSuite):
 
     def given_options(self) -> Mapping[str, str]:
         return {"url": self.address, "records": "data.items", "pagination": "page"}
+
+    def test_a_busy_server_is_asked_again_after_the_pause_that_it_names(self) -> None:
+        _Pages.busy = 2
+        env = FixedEnv()
+        planned = plan_scan(replace(self.context(), env=env), ScanRequest())
+        found = [row for piece in planned.rows() for row in piece.to_pylist()]
+        assert comparable(found) == comparable(_ROWS)
+        assert (_Pages.busy, env.slept_ms) == (0, [7000, 7000])
+
+    def test_a_server_that_stays_busy_is_named_with_its_answer(self) -> None:
+        _Pages.busy = 100
+        try:
+            planned = plan_scan(replace(self.context(), env=FixedEnv()), ScanRequest())
+            with pytest.raises(UnavailableError, match="answers 429 Too Many Requests"):
+                list(planned.rows())
+        finally:
+            _Pages.busy = 0
 
 
 class TestHttpBehindACursor(TestHttp):
