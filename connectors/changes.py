@@ -8,29 +8,33 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewright.connectors.model.catalog_table import ResolvedCatalogTable
 from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.rows import RowKind
 
-_RETRACTIONS = [kind.short for kind in RowKind if kind.retracts]
+RETRACTIONS = [kind.short for kind in RowKind if kind.retracts]
 
 
-def net_rows(changes: Sequence[pa.Table], schema: pa.Schema, keys: Sequence[str]) -> pa.Table:
+def net_rows(
+    changes: Sequence[pa.Table], schema: pa.Schema, table: ResolvedCatalogTable
+) -> pa.Table:
     """The rows after all changes, in the order of their last one, with kind `+I`.
 
-    With `keys`, the last change of each counts. Without, a retraction takes one row that is equal.
+    With a primary key, the last change of each key counts. Without, a retraction takes one row
+    whose physical columns are equal: metadata, such as an offset, is of the change.
 
     Raises:
-        InvalidRows: without keys, a retraction has no row to take.
+        InvalidRows: without a key, a retraction has no row to take.
     """
     rows = pa.concat_tables([schema.empty_table(), *changes]).combine_chunks()
-    retracts = pc.is_in(rows.column(ROW_KIND_COLUMN), pa.array(_RETRACTIONS)).to_numpy(
+    retracts = pc.is_in(rows.column(ROW_KIND_COLUMN), pa.array(RETRACTIONS)).to_numpy(
         zero_copy_only=False
     )
     kept = (
-        _last_of_keys(rows, keys, retracts)
-        if keys
-        else _not_taken(rows.drop_columns([ROW_KIND_COLUMN]), retracts)
+        _last_of_keys(rows, table.primary_keys, retracts)
+        if table.primary_keys
+        else _not_taken(rows.select(table.schema.field_names), retracts)
     )
     found = rows.take(pa.array(kept, pa.int64()))
     at = found.column_names.index(ROW_KIND_COLUMN)

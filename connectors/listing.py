@@ -56,6 +56,6 @@ def one(group: str, identifier: str, registry: Registry | None = None) -> Listed
         identifier=identifier,
         roles=tuple(text for kind, text in ROLES.items() if isinstance(factory, kind)),
         distribution=entries[0].distribution if entries else "the catalog",
-        description=factory.description,
+        description=getattr(factory, "description", ""),
         options=(*((each, True) for each in required), *((each, False) for each in optional)),
     )

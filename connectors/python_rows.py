@@ -21,7 +21,7 @@ from lakewright.connectors.fitted import batches_of
 from lakewright.connectors.options import Option
 from lakewright.connectors.runtime import Scan
 from lakewright.connectors.sources import ScanTableSource
-from lakewright.storage.errors import InvalidOption, NotFoundError
+from lakewright.storage.errors import InvalidOption, InvalidRows, NotFoundError
 from lakewright.storage.spec.data_types import DataField
 
 _FUNCTION, _INCREMENTAL = "function", "incremental"
@@ -94,7 +94,7 @@ def row_batches(rows: Any, fields: Sequence[DataField], owner: str) -> Iterator[
     """What a function gave as batches: rows of Python, or Arrow.
 
     Raises:
-        InvalidRows: a value does not fit its column.
+        InvalidRows: a value does not fit its column, or Arrow lacks one.
     """
     names = [each.name for each in fields]
     pieces: Iterable[Any] = [rows] if isinstance(rows, (pa.Table, pa.RecordBatch)) else rows
@@ -104,6 +104,13 @@ def row_batches(rows: Any, fields: Sequence[DataField], owner: str) -> Iterator[
         return
     if isinstance(first, (pa.Table, pa.RecordBatch)):
         for piece in chain([first], waiting):
+            if lacking := [name for name in names if name not in piece.schema.names]:
+                raise InvalidRows(
+                    f"{owner}: the function gives {', '.join(piece.schema.names)}, without "
+                    f"{', '.join(lacking)}",
+                    table=owner,
+                    column=lacking[0],
+                )
             yield from pa.table(piece.select(names)).to_batches()
         return
     plain: Iterable[Mapping[str, Any] | Sequence[Any]] = chain([first], waiting)

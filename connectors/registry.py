@@ -40,6 +40,8 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {
     },
     FORMAT_GROUP: BUILT_IN_FORMATS,
 }
+# What every factory says of itself.
+_OF_FACTORIES = ("identifier", "required_options", "optional_options")
 # What a factory makes, by its protocol.
 ROLES: Mapping[type, str] = {
     DynamicTableSourceFactory: "source",
@@ -61,17 +63,21 @@ class Entry:
         """The factory.
 
         Raises:
-            NotFoundError: its module cannot be imported, or has no such name.
+            NotFoundError: its module cannot be imported, or has no factory of this name.
         """
         module, _, name = self.value.partition(":")
+        told = f"{self.identifier} of {self.distribution} is {self.value}, which"
+        # Code of another package may fail in any way, and breaks no other connector.
         try:
             found = getattr(import_module(module), name)
-        except (ImportError, AttributeError) as error:
+            factory = found() if isinstance(found, type) else found
+        except Exception as error:
             raise NotFoundError(
-                f"{self.identifier} of {self.distribution} is {self.value}, which cannot be "
-                f"imported: {error}"
+                f"{told} cannot be imported: {str(error) or type(error).__name__}"
             ) from error
-        return found() if isinstance(found, type) else found
+        if lacking := [each for each in _OF_FACTORIES if not hasattr(factory, each)]:
+            raise NotFoundError(f"{told} is no factory: it has no {', '.join(lacking)}")
+        return factory
 
 
 @dataclass(frozen=True)

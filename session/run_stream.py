@@ -84,11 +84,10 @@ def follow_query(
     """The answer to a query after each batch of its source."""
     planned = plan_scan(_context(externals, endless), ScanRequest())
     asked, rows = duck_query(query), planned.given.schema.empty_table()
-    keys = planned.table.primary_keys
     for batch in follow(planned, externals.catalog.env):
         rows = pa.concat_tables([rows, batch])
         if planned.given.changes:
-            rows = net_rows([rows], planned.given.schema, keys)
+            rows = net_rows([rows], planned.given.schema, planned.table)
         held = _of_rows(planned, rows)
         with _bound(externals, asked, settings, full_name, {endless: held}) as bound:
             reader = bound.reader()

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewright.connectors.changes import RETRACTIONS
 from lakewright.connectors.factories import Context, DynamicTableFactory
 from lakewright.connectors.fitted import fitted
 from lakewright.connectors.jdbc.databases import (
@@ -433,7 +434,10 @@ class _JdbcWrites(Sink):
             yield pa.Table.from_batches(waiting)
 
     def _changes(self, rows: pa.Table) -> Iterator[Change]:
-        """The last change of each key; the ones before it make no difference."""
+        """The last change of each key; the ones before it make no difference.
+
+        `-U` removes its key: `+U` follows, of the same key or of the one that it became.
+        """
         kinds = None
         if ROW_KIND_COLUMN in rows.column_names:
             kinds = rows.column(ROW_KIND_COLUMN)
@@ -449,7 +453,7 @@ class _JdbcWrites(Sink):
         if kinds is None:
             yield Change(rows, self.database.keys, RowKind.INSERT)
             return
-        gone = pc.equal(kinds.take(order), RowKind.DELETE.short)
+        gone = pc.is_in(kinds.take(order), pa.array(RETRACTIONS))
         removed = rows.filter(gone).select(list(self.database.keys))
         if len(removed):
             yield Change(removed, self.database.keys, RowKind.DELETE)

@@ -52,6 +52,7 @@ class KafkaScan(Scan):
         self.is_bounded = end.mode != "unbounded"
         # Of a bounded scan: the end as it was when it was first asked for.
         self._ends: Positions | None = None
+        self._is_drained = False
         self._client: Any = None
         self._readers: dict[Partition, _Reader] = {}
 
@@ -72,10 +73,10 @@ class KafkaScan(Scan):
                     f"was read up to offset {begin[topic, number]}; begin a new stream",
                     table=self._cluster.table,
                 )
-        if self._ends is None or not self.is_bounded:
+        if self._ends is None or not (self.is_bounded or self._is_drained):
             self._ends = self._end.positions(self._cluster, self._admin, there)
         ends = {each: at for each, at in self._ends.items() if each in there}
-        if not self.is_bounded:
+        if not (self.is_bounded or self._is_drained):
             self._check_not_shorter(begin, ends)
         added = [each for each in ends if each not in begin]
         begin |= self._first(added)
@@ -87,6 +88,10 @@ class KafkaScan(Scan):
         return offset_of(
             positions_of(start) | {each: at for each, at in more.items() if at > begin[each]}
         )
+
+    def end_at(self, offset: Offset) -> None:
+        """What comes behind an offset is left to the next drain."""
+        self._ends, self._is_drained = positions_of(offset), True
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
         begin, until = positions_of(start), positions_of(end)

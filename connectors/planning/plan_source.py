@@ -127,7 +127,7 @@ class PlannedScan:
         pieces = self.changes(read=read)
         if not self.mode.is_insert_only:
             # A filter before would keep the last change that it takes, not the last one.
-            every = net_rows(list(pieces), self.given.schema, self.table.primary_keys)
+            every = net_rows(list(pieces), self.given.schema, self.table)
             pieces = iter([every.drop_columns([ROW_KIND_COLUMN])])
         kept_pieces: Iterator[pa.Table] = (
             keep_matching(each, self.remaining, self._read_schema).select(self.columns)

@@ -14,6 +14,7 @@ from lakewright.connectors.postgres_cdc.database import (
     TableFacts,
     lsn_number,
     lsn_text,
+    marked,
     quoted,
 )
 from lakewright.connectors.postgres_cdc.pgoutput import Column
@@ -54,6 +55,11 @@ class Captured:
     @property
     def quoted_place(self) -> str:
         return f"{quoted(self.schema)}.{quoted(self.table)}"
+
+    @property
+    def only(self) -> str:
+        """The table without those that inherit from it, in a statement that has parameters."""
+        return f"ONLY {marked(self.schema)}.{marked(self.table)}"
 
     def error(self, message: str) -> InvalidRequestError:
         return InvalidRequestError(f"{self.owner}: {message}", table=self.owner)
@@ -178,7 +184,7 @@ class Captured:
             problem, verb = ("leaves out rows of", "SET") if filters else ("is without", "ADD")
             raise self.error(
                 f"publication {self.publication} {problem} {self.place}; run ALTER PUBLICATION "
-                f"{quoted(self.publication)} {verb} TABLE {self.quoted_place}; {self._anew}"
+                f"{quoted(self.publication)} {verb} TABLE {self.quoted_place}; {self.anew}"
             )
 
     def checked_slot(self, connection: Connection, offset: Offset) -> SlotFacts:
@@ -186,7 +192,7 @@ class Captured:
         slot = self._slot(connection)
         lost = f"changes behind position {offset['lsn']} are lost"
         if slot is None:
-            raise self.error(f"slot {self.slot} was dropped, and {lost}; {self._anew}")
+            raise self.error(f"slot {self.slot} was dropped, and {lost}; {self.anew}")
         if (slot.plugin, slot.database) != (PLUGIN, self.server.database):
             raise self.error(
                 f"slot {self.slot} is of plugin {slot.plugin} in database {slot.database}, and has "
@@ -195,18 +201,18 @@ class Captured:
         if slot.wal_status == "lost":
             raise self.error(
                 f"the server invalidated slot {self.slot} (max_slot_wal_keep_size), and {lost}; "
-                f"{self._anew}"
+                f"{self.anew}"
             )
         if slot.confirmed > lsn_number(offset["lsn"]):
             raise self.error(
                 f"slot {self.slot} was advanced to {lsn_text(slot.confirmed)} by another reader, "
-                f"and changes between {offset['lsn']} and there are lost; {self._anew}, and give "
+                f"and changes between {offset['lsn']} and there are lost; {self.anew}, and give "
                 "each reader a slot of its own"
             )
         if slot.table != offset["table"]:
             raise self.error(
                 f"{self.place} is not the table that the stream began with: that one was dropped "
-                f"or renamed; {self._anew}"
+                f"or renamed; {self.anew}"
             )
         return slot
 
@@ -214,7 +220,7 @@ class Captured:
         return connection.slot(self.slot, self.quoted_place)
 
     @property
-    def _anew(self) -> str:
+    def anew(self) -> str:
         return (
             f"begin anew: drop the slot (SELECT pg_drop_replication_slot('{self.slot}')), give the "
             "stream a new checkpoint, and empty the table that it fills"
@@ -222,5 +228,5 @@ class Captured:
 
     def truncated(self) -> InvalidRequestError:
         return self.error(
-            f"{self.place} was truncated, which does not say the rows that are gone; {self._anew}"
+            f"{self.place} was truncated, which does not say the rows that are gone; {self.anew}"
         )

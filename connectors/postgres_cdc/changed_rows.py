@@ -27,14 +27,20 @@ class ChangedRows:
     """The rows of some transactions: declared columns as texts, and the kind of each.
 
     An update whose key changed is a deletion and an insertion. `all_kinds` gives rows as they were
-    before an update, too.
+    before an update, too. `told` are new columns that were told before.
     """
 
     def __init__(
-        self, captured: Captured, facts: TableFacts, connection: Connection, *, all_kinds: bool
+        self,
+        captured: Captured,
+        facts: TableFacts,
+        connection: Connection,
+        told: set[str],
+        *,
+        all_kinds: bool,
     ) -> None:
         self._of, self._facts, self._connection = captured, facts, connection
-        self._all_kinds = all_kinds
+        self._told, self._all_kinds = told, all_kinds
         self._names = [each.name for each in captured.fields]
         self._key = [self._names.index(name) for name in facts.key]
         # Where the declared columns are among those of the relation.
@@ -98,14 +104,20 @@ class ChangedRows:
         self._of.check_identity(relation.identity)
         self._of.check_columns(relation.columns, self._connection)
         self._is_full = relation.identity == FULL
+        if not self._is_full and {*relation.key} != {*self._facts.key}:
+            raise self._of.error(
+                f"rows of {self._of.place} are identified by ({', '.join(relation.key)}) now, and "
+                f"were by ({', '.join(self._facts.key)}); {self._of.anew}"
+            )
         if self._all_kinds and not self._is_full:
             raise self._of.error(
                 f"{self._of.place} has no REPLICA IDENTITY FULL any more, and the statement began "
                 "with rows as they were before updates; start it again"
             )
         names = [each.name for each in relation.columns]
-        known = {each.name for each in self._facts.columns} | {*self._names}
+        known = {each.name for each in self._facts.columns} | {*self._names} | self._told
         if added := [name for name in names if name not in known]:
+            self._told.update(added)
             _LOG.warning(
                 "%s: %s has new columns that are not declared and not read: %s",
                 self._of.owner,
@@ -162,12 +174,11 @@ class ChangedRows:
             f"t.{marked(name)} = k.c{at}::{kind}"
             for at, name, kind in zip(numbers, self._facts.key, self._facts.key_types, strict=True)
         )
-        place = self._of.quoted_place.replace("%", "%%")
         texts = [[_text(key[at]) for key in keys] for at in numbers]
         rows = self._connection.texts(
             f"SELECT k.number - 1, {columns} FROM unnest({', '.join(['%s::text[]'] * len(texts))}) "  # noqa: S608 - quoted
             f"WITH ORDINALITY AS k({', '.join(f'c{at}' for at in numbers)}, number) "
-            f"JOIN {place} AS t ON {same}",
+            f"JOIN {self._of.only} AS t ON {same}",
             texts,
             ["number", *(f"c{at}" for at in wanted)],
         )

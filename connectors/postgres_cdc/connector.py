@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from lakewright.connectors.factories import Context, DynamicTableFactory
 from lakewright.connectors.model.changelog_mode import ChangelogMode
@@ -68,7 +69,7 @@ class PostgresCdc(DynamicTableFactory):
         Option(
             name=_CHUNK,
             kind=OptionKind.INTEGER,
-            description="rows that are read by one query, at first",
+            description="rows of the snapshot that one query reads",
             default=8096,
             minimum=1,
         ),
@@ -131,7 +132,7 @@ class CaptureSource(ScanTableSource):
     def scan(self) -> Scan:
         return CaptureScan(self._captured, all_kinds=self._has_all_kinds)
 
-    @property
+    @cached_property
     def _has_all_kinds(self) -> bool:
         of = self._captured
         if of.startup == INITIAL:

@@ -39,7 +39,8 @@ WHERE n.nspname = %s AND c.relname = %s
 """
 _COLUMNS = """
 SELECT attname::text, atttypid::bigint, atttypmod FROM pg_attribute
-WHERE attrelid = %s::oid AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+WHERE attrelid = %s::oid AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
+ORDER BY attnum
 """
 _PUBLICATION = """
 SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s

@@ -48,12 +48,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table as the messages behind this one have it; `identity` is its `relreplident`."""
+    """A table as the messages behind this one have it; `identity` is its `relreplident`.
+
+    `key` are the columns that identify a row: with FULL, all of them.
+    """
 
     oid: int
     schema: str
     name: str
     identity: str
+    key: tuple[str, ...]
     columns: tuple[Column, ...]
 
 
@@ -107,14 +111,15 @@ def _relation(message: bytes) -> Relation:
     name, at = _text(message, at)
     identity, count = chr(message[at]), _INT16.unpack_from(message, at + 1)[0]
     at += 3
-    columns = []
+    columns, key = [], []
     for _ in range(count):
-        # A flag says that the column is one of the key.
+        is_key = message[at] & 1
         column, at = _text(message, at + 1)
+        key += [column] if is_key else []
         columns.append(Column(column, *_TYPE.unpack_from(message, at)))
         at += _TYPE.size
     oid = _UINT32.unpack_from(message, 1)[0]
-    return Relation(oid, schema or "pg_catalog", name, identity, tuple(columns))
+    return Relation(oid, schema or "pg_catalog", name, identity, tuple(key), tuple(columns))
 
 
 def _text(message: bytes, at: int) -> tuple[str, int]:

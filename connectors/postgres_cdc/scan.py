@@ -61,8 +61,12 @@ class CaptureScan(Scan):
         self._of, self._all_kinds = captured, all_kinds
         self._connection: Connection | None = None
         self._facts: TableFacts | None = None
+        # New columns of which a warning told.
+        self._told = set[str]()
         # What `latest` saw, for `read`: where it began and ended, and the messages.
         self._held: tuple[str, str, list[bytes]] | None = None
+        # An end of a record, up to which the log may not be on disk yet.
+        self._ahead = 0
         # How far the log went when nothing was found behind an offset.
         self._nothing_until: tuple[str, int] | None = None
 
@@ -142,10 +146,11 @@ class CaptureScan(Scan):
         if limit is None:
             return over
         where, values = self._between(start["after"], None)
-        texts = ", ".join(f"{key}::text" for key in keys)
+        # A name alone in ORDER BY would be that of an output, which is a text.
         found = connection.rows(
-            f"SELECT {texts} FROM {self._place} WHERE {where} "  # noqa: S608 - quoted
-            f"ORDER BY {', '.join(keys)} OFFSET {max(limit, of.chunk_rows) - 1} LIMIT 1",
+            f"SELECT {', '.join(f'{key}::text' for key in keys)} FROM {self._of.only} AS t "  # noqa: S608 - quoted
+            f"WHERE {where} ORDER BY {', '.join(f't.{key}' for key in keys)} "
+            f"OFFSET {max(limit, of.chunk_rows) - 1} LIMIT 1",
             *values,
         )
         return {**start, "after": list(found[0])} if found else over
@@ -155,10 +160,13 @@ class CaptureScan(Scan):
         keys = ", ".join(self._keys)
         texts = ", ".join(f"{key}::text" for key in self._keys)
         where, values = self._between(after, until)
+        numbered = (
+            f"SELECT {keys}, row_number() OVER (ORDER BY {keys}) AS lakewright_at "  # noqa: S608
+            f"FROM {self._of.only} WHERE {where}"
+        )
         found = connection.rows(
-            f"SELECT {texts} FROM (SELECT {keys}, row_number() OVER (ORDER BY {keys}) AS "  # noqa: S608
-            f"lakewright_at FROM {self._place} WHERE {where}) AS numbered "
-            f"WHERE lakewright_at %% {self._of.chunk_rows} = 0 ORDER BY {keys}",
+            f"SELECT {texts} FROM ({numbered}) AS numbered "  # noqa: S608 - quoted
+            f"WHERE lakewright_at %% {self._of.chunk_rows} = 0 ORDER BY lakewright_at",
             *values,
         )
         return [list(each) for each in found]
@@ -169,7 +177,7 @@ class CaptureScan(Scan):
         names = [each.name for each in self._of.fields]
         where, values = self._between(after, until)
         rows = connection.texts(
-            f"SELECT {', '.join(map(marked, names))} FROM {self._place} "  # noqa: S608
+            f"SELECT {', '.join(map(marked, names))} FROM {self._of.only} "  # noqa: S608
             f"WHERE {where}",
             values,
             names,
@@ -192,16 +200,16 @@ class CaptureScan(Scan):
     def _end_of_changes(
         self, connection: Connection, start: Offset, slot: SlotFacts, limit: int | None
     ) -> Offset:
-        of, begin = self._of, lsn_number(start["lsn"])
+        begin = lsn_number(start["lsn"])
         if self._nothing_until == (start["lsn"], slot.flushed):
             return start
         end = self._peeked(connection, begin, limit)
-        is_far = slot.inserted - begin > _IDLE_BYTES
-        if end == begin and is_far:
-            # What ends before this position is on disk when it is looked at again.
-            connection.wait_for_flush(slot.inserted, of.env)
-            end = self._peeked(connection, begin, limit)
-            end = slot.inserted if end == begin else end
+        if end == begin and slot.inserted - begin > _IDLE_BYTES:
+            # Decoding sees what is on disk. The end of a record is a position for the slot, which
+            # would skip a transaction whose last record it cuts; where the disk is, is none.
+            if self._ahead <= begin:
+                self._ahead = slot.inserted
+            end = self._ahead if self._ahead <= slot.flushed else begin
         self._nothing_until = (start["lsn"], slot.flushed) if end == begin else None
         return {**start, "lsn": lsn_text(end)}
 
@@ -227,7 +235,7 @@ class CaptureScan(Scan):
             messages = connection.peek(
                 of.slot, of.publication, of.env, until=lsn_number(end), limit=None
             )
-        rows = ChangedRows(of, self._known, connection, all_kinds=self._all_kinds)
+        rows = ChangedRows(of, self._known, connection, self._told, all_kinds=self._all_kinds)
         rows.take(messages, lsn_number(begin), lsn_number(end))
         rows.complete()
         for at in range(0, len(rows.kinds), _ROWS_AT_ONCE):
@@ -251,10 +259,6 @@ class CaptureScan(Scan):
     def _known(self) -> TableFacts:
         assert self._facts is not None
         return self._facts
-
-    @property
-    def _place(self) -> str:
-        return self._of.quoted_place.replace("%", "%%")
 
     @property
     def _keys(self) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lakewright.session import Session
 from lakewright.storage import Catalog, Table
 from tests.support.tables.builders import EVENTS, events, expire, new_table, rows
 from tests.support.tables.late_commits import commit_late
@@ -50,6 +51,55 @@ def test_ls_lists_tables_of_all_databases_or_of_one(
     assert found[0]["primary_key"] == ["id", "day"]
     assert found[0]["snapshot_id"] == 6
     assert found[1]["snapshot_id"] is None
+
+
+def with_external_table(catalog: Catalog) -> None:
+    new_table(catalog, EVENTS, name="shop.zones")
+    Session(catalog).sql("""
+        CREATE TABLE shop.items (id BIGINT, twice AS id * 2, PRIMARY KEY (id) NOT ENFORCED)
+          COMMENT 'elsewhere' WITH ('connector' = 'jdbc', 'url' = 'sqlite:///nowhere.db',
+          'table-name' = 'items', 'password' = '${env:NOT_SET}')
+    """)
+
+
+def test_ls_lists_external_tables_by_their_connector_without_a_look_at_them(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    with_external_table(catalog)
+    lines = lakewright(catalog, "ls").lines
+    assert lines[2].split() == ["shop.items", "id", "-", "(connector", "jdbc)", "-", "-"]
+    assert lines[3].split()[0] == "shop.zones"
+    items, zones = lakewright(catalog, "ls", "shop", "--format", "json").json
+    assert (items["connector"], items["primary_key"], items["rows_in_files"]) == (
+        "jdbc",
+        ["id"],
+        None,
+    )
+    assert zones["connector"] is None
+    definition = Path(catalog.root, ".lakewright/external/shop/items.json")
+    definition.write_text("{", "utf-8")
+    ended = lakewright(catalog, "ls")
+    assert ended.lines[2].split() == ["shop.items", "(cannot", "be", "read)"]
+    assert ended.err.startswith("lakewright: warning: shop.items: ")
+
+
+def test_show_prints_the_definition_of_an_external_table(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    with_external_table(catalog)
+    shown = lakewright(catalog, "show", "shop.items")
+    assert shown.code == 0
+    for text in ("external table of connector jdbc", "elsewhere", "BIGINT AS id * 2"):
+        assert text in shown.out
+    assert "password" in shown.out
+    assert "${env:NOT_SET}" in shown.out
+    found = lakewright(catalog, "show", "shop.items", "--format", "json").json
+    assert found["connector"] == "jdbc"
+    assert [(each["name"], each["type"]) for each in found["columns"]] == [
+        ("id", "BIGINT NOT NULL")
+    ]
+    assert found["primary_key"] == ["id"]
+    assert found["options"]["table-name"] == "items"
 
 
 def test_an_empty_warehouse_says_so(catalog: Catalog, lakewright: Lakewright) -> None:

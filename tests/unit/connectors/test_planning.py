@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakewright.connectors.changes import net_rows
 from lakewright.connectors.factories import Context
 from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
 from lakewright.connectors.planning.abilities import BucketingSpec, ability_of
@@ -16,6 +17,7 @@ from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
 from lakewright.connectors.runtime import BoundedScan, Scan, Split
 from lakewright.connectors.sources import DynamicTableSource, LookupTableSource, ScanTableSource
 from lakewright.connectors.testing.tables import context_of
+from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import CorruptionError, InvalidOption, UnsupportedError
 from lakewright.storage.spec.predicate import And, Leaf, Operator
 from lakewright.storage.spec.table_distribution import TableDistribution
@@ -189,6 +191,23 @@ def test_changes_are_carried_out_before_they_are_filtered(keys: Sequence[str]) -
     assert rows_of(plan_scan(found, ScanRequest())) == [{"id": 1, "name": "z", "day": "d"}]
     before = ScanRequest(where=Leaf("name", Operator.EQ, ("a",)))
     assert rows_of(plan_scan(found, before)) == []
+
+
+def test_without_a_key_a_change_takes_back_a_row_whatever_its_metadata() -> None:
+    _, found = context()
+    schema = to_arrow_schema(found.table.fields)
+    for name, kind in (("offset", pa.int64()), (ROW_KIND_COLUMN, pa.string())):
+        schema = schema.append(pa.field(name, kind))
+    row = {"id": 1, "name": "a", "day": "d"}
+    changes = [
+        {**row, "offset": 0, ROW_KIND_COLUMN: "+I"},
+        {**row, "offset": 1, ROW_KIND_COLUMN: "-U"},
+        {**row, "name": "z", "offset": 2, ROW_KIND_COLUMN: "+U"},
+    ]
+    given = pa.Table.from_pylist(changes, schema=schema)
+    assert net_rows([given], schema, found.table).to_pylist() == [
+        {**row, "name": "z", "offset": 2, ROW_KIND_COLUMN: "+I"}
+    ]
 
 
 # --- sinks ----------------------------------------------------------------------------------------

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.connectors.registry import CONNECTORS, FORMAT_GROUP, Registry
+from lakewright.cli import main
+from lakewright.connectors.registry import CONNECTORS, FORMAT_GROUP, Registry, installed
+from lakewright.session import Session
+from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 from tests.unit.connectors.doubles import Memory
 
@@ -93,6 +96,54 @@ def test_two_versions_of_one_package_are_refused_too(
         monkeypatch.syspath_prepend(tmp_path / folder)
     with pytest.raises(InvalidRequestError, match=r"lw_new:Weather.*lw_old:Weather"):
         Registry().source("weather")
+
+
+_FAILING = """
+class Fails:
+    def __init__(self):
+        raise ValueError("the licence has ended")
+
+class Bare:
+    identifier = "bare"
+"""
+
+
+def test_a_broken_package_says_so_in_its_line_and_breaks_no_other_connector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    points = "[lakewright.connectors]\nfails = lw_failing:Fails\nbare = lw_failing:Bare\n"
+    distribution(tmp_path / "failing", "lw-failing", points, _FAILING)
+    points = "[lakewright.connectors]\nunparsed = lw_unparsed:Lake\n"
+    distribution(tmp_path / "unparsed", "lw-unparsed", points, "class Lake(:")
+    monkeypatch.syspath_prepend(tmp_path / "failing")
+    monkeypatch.syspath_prepend(tmp_path / "unparsed")
+    installed.cache_clear()
+    try:
+        assert main(["connectors"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        catalog = Catalog.open(str(tmp_path / "lake"))
+        catalog.create_database("db")
+        found = Session(catalog).sql("""
+            CREATE TABLE db.numbers (id BIGINT) WITH (
+              'connector' = 'datagen', 'number-of-rows' = '2');
+            SELECT count(*) AS n FROM db.numbers
+        """)
+        with pytest.raises(NotFoundError, match="the licence has ended"):
+            Session(catalog).sql("""
+                CREATE TABLE db.broken (id BIGINT) WITH ('connector' = 'fails');
+                SELECT * FROM db.broken
+            """)
+    finally:
+        installed.cache_clear()
+        sys.modules.pop("lw_failing", None)
+    told = {line.split()[0]: line for line in lines[2:]}
+    assert "cannot be used: fails of lw-failing" in told["fails"]
+    assert "the licence has ended" in told["fails"]
+    assert "is no factory: it has no required_options, optional_options" in told["bare"]
+    assert "cannot be imported: invalid syntax" in told["unparsed"]
+    assert "source" in told["datagen"]
+    assert found.rows is not None
+    assert found.rows.to_pylist() == [{"n": 2}]
 
 
 @pytest.mark.mission("CN17", "CN34")

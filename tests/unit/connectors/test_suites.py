@@ -7,21 +7,27 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
+import pyarrow as pa
 import pytest
 
 from lakewright.connectors.datagen import Datagen
 from lakewright.connectors.filesystem.connector import Filesystem
 from lakewright.connectors.http_json import Http
 from lakewright.connectors.jdbc.connector import Jdbc
+from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
 from lakewright.connectors.python_rows import PythonRows
 from lakewright.connectors.testing import KeyedSinkSuite, SinkSuite, SourceSuite
+from lakewright.connectors.testing.tables import comparable
+from lakewright.storage.errors import UnavailableError
+from tests.support.tables.environment import FixedEnv
 
 _COLUMNS = {
     "id": "BIGINT",
@@ -150,6 +156,15 @@ class TestSqliteSink(_OnSqlite, KeyedSinkSuite):
         planned = plan_scan(self.context(), ScanRequest())
         return [row for piece in planned.rows() for row in piece.to_pylist()]
 
+    def test_a_row_whose_key_changes_is_there_under_its_new_key_alone(self) -> None:
+        sink = self.planned(ChangelogMode.all())
+        first, second, third = _ROWS
+        moved, renamed = {**first, "id": 9}, {**second, "name": "eve"}
+        changes = self.table([first, second, third, first, moved, second, renamed])
+        kinds = pa.array(["+I", "+I", "+I", "-U", "+U", "-U", "+U"])
+        sink.write([changes.append_column(ROW_KIND_COLUMN, kinds)])
+        assert comparable(self.written()) == comparable([moved, renamed, third])
+
 
 class _InFolder:
     format: ClassVar[str]
@@ -230,9 +245,18 @@ class TestJsonSource(_FileSource):
 
 
 class _Pages(BaseHTTPRequestHandler):
-    """Pages of two rows, by the parameter `page`, in an object."""
+    """Pages of two rows, by the parameter `page`, in an object; first as often busy as is said."""
+
+    busy: ClassVar[int] = 0
 
     def do_GET(self) -> None:  # the server's name
+        if _Pages.busy:
+            _Pages.busy -= 1
+            self.send_response(429)
+            self.send_header("Retry-After", "7")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         asked = parse_qs(urlsplit(self.path).query)
         page, after = int(asked.get("page", ["1"])[0]), int(asked.get("after", ["0"])[0])
         rows = [row for row in _ROWS if row["id"] > after]
@@ -277,6 +301,23 @@ class TestHttp(SourceSuite):
 
     def given_options(self) -> Mapping[str, str]:
         return {"url": self.address, "records": "data.items", "pagination": "page"}
+
+    def test_a_busy_server_is_asked_again_after_the_pause_that_it_names(self) -> None:
+        _Pages.busy = 2
+        env = FixedEnv()
+        planned = plan_scan(replace(self.context(), env=env), ScanRequest())
+        found = [row for piece in planned.rows() for row in piece.to_pylist()]
+        assert comparable(found) == comparable(_ROWS)
+        assert (_Pages.busy, env.slept_ms) == (0, [7000, 7000])
+
+    def test_a_server_that_stays_busy_is_named_with_its_answer(self) -> None:
+        _Pages.busy = 100
+        try:
+            planned = plan_scan(replace(self.context(), env=FixedEnv()), ScanRequest())
+            with pytest.raises(UnavailableError, match="answers 429 Too Many Requests"):
+                list(planned.rows())
+        finally:
+            _Pages.busy = 0
 
 
 class TestHttpBehindACursor(TestHttp):

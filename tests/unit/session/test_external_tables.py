@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakewright.connectors.external_tables import ExternalTables
@@ -206,6 +207,33 @@ def test_a_damaged_file_is_named_with_its_line(session: Session, tmp_path: Path)
     """)
     with pytest.raises(InvalidRows, match=r"bad\.json, behind line 0: json: message 2 of 2"):
         session.sql("SELECT * FROM bad")
+
+
+def arrow_of_one_column() -> pa.Table:
+    """What the connector `python` calls."""
+    return pa.table({"id": [1]})
+
+
+def failing_rows() -> Iterator[dict[str, int]]:
+    """The same; it fails behind more rows than are written at once."""
+    yield from ({"id": at} for at in range(40_000))
+    raise ConnectionError("the service hung up")
+
+
+def test_a_function_that_lacks_a_column_or_fails_leaves_no_row(session: Session) -> None:
+    session.sql(f"""
+        CREATE TABLE lacking (id BIGINT, name STRING) WITH (
+          'connector' = 'python', 'function' = '{__name__}:arrow_of_one_column');
+        CREATE TABLE failing (id BIGINT) WITH (
+          'connector' = 'python', 'function' = '{__name__}:failing_rows');
+        CREATE TABLE kept (id BIGINT)
+    """)
+    with pytest.raises(InvalidRows, match=r"db\.lacking: the function gives id, without name"):
+        session.sql("SELECT * FROM lacking")
+    with pytest.raises(Exception, match="the service hung up"):
+        session.sql("INSERT INTO kept SELECT id FROM failing")
+    assert rows_of(session, "SELECT * FROM kept") == []
+    assert session.catalog.table("db.kept").history.latest_snapshot() is None
 
 
 def test_a_secret_is_not_kept_in_a_definition(

@@ -15,12 +15,17 @@ from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, iso_time, time_text
 
 if TYPE_CHECKING:
+    from lakewright.connectors.external_tables import ExternalTables
     from lakewright.storage import Catalog
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A table, or what is wrong with it; a format table has neither counted rows nor snapshots."""
+    """A table, or what is wrong with it.
+
+    Format tables and external tables, which have a connector, have neither counted rows nor
+    snapshots.
+    """
 
     table: str
     primary_key: tuple[str, ...] = ()
@@ -28,6 +33,7 @@ class _Found:
     rows_in_files: int | None = None
     snapshot_id: int | None = None
     committed_ms: int | None = None
+    connector: str | None = None
     error: str | None = None
 
 
@@ -35,10 +41,16 @@ class _Found:
 @click.argument("database", metavar="[DB]", required=False)
 def ls(call: Call, *, database: str | None) -> Answer:
     """List the tables of the warehouse, or of one database."""
+    from lakewright.connectors.external_tables import ExternalTables
+
     catalog = call.catalog()
+    externals = ExternalTables(catalog)
     databases = catalog.list_databases() if database is None else (database,)
-    names = [f"{each}.{name}" for each in databases for name in catalog.list_tables(each)]
-    found = [_look_at(catalog, name) for name in names]
+    found: list[_Found] = []
+    for home in databases:
+        kept = [_look_at(catalog, f"{home}.{name}") for name in catalog.list_tables(home)]
+        defined = [_defined(externals, f"{home}.{name}") for name in externals.names(home)]
+        found += sorted([*kept, *defined], key=lambda table: table.table)
     place = catalog.uri if database is None else f"database {database}"
     if call.form == "table":
         for each in found:
@@ -72,6 +84,22 @@ def _look_at(catalog: Catalog, name: str) -> _Found:
     )
 
 
+def _defined(externals: ExternalTables, name: str) -> _Found:
+    """An external table, by its definition alone."""
+    from lakewright.storage import StorageError
+
+    try:
+        table = externals.definition(name)
+    except StorageError as error:
+        return _Found(name, error=error.message)
+    return _Found(
+        name,
+        primary_key=table.primary_keys,
+        partition_keys=table.partition_keys,
+        connector=table.connector,
+    )
+
+
 def _text(found: list[_Found]) -> list[Block]:
     columns = [
         TextColumn("table"),
@@ -87,11 +115,12 @@ def _text(found: list[_Found]) -> list[Block]:
 def _cells(found: _Found) -> list[Cell]:
     if found.error is not None:
         return [found.table, "(cannot be read)", "", "", "", ""]
+    uncounted = "(format table)" if found.connector is None else f"(connector {found.connector})"
     return [
         found.table,
         ", ".join(found.primary_key) or "-",
         ", ".join(found.partition_keys) or "-",
-        "(format table)" if found.rows_in_files is None else found.rows_in_files,
+        uncounted if found.rows_in_files is None else found.rows_in_files,
         "-" if found.snapshot_id is None else str(found.snapshot_id),
         "-" if found.committed_ms is None else time_text(found.committed_ms),
     ]

@@ -1,0 +1,534 @@
+"""The connector `postgres-cdc` against a real PostgreSQL: exact values, refusals, and kills."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+import pickle
+import random
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from lakewright.connectors import ExternalTables
+from lakewright.connectors.planning.plan_sink import WriteRequest, plan_write
+from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
+from lakewright.connectors.postgres_cdc.database import lsn_number
+from lakewright.connectors.stream import Batch, run_stream
+from lakewright.session import Session
+from lakewright.storage import Catalog
+from lakewright.storage.errors import InvalidRequestError, InvalidRows, UnavailableError
+from tests.support.stores.servers import SECRET, postgres_server
+from tests.support.tally import tally
+
+psycopg = pytest.importorskip("psycopg")
+pytestmark = pytest.mark.stores
+
+ROOT = Path(__file__).parents[2]
+WRITERS, KILLS, PATIENCE_SECONDS = 3, 24, 120
+
+
+_VALUES = (
+    """1, true, 0.1, 1e300, 1234567890123456789012345.12345, E'a\\n"b,\\\\ü', 'ab', '\\x00ff',
+    '1582-10-04', '2024-01-31 12:00:00.000005', '2024-01-31 12:00:00.5+02', '23:59:59.123',
+    'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '{"a": [1, null]}', '{1,NULL,3}'""",
+    "NULL" + ", NULL" * 14,
+    """-1, false, 'NaN', '-Infinity', -0.00001, '', '', '', '0001-01-01', '9999-12-31 23:59:59',
+    '0001-01-01 00:00:00+00', '00:00', NULL, 'null', '{}'""",
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with postgres_server("wal_level=logical", "max_replication_slots=60") as url:
+        for _ in range(100):
+            if subprocess.run(["pg_isready", "-q", "-d", url], check=False).returncode == 0:
+                break
+            time.sleep(0.1)
+        yield url
+
+
+class Lake:
+    """A table of the server, the external table db.src of it, and db.dst that is filled."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url, self.folder = url, folder
+        self.name = f"t_{uuid.uuid4().hex[:8]}"
+        self.checkpoint = str(folder / "checkpoint")
+        self.session = Session(Catalog.open(str(folder / "warehouse")))
+        self.session.sql("CREATE DATABASE db; USE db")
+        self.client = self.connect()
+
+    def connect(self) -> Any:
+        return psycopg.connect(self.url, password=SECRET, autocommit=True)
+
+    def run(self, *statements: str) -> None:
+        for each in statements:
+            self.client.execute(each.replace("TABLE_NAME", self.name))
+
+    def define(self, columns: str, key: str, options: Mapping[str, str] | None = None) -> None:
+        """Define both tables anew."""
+        given = {
+            "connector": "postgres-cdc",
+            "hostname": "127.0.0.1",
+            "port": str(urlsplit(self.url).port),
+            "username": "keeper",
+            "password": "${env:CAPTURE_PASSWORD}",
+            "database-name": "postgres",
+            "schema-name": "public",
+            "table-name": self.name,
+            "slot.name": self.name,
+            **(options or {}),
+        }
+        texts = ", ".join(f"'{name}' = '{value}'" for name, value in given.items())
+        key = f"PRIMARY KEY ({key}) NOT ENFORCED"
+        self.session.sql(f"""
+            DROP TABLE IF EXISTS src;
+            CREATE TABLE src ({columns}, {key}) WITH ({texts});
+            CREATE TABLE IF NOT EXISTS dst ({columns}, {key}) WITH ('bucket' = '1')
+        """)
+
+    def batches(self, max_rows: int = 1000) -> list[Batch]:
+        """Carry what is there now."""
+        externals = ExternalTables(self.session.catalog)
+        scan = plan_scan(externals.context("db.src"), ScanRequest())
+        request = WriteRequest(mode=scan.mode, source_name="db.src")
+        sink = plan_write(externals.managed_context("db.dst"), request)
+        return list(
+            run_stream(
+                scan,
+                sink,
+                self.session.catalog.env,
+                checkpoint=self.checkpoint,
+                max_rows=max_rows,
+                available_now=True,
+            )
+        )
+
+    def changes(self) -> list[tuple[Any, ...]]:
+        """Kinds and rows that a reader gets now."""
+        externals = ExternalTables(self.session.catalog)
+        scan = plan_scan(externals.context("db.src"), ScanRequest())
+        runtime = scan.runtime
+        begin = runtime.latest(runtime.earliest())
+        found = pieces(scan.changes(begin, runtime.latest(begin)))
+        runtime.close()
+        return found
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        found = self.session.sql("SELECT * FROM dst").rows
+        return sorted(tuple(row.values()) for row in found.to_pylist())
+
+    def source_rows(self, columns: str = "*") -> list[tuple[Any, ...]]:
+        return sorted(self.client.execute(f"SELECT {columns} FROM {self.name}").fetchall())
+
+    def confirmed(self) -> int | None:
+        """The slot's position."""
+        asked = "SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = %s"
+        found = self.client.execute(asked, (self.name,)).fetchone()
+        return None if found is None else int(found[0])
+
+
+def pieces(tables: Any) -> list[tuple[Any, ...]]:
+    return [(row.pop("_rowkind"), *row.values()) for table in tables for row in table.to_pylist()]
+
+
+@pytest.fixture
+def lake(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
+    monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
+    made = Lake(server, tmp_path)
+    with closing(made.client):
+        yield made
+        made.run(
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
+            "WHERE slot_name = 'TABLE_NAME'",
+            'DROP PUBLICATION IF EXISTS "TABLE_NAME"',
+            "DROP TABLE IF EXISTS TABLE_NAME",
+        )
+
+
+def test_values_are_exact_in_the_snapshot_and_in_changes(lake: Lake) -> None:
+    lake.run(
+        "CREATE TABLE TABLE_NAME (id BIGINT PRIMARY KEY, small SMALLINT, flag BOOLEAN, r REAL, "
+        "f FLOAT8, price NUMERIC(30, 5), name TEXT, code CHAR(4), bytes BYTEA, day DATE, "
+        'at TIMESTAMP, zoned TIMESTAMPTZ, t TIME(3), u UUID, j JSONB, "odd "" %s Näme" INT[])',
+        "SET TIME ZONE 'UTC'",
+    )
+    lake.define(
+        "id BIGINT, small INT, flag BOOLEAN, r FLOAT, f DOUBLE, price DECIMAL(30, 5), name STRING, "
+        "code STRING, bytes BYTES, day DATE, `at` TIMESTAMP(6), zoned TIMESTAMP_LTZ(6), t TIME(3), "
+        'u STRING, j STRING, `odd " %s Näme` STRING',
+        "id",
+        {"scan.incremental.snapshot.chunk.size": "2"},
+    )
+    ids = iter(range(-2, 100))
+
+    def insert() -> None:
+        for values in _VALUES:
+            lake.run(f"INSERT INTO TABLE_NAME VALUES ({next(ids)}, {values})")
+
+    insert()
+    lake.batches()
+    insert()
+    lake.batches()
+    found = lake.rows()
+    expected = lake.source_rows(
+        "id, small, flag, r::float8, f, price, name, code, bytes, day, at, "
+        'zoned AT TIME ZONE \'UTC\', t, u::text, j::text, "odd "" %s Näme"::text'
+    )
+    naive = [
+        tuple(each.replace(tzinfo=None) if isinstance(each, dt.datetime) else each for each in row)
+        for row in found
+    ]
+    assert len(found) == 6
+    assert repr(naive) == repr(expected)
+
+
+def test_keys_of_several_columns_change_and_large_values_are_never_null(lake: Lake) -> None:
+    lake.run(
+        "CREATE TABLE TABLE_NAME (a TEXT, b NUMERIC, n INT, big TEXT, other TEXT, "
+        "PRIMARY KEY (b, a))",
+        "ALTER TABLE TABLE_NAME ALTER big SET STORAGE EXTERNAL",
+        "INSERT INTO TABLE_NAME SELECT 'é' || i, i % 7, i, repeat('x', 5000 + i), '' "
+        "FROM generate_series(1, 100) i",
+    )
+    columns = "a STRING, b DECIMAL(10, 0), n INT, big STRING, other STRING"
+    lake.define(columns, "a, b", {"scan.incremental.snapshot.chunk.size": "7"})
+    ends = [each.end for each in lake.batches(max_rows=10)]
+    assert [each["phase"] for each in ends] == ["snapshot"] * 10 + ["stream"]
+    assert lake.rows() == lake.source_rows()
+    lake.run(
+        "UPDATE TABLE_NAME SET n = -n WHERE n < 10",
+        "UPDATE TABLE_NAME SET b = b + 1000 WHERE n BETWEEN 20 AND 30",
+        "BEGIN; UPDATE TABLE_NAME SET big = repeat('z', 9000) WHERE n = 40; "
+        "UPDATE TABLE_NAME SET n = 1000, a = 'moved' WHERE n = 40; "
+        "UPDATE TABLE_NAME SET other = 'again' WHERE n = 1000; COMMIT",
+        "UPDATE TABLE_NAME SET n = 1001 WHERE n = 50",
+        "DELETE FROM TABLE_NAME WHERE n = 1001",
+        "BEGIN; DELETE FROM TABLE_NAME; ROLLBACK",
+    )
+    lake.batches()
+    assert lake.rows() == lake.source_rows()
+
+
+def test_with_full_identity_and_without_a_snapshot_rows_before_updates_are_given(
+    lake: Lake,
+) -> None:
+    lake.run(
+        "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, big TEXT, n INT)",
+        "ALTER TABLE TABLE_NAME ALTER big SET STORAGE EXTERNAL, REPLICA IDENTITY FULL",
+        "INSERT INTO TABLE_NAME VALUES (1, repeat('x', 5000), 1)",
+    )
+    lake.define("id INT, big STRING, n INT", "id", {"scan.startup.mode": "latest-offset"})
+    assert lake.changes() == []
+    committed = {"scan.startup.mode": "committed-offset"}
+    lake.define("id INT, big STRING, n INT", "id", committed)
+    lake.run(
+        "UPDATE TABLE_NAME SET n = 2",
+        "UPDATE TABLE_NAME SET id = 2",
+        "DELETE FROM TABLE_NAME",
+    )
+    big = "x" * 5000
+    expected = [
+        ("-U", 1, big, 1),
+        ("+U", 1, big, 2),
+        ("-D", 1, big, 2),
+        ("+I", 2, big, 2),
+        ("-D", 2, big, 2),
+    ]
+    assert lake.changes() == expected
+    # Nothing was acknowledged, so all comes again.
+    assert lake.changes() == expected
+    # A task of Spark has a copy, which connects for itself.
+    scan = plan_scan(ExternalTables(lake.session.catalog).context("db.src"), ScanRequest()).runtime
+    begin = scan.latest(scan.earliest())
+    (split,) = scan.plan(begin, scan.latest(begin))
+    copied = pickle.loads(pickle.dumps(scan))
+    scan.close()
+    kinds = [kind for rows in copied.read(split) for kind in rows["_rowkind"].to_pylist()]
+    assert kinds == [each[0] for each in expected]
+    lake.define("n INT, id INT", "id", {})
+    assert [each[0] for each in lake.changes()] == ["+U", "-D", "+I", "-D"]
+
+
+def test_what_cannot_be_captured_is_refused_with_a_way_out(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT, day DATE)")
+    lake.define("id INT, n INT, day DATE", "n")
+    with pytest.raises(InvalidRequestError, match=r"primary key is \(n\).*by \(id\)"):
+        lake.batches()
+    lake.define("id INT, n SMALLINT", "id")
+    with pytest.raises(InvalidRequestError, match=r"column n .* SMALLINT, and is integer"):
+        lake.batches()
+    lake.define("id INT, n INT NOT NULL", "id")
+    with pytest.raises(InvalidRequestError, match="REPLICA IDENTITY FULL, so a deletion has"):
+        lake.batches()
+    lake.run("ALTER TABLE TABLE_NAME REPLICA IDENTITY NOTHING")
+    lake.define("id INT, n INT, day DATE", "id")
+    with pytest.raises(InvalidRequestError, match=r"run ALTER TABLE .* REPLICA IDENTITY DEFAULT"):
+        lake.batches()
+    assert lake.confirmed() is None
+    lake.run("ALTER TABLE TABLE_NAME REPLICA IDENTITY DEFAULT")
+    lake.define("id INT, n INT, day DATE", "id", {"debezium.x": "1"})
+    with pytest.raises(InvalidRequestError, match=r"has no option debezium\.x"):
+        lake.batches()
+    lake.define("id INT, n INT, day DATE", "id", {"scan.startup.mode": "committed-offset"})
+    with pytest.raises(InvalidRequestError, match="is not there to say what was committed"):
+        lake.batches()
+    lake.define("id INT, n INT, day DATE", "id")
+    lake.session.sql(
+        "DROP TABLE dst; CREATE TABLE dst (id INT, n BIGINT, day DATE, "
+        "PRIMARY KEY (id) NOT ENFORCED)"
+    )
+    lake.batches()
+    # A column comes, another gets a wider type.
+    lake.run(
+        "INSERT INTO TABLE_NAME VALUES (1, 1)",
+        "ALTER TABLE TABLE_NAME ALTER n TYPE BIGINT",
+        "INSERT INTO TABLE_NAME VALUES (2, 20000000000)",
+    )
+    with pytest.raises(InvalidRequestError, match=r"column n .* INT, and is bigint in public"):
+        lake.batches()
+    lake.define("id INT, n BIGINT, day DATE", "id")
+    lake.batches()
+    assert lake.rows() == [(1, 1, None), (2, 20000000000, None)]
+    lake.run("INSERT INTO TABLE_NAME VALUES (3, 3, 'infinity')")
+    with pytest.raises(InvalidRows, match=r"column day .*'infinity' is no DATE"):
+        lake.batches()
+    lake.run("TRUNCATE TABLE_NAME")
+    lake.define("id INT, n BIGINT", "id")
+    with pytest.raises(InvalidRequestError, match=r"was truncated.*begin anew: drop the slot"):
+        lake.batches()
+
+
+def test_a_new_column_is_told_and_not_read(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+    lake.define("id INT", "id")
+    externals = ExternalTables(lake.session.catalog)
+    scan = plan_scan(externals.context("db.src"), ScanRequest()).runtime
+    start = scan.latest(scan.latest(scan.earliest()))
+    lake.run("ALTER TABLE TABLE_NAME ADD extra INT", "INSERT INTO TABLE_NAME VALUES (1, 2)")
+    with caplog.at_level(logging.WARNING):
+        end = scan.latest(start)
+        rows = [row for split in scan.plan(start, end) for row in scan.read(split)]
+        list(scan.read(("changes", start["lsn"], end["lsn"])))
+    scan.close()
+    assert rows[0].to_pylist() == [{"id": 1, "_rowkind": "+I"}]
+    assert caplog.text.count("not declared and not read: extra") == 1
+
+
+@pytest.mark.parametrize("loss", ["dropped", "advanced", "table"])
+def test_lost_changes_are_an_error_that_says_how_to_begin_anew(lake: Lake, loss: str) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+    lake.define("id INT", "id")
+    lake.batches()
+    lake.run("INSERT INTO TABLE_NAME VALUES (1)")
+    if loss == "dropped":
+        lake.run("SELECT pg_drop_replication_slot('TABLE_NAME')")
+    elif loss == "advanced":
+        lake.run("SELECT pg_replication_slot_advance('TABLE_NAME', pg_current_wal_lsn())")
+    else:
+        lake.run("DROP TABLE TABLE_NAME", "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+    said = "is not the table that" if loss == "table" else "lost; begin anew"
+    with pytest.raises(InvalidRequestError, match=said) as refused:
+        lake.batches()
+    assert "new checkpoint" in refused.value.message
+    assert SECRET not in refused.value.message
+
+
+def test_a_slot_moves_on_while_other_tables_are_written(lake: Lake) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+    lake.define("id INT", "id")
+    lake.batches()
+    before = lake.confirmed()
+    assert before is not None
+    lake.run("CREATE TABLE filler AS SELECT repeat('x', 1000) FROM generate_series(1, 8000)")
+    (batch,) = lake.batches()
+    assert batch.rows == 0
+    after = lake.confirmed()
+    assert after is not None
+    assert after - before > 4 << 20
+    assert lake.batches() == []
+
+
+def test_without_rights_the_error_has_the_statement_to_run(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.run(
+        "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)",
+        f"CREATE ROLE TABLE_NAME LOGIN PASSWORD '{SECRET}'",
+        "GRANT SELECT ON TABLE_NAME TO TABLE_NAME",
+    )
+    lake.define("id INT", "id", {"username": lake.name})
+    with pytest.raises(InvalidRequestError, match=r"run as the owner.*: (CREATE .*)") as refused:
+        lake.batches()
+    lake.run(refused.value.message.rpartition(": ")[2])
+    with pytest.raises(InvalidRequestError, match="ALTER ROLE"):
+        lake.batches()
+    lake.run("ALTER ROLE TABLE_NAME REPLICATION")
+    lake.batches()
+    monkeypatch.setenv("CAPTURE_PASSWORD", "a-wrong-one")
+    with pytest.raises(UnavailableError, match="password authentication failed") as failed:
+        lake.batches()
+    assert "a-wrong-one" not in failed.value.message
+    lake.run("REVOKE ALL ON TABLE_NAME FROM TABLE_NAME", "DROP ROLE TABLE_NAME")
+
+
+# --- kills ----------------------------------------------------------------------------------------
+
+
+class Writer(threading.Thread):
+    """Random transactions on keys of its own, carried out on a dict when they commit."""
+
+    def __init__(self, lake: Lake, number: int, model: dict[int, tuple[Any, ...]]) -> None:
+        super().__init__()
+        self.lake, self.number, self.model = lake, number, model
+        self.chance = random.Random(number)
+        self.is_over = threading.Event()
+        self.transactions = 0
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            with closing(self.lake.connect()) as client:
+                while not self.is_over.is_set():
+                    self.transact(client)
+                    time.sleep(self.chance.uniform(0, 0.02))
+        except BaseException as error:  # noqa: BLE001 - told by the test
+            self.failure = error
+
+    def transact(self, client: Any) -> None:
+        rows, table, is_kept = dict(self.model), self.lake.name, self.chance.random() > 0.15
+        with client.transaction(force_rollback=not is_kept):
+            for _ in range(self.chance.choice([1, 1, 2, 5, 40])):
+                key, other = (self.chance.randrange(4000) * WRITERS + self.number for _ in range(2))
+                n = self.chance.randrange(1 << 30)
+                if key not in rows:
+                    size = self.chance.choice([0, 10, 3000])
+                    rows[key] = (n, self.chance.randbytes(size).hex(), None)
+                    client.execute(
+                        f"INSERT INTO {table} VALUES (%s, %s, %s)", (key, *rows[key][:2])
+                    )
+                    continue
+                action = self.chance.choice(["n", "n", "small", "big", "key", "delete"])
+                old = rows.pop(key)
+                if action == "n":
+                    rows[key] = (n, *old[1:])
+                    client.execute(f"UPDATE {table} SET n = %s WHERE id = %s", (n, key))
+                elif action == "small":
+                    rows[key] = (*old[:2], str(n))
+                    client.execute(f"UPDATE {table} SET small = %s WHERE id = %s", (str(n), key))
+                elif action == "big":
+                    rows[key] = (old[0], self.chance.randbytes(4000).hex(), old[2])
+                    client.execute(
+                        f"UPDATE {table} SET big = %s WHERE id = %s", (rows[key][1], key)
+                    )
+                elif action == "key" and other not in rows:
+                    rows[other] = old
+                    client.execute(f"UPDATE {table} SET id = %s WHERE id = %s", (other, key))
+                else:
+                    client.execute(f"DELETE FROM {table} WHERE id = %s", (key,))
+        if is_kept:
+            self.transactions += 1
+            self.model.clear()
+            self.model.update(rows)
+
+
+@pytest.mark.parametrize("identity", ["DEFAULT", "FULL"])
+def test_a_stream_that_is_killed_at_any_moment_loses_and_doubles_nothing(
+    lake: Lake, identity: str
+) -> None:
+    lake.run(
+        "CREATE TABLE TABLE_NAME (id BIGINT PRIMARY KEY, n BIGINT, big TEXT, small TEXT)",
+        f"ALTER TABLE TABLE_NAME ALTER big SET STORAGE EXTERNAL, REPLICA IDENTITY {identity}",
+    )
+    lake.define(
+        "id BIGINT, n BIGINT, big STRING, small STRING",
+        "id",
+        {"scan.incremental.snapshot.chunk.size": "100"},
+    )
+    models: list[dict[int, tuple[Any, ...]]] = [{} for _ in range(WRITERS)]
+    with lake.client.cursor() as cursor, cursor.copy(f"COPY {lake.name} FROM STDIN") as copy:
+        for key in range(10_000):
+            models[key % WRITERS][key] = (key, "b" * (2500 if key % 10 == 0 else 5), None)
+            copy.write_row((key, *models[key % WRITERS][key]))
+    writers = [Writer(lake, number, model) for number, model in enumerate(models)]
+    for each in writers:
+        each.start()
+    chance = random.Random(identity)
+    phases = []
+    for _ in range(KILLS):
+        phases.append(killed_run(lake, chance))
+        check_confirmed(lake)
+    # The last one takes the statement of SQL, with the same checkpoint.
+    for each in writers:
+        each.is_over.set()
+        each.join()
+        assert each.failure is None, each.failure
+    lake.session.sql(
+        f"SET 'execution.runtime-mode' = 'streaming'; SET 'stream.checkpoint' = '{lake.checkpoint}'"
+    )
+    lake.run("INSERT INTO TABLE_NAME VALUES (-1, 0, 'end', NULL)")
+    until = time.monotonic() + PATIENCE_SECONDS
+    reader = Session(lake.session.catalog)
+    for _ in lake.session.run("INSERT INTO dst SELECT * FROM src"):
+        check_confirmed(lake)
+        assert time.monotonic() < until
+        if reader.sql("SELECT count(*) AS n FROM db.dst WHERE id = -1").rows.to_pylist()[0]["n"]:
+            break
+    lake.session.sql("RESET 'execution.runtime-mode'")
+    expected = {key: row for model in models for key, row in model.items()}
+    expected[-1] = (0, "end", None)
+    found = lake.rows()
+    assert found == lake.source_rows()
+    assert {row[0]: row[1:] for row in found} == expected
+    assert "snapshot" in phases
+    assert "stream" in phases
+    for phase in phases:
+        tally(f"kills survived, last told: {phase}")
+    tally("transactions captured", sum(each.transactions for each in writers))
+
+
+def killed_run(lake: Lake, chance: random.Random) -> str:
+    """Run the driver until a random moment; in which phase it was killed."""
+    command = [sys.executable, "-m", "tests.stores.capture_driver"]
+    arguments = [str(lake.folder / "warehouse"), lake.checkpoint, "250"]
+    with (lake.folder / "driver.log").open("w") as log:
+        process = subprocess.Popen(
+            [*command, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    assert process.stdout is not None
+    told = process.stdout.readline()
+    assert told == "begins\n", (lake.folder / "driver.log").read_text()
+    time.sleep(chance.choice([chance.uniform(0, 0.1), chance.uniform(0, 1)]))
+    assert process.poll() is None, (lake.folder / "driver.log").read_text()
+    process.kill()
+    last = [told, *process.stdout.readlines()][-1]
+    process.stdout.close()
+    process.wait()
+    return last.split()[-1]
+
+
+def check_confirmed(lake: Lake) -> None:
+    """The slot is not beyond the last batch that is committed."""
+    folder, confirmed = Path(lake.checkpoint), lake.confirmed()
+    if confirmed is None or not (folder / "offsets").exists():
+        return
+    done = [int(each.name) for each in (folder / "commits").glob("[0-9]*")]
+    known = [int(each.name) for each in (folder / "offsets").glob("[0-9]*")]
+    if not known:
+        return
+    last = max(done) if done else min(known)
+    end = json.loads((folder / "offsets" / str(last)).read_text())["end"]
+    assert confirmed <= lsn_number(end["lsn"])
