@@ -45,7 +45,7 @@ test: java oracles ## Run every test that needs no other server (ARGS="-k name" 
 	$(RUN) -m pytest -m "not deep and not stores" -n $(WORKERS) $(ARGS)
 
 .PHONY: test-stores
-test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FTP, SFTP, PostgreSQL and Hive
+test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FTP, SFTP, PostgreSQL, Hive and Kafka
 	$(RUN) tests/stores/install.py .stores
 	$(RUN) tests/oracles/install.py .oracles java_latest
 	$(RUN) -m pytest -m stores tests/stores $(ARGS)

@@ -32,7 +32,7 @@ def net_rows(changes: Sequence[pa.Table], schema: pa.Schema, keys: Sequence[str]
         if keys
         else _not_taken(rows.drop_columns([ROW_KIND_COLUMN]), retracts)
     )
-    found = rows.take(pa.array(kept))
+    found = rows.take(pa.array(kept, pa.int64()))
     at = found.column_names.index(ROW_KIND_COLUMN)
     kinds = pa.array([RowKind.INSERT.short] * len(kept), pa.string())
     return found.set_column(at, ROW_KIND_COLUMN, kinds)

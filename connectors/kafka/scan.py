@@ -138,6 +138,7 @@ class KafkaScan(Scan):
         key = split.topic, split.partition
         reader = self._readers.pop(key, None)
         if reader is not None and reader.position != split.start:
+            # Read again, or out of turn.
             reader.close()
             reader = None
         if reader is None:
@@ -178,6 +179,9 @@ class _Reader:
     def __init__(self, cluster: Cluster, begin: Range) -> None:
         self._cluster, self.position = cluster, begin.start
         self._place = f"partition {begin.partition} of topic {begin.topic}"
+        # Up to here there is nothing but what was given, as the end of the partition told: it
+        # tells so once.
+        self._known = begin.start
         # Messages behind the range that was read last.
         self._ahead: list[Any] = []
         self._consumer = cluster.consumer()
@@ -189,6 +193,7 @@ class _Reader:
     def messages(self, wanted: Range) -> Iterator[list[Any]]:
         """The messages of a range, some at a time."""
         silent = 0.0
+        self.position = max(self.position, min(self._known, wanted.end))
         while self.position < wanted.end:
             found = self._ahead or self._fetched(wanted.end - self.position)
             self._ahead = []
@@ -217,8 +222,8 @@ class _Reader:
             if error is not None:
                 if error.name() != "_PARTITION_EOF":
                     raise self._cluster.failure(error, f"{self._place} at {self.position}")
-                # It says how far there is nothing more, whatever is between.
-                self.position = max(self.position, min(each.offset(), end))
+                self._known = each.offset()
+                self.position = max(self.position, min(self._known, end))
             elif each.offset() >= end:
                 self.position, self._ahead = end, found[at:]
                 return [kept for kept in found[:at] if kept.error() is None]

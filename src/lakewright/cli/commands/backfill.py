@@ -241,6 +241,7 @@ def _run_whole(
     from lakewright.platform.orchestration.names import TableNames
     from lakewright.platform.orchestration.resources import WarehouseResource
     from lakewright.platform.orchestration.run_process import PROCESS_TAG, process_identity
+    from lakewright.platform.upkeep.words import counted
 
     names = TableNames(declaration.table)
     with warnings.catch_warnings():
@@ -268,7 +269,8 @@ def _run_whole(
         if each.asset_key == names.asset_key
     ]
     rows = sum(_number(each.get("lakewright/rows_written")) for each in written)
-    told = f"{rows:,} rows written into {declaration.table}" if written else "nothing new was there"
+    told = f"{counted(rows, 'row')} written into {declaration.table}"
+    told = told if written else "nothing new was there"
     return Answer(
         text=lambda: [told, f"run: {result.run_id}"],
         value=lambda: {"run": result.run_id, "rows": rows},
