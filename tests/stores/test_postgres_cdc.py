@@ -511,7 +511,9 @@ def killed_run(lake: Lake, chance: random.Random) -> str:
     assert process.stdout is not None
     told = process.stdout.readline()
     assert told == "begins\n", (lake.folder / "driver.log").read_text()
-    time.sleep(chance.choice([chance.uniform(0, 0.1), chance.uniform(0, 1)]))
+    for _ in range(chance.choice([0, 1, 3, 5])):
+        told = process.stdout.readline()
+    time.sleep(chance.uniform(0, 0.1))
     assert process.poll() is None, (lake.folder / "driver.log").read_text()
     process.kill()
     last = [told, *process.stdout.readlines()][-1]
