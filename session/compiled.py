@@ -79,13 +79,19 @@ class CompiledPlan:
                 raise ValueError(f"version {found['version']}")
             tables = tuple(
                 CompiledTable(
-                    each["name"], each["role"], each["definition"], tuple(each["abilities"])
+                    str(each["name"]),
+                    str(each["role"]),
+                    dict(each["definition"]),
+                    tuple(dict(ability) for ability in each["abilities"]),
                 )
                 for each in found["tables"]
             )
-            return cls(found["statement"], found["settings"], tables)
+            settings = {name: str(value) for name, value in dict(found["settings"]).items()}
+            return cls(str(found["statement"]), settings, tables)
         except (ValueError, KeyError, TypeError) as error:
-            raise CorruptionError(f"the compiled plan cannot be read: {error}") from error
+            raise CorruptionError(
+                f"the compiled plan cannot be read: {error}; compile the statement again"
+            ) from error
 
 
 def compiled(
@@ -113,6 +119,7 @@ def check_compiled(externals: ExternalTables, plan: CompiledPlan) -> None:
     """Check a plan against the tables and the connectors of now.
 
     Raises:
+        CorruptionError: an ability is of another table.
         StalePlan: a table has another definition.
         UnsupportedError: a connector has an ability no more.
         NotFoundError: a table or a connector is gone.
@@ -128,7 +135,14 @@ def check_compiled(externals: ExternalTables, plan: CompiledPlan) -> None:
         context = externals.context(table.name)
         found = (source_of if table.role == "source" else sink_of)(context)
         for each in table.abilities:
-            ability_of(each, table.name).apply(found, context.table)
+            try:
+                ability_of(each, table.name).apply(found, context.table)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise CorruptionError(
+                    f"the plan has an ability of {table.name} that is not of this table: "
+                    f"{dict(each)!r:.200}; compile the statement again",
+                    table=table.name,
+                ) from error
 
 
 def _sources(

@@ -50,7 +50,12 @@ from lakewright.session.run_tables import (
 )
 from lakewright.session.settings import DATABASE, Settings
 from lakewright.storage.catalog import Catalog
-from lakewright.storage.errors import DatabaseNotFound, InvalidStatement, StorageError
+from lakewright.storage.errors import (
+    CorruptionError,
+    DatabaseNotFound,
+    InvalidStatement,
+    StorageError,
+)
 from lakewright.storage.sql import Parsed, parse_statements
 from lakewright.storage.sql.grammar.query import Query
 from lakewright.storage.sql.grammar.statements import (
@@ -158,11 +163,19 @@ class Session:
         Raises:
             StalePlan: a table was changed since.
             UnsupportedError: a connector has an ability no more.
+            CorruptionError: the statement is not that of the tables in the plan.
         """
         from lakewright.session.compiled import check_compiled  # noqa: PLC0415
 
         check_compiled(self._externals, plan)
         self.settings = Settings(dict(plan.settings))
+        of_statement = {(each.name, each.role) for each in self.compile(plan.statement).tables}
+        if of_statement != {(each.name, each.role) for each in plan.tables}:
+            names = ", ".join(sorted(name for name, _ in of_statement)) or "no external table"
+            raise CorruptionError(
+                f"the plan is not that of its statement, which reads or writes {names}; compile it "
+                "again"
+            )
         return self.run(plan.statement)
 
     def sql(self, text: str) -> StatementResult:

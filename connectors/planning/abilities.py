@@ -106,7 +106,7 @@ class ProjectionPushDownSpec(AbilitySpec):
     ability = SupportsProjectionPushDown
 
     def _apply(self, target: SupportsProjectionPushDown, table: ResolvedCatalogTable) -> None:
-        target.apply_projection(list(self.columns))
+        target.apply_projection([each.name for each in table.schema.fields_of(self.columns)])
 
 
 @dataclass(frozen=True)

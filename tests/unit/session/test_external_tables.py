@@ -23,6 +23,7 @@ from lakewright.session.compiled import CompiledPlan
 from lakewright.storage import Catalog
 from lakewright.storage.errors import (
     AlreadyExistsError,
+    CorruptionError,
     InvalidOption,
     InvalidRequestError,
     InvalidRows,
@@ -347,6 +348,35 @@ def test_a_compiled_plan_holds_as_long_as_its_tables_and_abilities(memory: Sessi
     assert len(MEMORY["here"]) == 2
     with pytest.raises(InvalidStatement, match="SELECT and INSERT can be compiled"):
         memory.compile("DROP TABLE m")
+
+
+def test_an_edited_plan_is_refused(memory: Session) -> None:
+    memory.sql(_NUMBERS)
+    memory.sql("CREATE TABLE kept (id BIGINT)")
+    plan = memory.compile("INSERT INTO m SELECT id, word FROM numbers WHERE id > 3")
+    written = json.loads(plan.to_json())
+
+    def run(**changed: Any) -> None:
+        memory.run_compiled(CompiledPlan.from_json(json.dumps({**written, **changed})))
+
+    for changed in ({"version": 2}, {"tables": [3]}, {"settings": [1]}, {"tables": None}):
+        with pytest.raises(CorruptionError, match="the compiled plan cannot be read"):
+            run(**changed)
+    numbers, m = written["tables"]
+    for ability in (
+        {"type": "Flying"},
+        {"type": "Bucketing", "kind": "HASH"},
+        {"type": "Bucketing", "kind": "ROUND", "bucket_count": 4, "bucket_keys": ["id"]},
+    ):
+        with pytest.raises(CorruptionError, match=r"db\.m"):
+            run(tables=[numbers, {**m, "abilities": [ability]}])
+    for others in ([numbers], [m], []):
+        with pytest.raises(CorruptionError, match=r"writes db\.m, db\.numbers; compile it again"):
+            run(tables=others)
+    with pytest.raises(InvalidStatement, match="SELECT and INSERT can be compiled"):
+        run(statement="DROP TABLE kept")
+    assert memory.catalog.table_exists("db.kept")
+    assert MEMORY == {}
 
 
 # --- managed tables -------------------------------------------------------------------------------
