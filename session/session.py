@@ -203,6 +203,11 @@ class Session:
         externals, query = self._externals, statement.query
         endless = run_stream.followed_table(externals, query, self._name)
         if endless is None:
+            if isinstance(statement, Insert) and query.rows is None and self.settings.checkpoint:
+                raise UnsupportedError(
+                    "stream.checkpoint is set, and the query reads no table that can be followed, "
+                    "so a second run would write its rows again; RESET 'stream.checkpoint'"
+                )
             return None
         if isinstance(statement, Insert):
             return run_stream.follow_into(externals, statement, self.settings, self._name, endless)

@@ -189,3 +189,18 @@ def test_the_mode_decides_whether_a_table_is_read_once_or_followed(session: Sess
     next(told)
     assert rows_of(other, "SELECT * FROM spent ORDER BY id") == [(3, 4)]
     told.close()  # type: ignore[attr-defined]
+
+
+def test_a_checkpoint_is_not_passed_over(session: Session, tmp_path: Path) -> None:
+    session.sql(f"""
+        CREATE TABLE numbers (id BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '3');
+        CREATE TABLE kept (id BIGINT);
+        SET 'execution.runtime-mode' = 'streaming';
+        SET 'stream.checkpoint' = '{tmp_path}/checkpoint';
+        INSERT INTO kept VALUES (1)
+    """)
+    with pytest.raises(UnsupportedError, match=r"a second run would write its rows again"):
+        session.sql("INSERT INTO kept SELECT id FROM numbers")
+    session.sql("RESET 'stream.checkpoint'; INSERT INTO kept SELECT id FROM numbers")
+    session.sql("RESET 'execution.runtime-mode'")
+    assert rows_of(session, "SELECT count(*) FROM kept") == [(4,)]
