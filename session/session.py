@@ -55,6 +55,7 @@ from lakewright.storage.errors import (
     DatabaseNotFound,
     InvalidStatement,
     StorageError,
+    UnsupportedError,
 )
 from lakewright.storage.sql import Parsed, parse_statements
 from lakewright.storage.sql.grammar.query import Query
