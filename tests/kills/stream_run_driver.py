@@ -31,6 +31,7 @@ def main(declarations: str, warehouse: str, number: str) -> None:
         table=table,
         session=lambda: spark,
         find_table=catalog.table,
+        catalog=catalog,
         tell=tell,
     ).run()
 

@@ -76,6 +76,7 @@ class Landing:
             table=self.table,
             session=lambda: self.spark,
             find_table=self.catalog.table,
+            catalog=self.catalog,
             tell=lambda _: None,
         )
         drain.run()
