@@ -26,8 +26,6 @@ from lakewright.storage.errors import InvalidOption
 FORMAT = "format"
 # The factory of tables without a connector.
 MANAGED = "_default"
-# Options that every definition may have.
-_COMMON = ("scan.parallelism", "sink.parallelism")
 
 
 class DynamicTableFactory:
@@ -155,9 +153,7 @@ def connector_options(factory: Any, table: ResolvedCatalogTable) -> ReadOptions:
         InvalidOption: one is missing, unknown or wrong.
     """
     formats: Sequence[str] = getattr(factory, "format_options", ())
-    texts = {
-        name: text for name, text in table.options.items() if name not in {CONNECTOR, *_COMMON}
-    }
+    texts = {name: text for name, text in table.options.items() if name != CONNECTOR}
     prefixes = [format_prefix(option, texts.pop(option)) for option in formats if option in texts]
     return read_options(
         texts,

@@ -22,12 +22,12 @@ from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import read_options
 from lakewright.connectors.registry import FORMAT_GROUP
 from lakewright.connectors.runtime import ReportBad
-from lakewright.storage.codec.arrow_cast import cast_column
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import CorruptionError, InvalidRows, StorageError
 from lakewright.storage.files.data_file import DataFileWriter
 from lakewright.storage.files.data_files import open_data_file_writer, read_rows
+from lakewright.storage.operations.format_tables.read_folders import cast_file_column
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.file_format import COMPRESSIONS, FileEncoding
 from lakewright.storage.spec.options import TableOptions
@@ -137,7 +137,7 @@ class Columnar(FileFormat):
             fs, path, names, may_lack=names, format_name=self.name, batch_rows=_ROWS_AT_ONCE
         ):
             columns = {
-                name: _cast(held.column(name), kind, name, path)
+                name: cast_file_column(held.column(name), kind, name, path)
                 if name in held.column_names
                 else pa.nulls(held.num_rows, kind)
                 for name, kind in kinds.items()
@@ -167,18 +167,6 @@ class _ColumnWriter(RecordWriter):
     def abandon(self) -> None:
         with suppress(StorageError, OSError):
             self._writer.abandon()
-
-
-def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str, path: str) -> pa.ChunkedArray:
-    try:
-        return cast_column(column, kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise CorruptionError(
-            f"column {name} of file {path} holds {column.type}, which cannot be read as {kind}: "
-            f"{error}",
-            path=path,
-            column=name,
-        ) from error
 
 
 # --- lines ----------------------------------------------------------------------------------------

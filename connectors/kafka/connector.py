@@ -277,6 +277,14 @@ def _check_insert_only_has_no_key(context: Context, mode: ChangelogMode) -> None
         )
 
 
+def _check_kinds(context: Context, mode: ChangelogMode, *, is_upsert: bool) -> None:
+    """Refuse a format whose rows are of other kinds than the connector's."""
+    if is_upsert:
+        _check_of_rows(context, mode)
+    else:
+        _check_insert_only_has_no_key(context, mode)
+
+
 class _KafkaSource(ScanTableSource):
     def __init__(self, context: Context, layout: _Layout, *, is_upsert: bool) -> None:
         self._cluster = Cluster.of(context.name, context.table.options)
@@ -291,10 +299,7 @@ class _KafkaSource(ScanTableSource):
         reads_keys = bool(layout.keys) and (layout.is_apart or is_upsert)
         self._key = context.decoding_format(layout.key_format) if reads_keys else None
         self._metadata: tuple[tuple[str, DataField], ...] = ()
-        if is_upsert:
-            _check_of_rows(context, self._value.changelog_mode())
-        else:
-            _check_insert_only_has_no_key(context, self._value.changelog_mode())
+        _check_kinds(context, self._value.changelog_mode(), is_upsert=is_upsert)
 
     @property
     def summary(self) -> str:
@@ -365,10 +370,7 @@ class _KafkaSink(DynamicTableSink):
         self._value = context.encoding_format(layout.value_format)
         self._key = context.encoding_format(layout.key_format) if layout.keys else None
         self._metadata: tuple[tuple[str, DataField], ...] = ()
-        if is_upsert:
-            _check_of_rows(context, self._value.changelog_mode())
-        else:
-            _check_insert_only_has_no_key(context, self._value.changelog_mode())
+        _check_kinds(context, self._value.changelog_mode(), is_upsert=is_upsert)
 
     @property
     def summary(self) -> str:

@@ -6,6 +6,7 @@ against the connector of that day and applied again, in the same order.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -41,7 +42,7 @@ from lakewright.storage.sql.where import parse_where
 
 
 @dataclass(frozen=True)
-class AbilitySpec:
+class AbilitySpec(ABC):
     """One ability and what it was applied with; `ability` is its protocol."""
 
     ability: ClassVar[type]
@@ -61,8 +62,9 @@ class AbilitySpec:
             )
         self._apply(target, table)
 
+    @abstractmethod
     def _apply(self, target: Any, table: ResolvedCatalogTable) -> None:
-        raise NotImplementedError
+        """Apply it to a source or a sink that has the ability."""
 
     def to_json(self) -> dict[str, Any]:
         return {"type": type(self).__name__.removesuffix("Spec"), **asdict(self)}

@@ -3,6 +3,8 @@
 The models here are the shape of the YAML. They check each value by itself. `check_declaration` in
 `declaration_checks` checks values against each other. `declaration_files` adds file and line to
 each problem.
+
+The file is long since every key of a declaration is described here, where its value is checked.
 """
 
 from __future__ import annotations

@@ -94,13 +94,22 @@ def _rows(
                 scalar_of(partition.stored[field.name], field.type), count
             )
         elif field.name in held.column_names and field.name in needed:
-            columns[field.name] = _cast(held.column(field.name), kind, field.name, status.path)
+            columns[field.name] = cast_file_column(
+                held.column(field.name), kind, field.name, status.path
+            )
         elif field.name in needed:
             columns[field.name] = pa.nulls(count, kind)
     return pa.table(columns)
 
 
-def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str, path: str) -> pa.ChunkedArray:
+def cast_file_column(
+    column: pa.ChunkedArray, kind: pa.DataType, name: str, path: str
+) -> pa.ChunkedArray:
+    """A column of a file in the type of its table.
+
+    Raises:
+        CorruptionError: names the column, the file and both types.
+    """
     try:
         return cast_column(column, kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
