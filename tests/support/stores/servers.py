@@ -235,6 +235,31 @@ def postgres_server(*settings: str) -> Iterator[str]:
             yield f"postgresql://keeper@127.0.0.1:{port}/postgres"
 
 
+@contextmanager
+def mariadb_server(*settings: str) -> Iterator[int]:
+    """A MariaDB with a binary log, whose user `keeper` may do everything; its port."""
+    _needs("pymysqlreplication")
+    make, server = _program("mariadb-install-db"), _program("mariadbd")
+    # Not among pytest's folders, which may be deleted while the server ends.
+    with tempfile.TemporaryDirectory(prefix="mariadb-") as folder:
+        as_root = ["--user=root"] if os.geteuid() == 0 else []
+        place = ["--no-defaults", *as_root, f"--datadir={folder}/data"]
+        subprocess.run([make, *place, "--skip-test-db"], check=True, capture_output=True)
+        users = Path(folder) / "users.sql"
+        users.write_text(
+            f"CREATE USER keeper@'%' IDENTIFIED BY '{SECRET}';\n"
+            "GRANT ALL ON *.* TO keeper@'%' WITH GRANT OPTION;\nCREATE DATABASE shop;\n"
+        )
+        port = free_port()
+        command = [server, *place, f"--socket={folder}/socket", f"--init-file={users}"]
+        command += ["--bind-address=127.0.0.1", f"--port={port}", "--skip-name-resolve"]
+        command += ["--log-bin=binlog", "--server-id=1", "--binlog-format=ROW"]
+        command += ["--binlog-row-image=FULL", "--binlog-row-metadata=FULL"]
+        command += ["--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0"]
+        with running([*command, *settings], port):
+            yield port
+
+
 def _needs(*packages: str) -> None:
     for each in packages:
         if find_spec(each) is None:
