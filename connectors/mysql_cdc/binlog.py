@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
@@ -88,7 +88,6 @@ def events(
     server: Server, connection: Connection, begin: Position, table: str, server_id: int
 ) -> Iterator[Event]:
     """What the log has behind a position now; within `Server.told`."""
-    server.client()
     stream = import_module("pymysqlreplication")
     event, row_event = (
         import_module(f"{stream.__name__}.{each}") for each in ("event", "row_event")
@@ -111,6 +110,7 @@ def events(
         only_schemas=[server.database],
         only_tables=[table],
         enable_logging=False,
+        pymysql_wrapper=_connecting(server.client()),
     )
     with closing(log):
         for found in log:
@@ -141,6 +141,15 @@ def events(
                 )
             elif found.event_type in _COMPRESSED:
                 yield Unread("a compressed transaction")
+
+
+def _connecting(client: Any) -> Callable[..., Any]:
+    """How the reader of the log connects; it names the database by a parameter of old clients."""
+
+    def connect(*, db: str | None = None, **settings: Any) -> Any:
+        return client.connect(database=db, **settings)
+
+    return connect
 
 
 def _described(

@@ -196,8 +196,8 @@ class Captured:
     def lost(self, position: Position) -> InvalidRequestError:
         return self.error(
             f"the server's log does not have {position.file} up to {position.at} any more (it was "
-            f"purged or reset), so changes behind it are lost; {self.anew}, and keep the log longer "
-            "(binlog_expire_logs_seconds)"
+            f"purged or reset), so changes behind it are lost; {self.anew}, and keep the log "
+            "longer (binlog_expire_logs_seconds)"
         )
 
     def untold(self, statement: str, what: str, behind: Position) -> InvalidRequestError:

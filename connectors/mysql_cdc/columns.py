@@ -51,6 +51,8 @@ CODECS = {
     "utf16le": "utf-16-le",
     "utf32": "utf-32-be",
 }
+# The client decodes labels by themselves.
+_OF_LABELS = ("utf-8", "ascii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,8 @@ def _problem(field: DataField, column: SourceColumn, declared: Declared) -> str 
         return f"is {column.shown}"
     if column.charset is not None and column.charset not in CODECS:
         return f"is in {column.charset}, which is not read (utf8mb4 is)"
+    if column.kind in ("enum", "set") and CODECS[column.charset or "ascii"] not in _OF_LABELS:
+        return f"has labels in {column.charset}, which are read in utf8mb4 alone"
     kept = to_arrow_type(field.type)
     if root is TypeRoot.DECIMAL:
         digits = _DIGITS_OF_UBIGINT if kind == "ubigint" else column.precision - column.scale

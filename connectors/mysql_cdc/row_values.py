@@ -1,4 +1,4 @@
-"""Rows of the binary log as the values that the server prints: texts, and bytes of binary columns."""
+"""Rows of the binary log as the values that the server prints: texts, or bytes."""
 
 from __future__ import annotations
 

@@ -24,6 +24,10 @@ def effect(
     """
     words = _WORD.findall(_COMMENT.sub(lambda found: found[1] or " ", statement))
     upper = [each.upper() for each in words]
+    if upper[:2] == ["SET", "STATEMENT"] and "FOR" in upper:
+        # Settings of MariaDB for one statement.
+        words = words[upper.index("FOR") + 1 :]
+        upper = [each.upper() for each in words]
     database, captured = database.lower(), (captured[0].lower(), captured[1].lower())
     match upper:
         case [verb, *_] if verb in _ROWS:

@@ -8,11 +8,9 @@ import logging
 import pickle
 import random
 import subprocess
-import sys
 import threading
 import time
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,20 +19,17 @@ from urllib.parse import urlsplit
 import pytest
 
 from lakewright.connectors import ExternalTables
-from lakewright.connectors.planning.plan_sink import WriteRequest, plan_write
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
 from lakewright.connectors.postgres_cdc.database import lsn_number
-from lakewright.connectors.stream import Batch, run_stream
 from lakewright.session import Session
-from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, UnavailableError
+from tests.stores.capturing import Capture, killed_run
 from tests.support.stores.servers import SECRET, postgres_server
 from tests.support.tally import tally
 
 psycopg = pytest.importorskip("psycopg")
 pytestmark = pytest.mark.stores
 
-ROOT = Path(__file__).parents[2]
 WRITERS, KILLS, PATIENCE_SECONDS = 3, 24, 120
 
 
@@ -58,15 +53,22 @@ def server() -> Iterator[str]:
         yield url
 
 
-class Lake:
-    """A table of the server, the external table db.src of it, and db.dst that is filled."""
+class Lake(Capture):
+    """A table of the server, and what captures it."""
 
     def __init__(self, url: str, folder: Path) -> None:
-        self.url, self.folder = url, folder
-        self.name = f"t_{uuid.uuid4().hex[:8]}"
-        self.checkpoint = str(folder / "checkpoint")
-        self.session = Session(Catalog.open(str(folder / "warehouse")))
-        self.session.sql("CREATE DATABASE db; USE db")
+        super().__init__(folder)
+        self.url = url
+        self.options = {
+            "connector": "postgres-cdc",
+            "hostname": "127.0.0.1",
+            "port": str(urlsplit(url).port),
+            "username": "keeper",
+            "password": "${env:CAPTURE_PASSWORD}",
+            "database-name": "postgres",
+            "schema-name": "public",
+            "slot.name": self.name,
+        }
         self.client = self.connect()
 
     def connect(self) -> Any:
@@ -76,59 +78,6 @@ class Lake:
         for each in statements:
             self.client.execute(each.replace("TABLE_NAME", self.name))
 
-    def define(self, columns: str, key: str, options: Mapping[str, str] | None = None) -> None:
-        """Define both tables anew."""
-        given = {
-            "connector": "postgres-cdc",
-            "hostname": "127.0.0.1",
-            "port": str(urlsplit(self.url).port),
-            "username": "keeper",
-            "password": "${env:CAPTURE_PASSWORD}",
-            "database-name": "postgres",
-            "schema-name": "public",
-            "table-name": self.name,
-            "slot.name": self.name,
-            **(options or {}),
-        }
-        texts = ", ".join(f"'{name}' = '{value}'" for name, value in given.items())
-        key = f"PRIMARY KEY ({key}) NOT ENFORCED"
-        self.session.sql(f"""
-            DROP TABLE IF EXISTS src;
-            CREATE TABLE src ({columns}, {key}) WITH ({texts});
-            CREATE TABLE IF NOT EXISTS dst ({columns}, {key}) WITH ('bucket' = '1')
-        """)
-
-    def batches(self, max_rows: int = 1000) -> list[Batch]:
-        """Carry what is there now."""
-        externals = ExternalTables(self.session.catalog)
-        scan = plan_scan(externals.context("db.src"), ScanRequest())
-        request = WriteRequest(mode=scan.mode, source_name="db.src")
-        sink = plan_write(externals.managed_context("db.dst"), request)
-        return list(
-            run_stream(
-                scan,
-                sink,
-                self.session.catalog.env,
-                checkpoint=self.checkpoint,
-                max_rows=max_rows,
-                available_now=True,
-            )
-        )
-
-    def changes(self) -> list[tuple[Any, ...]]:
-        """Kinds and rows that a reader gets now."""
-        externals = ExternalTables(self.session.catalog)
-        scan = plan_scan(externals.context("db.src"), ScanRequest())
-        runtime = scan.runtime
-        begin = runtime.latest(runtime.earliest())
-        found = pieces(scan.changes(begin, runtime.latest(begin)))
-        runtime.close()
-        return found
-
-    def rows(self) -> list[tuple[Any, ...]]:
-        found = self.session.sql("SELECT * FROM dst").rows
-        return sorted(tuple(row.values()) for row in found.to_pylist())
-
     def source_rows(self, columns: str = "*") -> list[tuple[Any, ...]]:
         return sorted(self.client.execute(f"SELECT {columns} FROM {self.name}").fetchall())
 
@@ -137,10 +86,6 @@ class Lake:
         asked = "SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = %s"
         found = self.client.execute(asked, (self.name,)).fetchone()
         return None if found is None else int(found[0])
-
-
-def pieces(tables: Any) -> list[tuple[Any, ...]]:
-    return [(row.pop("_rowkind"), *row.values()) for table in tables for row in table.to_pylist()]
 
 
 @pytest.fixture
@@ -498,28 +443,6 @@ def test_a_stream_that_is_killed_at_any_moment_loses_and_doubles_nothing(
     for phase in phases:
         tally(f"kills survived, last told: {phase}")
     tally("transactions captured", sum(each.transactions for each in writers))
-
-
-def killed_run(lake: Lake, chance: random.Random) -> str:
-    """Run the driver until a random moment; in which phase it was killed."""
-    command = [sys.executable, "-m", "tests.stores.capture_driver"]
-    arguments = [str(lake.folder / "warehouse"), lake.checkpoint, "250"]
-    with (lake.folder / "driver.log").open("w") as log:
-        process = subprocess.Popen(
-            [*command, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
-        )
-    assert process.stdout is not None
-    told = process.stdout.readline()
-    assert told == "begins\n", (lake.folder / "driver.log").read_text()
-    for _ in range(chance.choice([0, 1, 3, 5])):
-        told = process.stdout.readline()
-    time.sleep(chance.uniform(0, 0.1))
-    assert process.poll() is None, (lake.folder / "driver.log").read_text()
-    process.kill()
-    last = [told, *process.stdout.readlines()][-1]
-    process.stdout.close()
-    process.wait()
-    return last.split()[-1]
 
 
 def check_confirmed(lake: Lake) -> None:

@@ -253,6 +253,7 @@ def mariadb_server(*settings: str) -> Iterator[int]:
         port = free_port()
         command = [server, *place, f"--socket={folder}/socket", f"--init-file={users}"]
         command += ["--bind-address=127.0.0.1", f"--port={port}", "--skip-name-resolve"]
+        command += ["--character-set-server=utf8mb4"]
         command += ["--log-bin=binlog", "--server-id=1", "--binlog-format=ROW"]
         command += ["--binlog-row-image=FULL", "--binlog-row-metadata=FULL"]
         command += ["--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0"]
