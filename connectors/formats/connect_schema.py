@@ -1,8 +1,8 @@
 """Schemas that Kafka Connect writes beside values: what their numbers and texts stand for.
 
-A decimal is base64 of its unscaled digits, a date a number of days, a time or a timestamp a number
-of a unit that its logical type names. Only columns of such types are restored: a column of whole
-numbers gets the number itself.
+A decimal is base64 of its unscaled digits, or their bytes, a date a number of days, a time or a
+timestamp a number of a unit that its logical type names. Only columns of such types are restored: a
+column of whole numbers gets the number itself.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
 def row_schema(schema: object) -> Mapping[str, Schema]:
     """The schema of each column of the rows that an event holds; none if it has no schema."""
-    members = _members(schema)
-    return _members(members.get("after") or members.get("before"))
+    members = members_of(schema)
+    return members_of(members.get("after") or members.get("before"))
 
 
 def restored(
@@ -72,7 +72,8 @@ def restored(
     return made
 
 
-def _members(schema: object) -> dict[str, Schema]:
+def members_of(schema: object) -> dict[str, Schema]:
+    """The schemas of a record's members, by name."""
     fields = schema.get("fields") if isinstance(schema, dict) else None
     return {
         each["field"]: each
@@ -90,7 +91,7 @@ def _restored(value: object, kind: Schema, data_type: DataType) -> object:
         case MapType(value=inner) if isinstance(value, dict):
             return {name: _or_null(each, kind["values"], inner) for name, each in value.items()}
         case RowType(fields=fields) if isinstance(value, dict):
-            return restored(value, _members(kind), fields)
+            return restored(value, members_of(kind), fields)
         case _:
             return value
 
@@ -122,6 +123,7 @@ def _atom(value: Any, kind: Schema, data_type: AtomicType) -> object:
     return value
 
 
-def _unscaled(text: str, scale: int) -> Decimal:
-    digits = int.from_bytes(base64.b64decode(text, validate=True), "big", signed=True)
+def _unscaled(held: str | bytes, scale: int) -> Decimal:
+    data = held if isinstance(held, bytes) else base64.b64decode(held, validate=True)
+    digits = int.from_bytes(data, "big", signed=True)
     return Decimal(digits).scaleb(-scale, EXACT_DECIMALS)

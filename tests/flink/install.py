@@ -8,7 +8,10 @@ import tarfile
 from pathlib import Path
 
 _LIBRARIES = "apache-flink-libraries==2.0.1"
-_AVRO = "org.apache.flink:flink-sql-avro:2.0.0"
+_AVRO = [
+    "org.apache.flink:flink-sql-avro:2.0.0",
+    "org.apache.flink:flink-sql-avro-confluent-registry:2.0.0",
+]
 
 
 def main() -> None:
@@ -30,9 +33,11 @@ def main() -> None:
         with tarfile.open(archive) as held:
             held.extractall(folder, filter="data")
         archive.unlink()
-    if not list(folder.rglob("flink-sql-avro-*.jar")):
-        copied = ["dependency:copy", f"-Dartifact={_AVRO}", f"-DoutputDirectory={folder}"]
-        subprocess.run(["mvn", "--batch-mode", "--quiet", *copied], check=True)
+    for artifact in _AVRO:
+        _, name, version = artifact.split(":")
+        if not list(folder.rglob(f"{name}-{version}.jar")):
+            copied = ["dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
+            subprocess.run(["mvn", "--batch-mode", "--quiet", *copied], check=True)
 
 
 if __name__ == "__main__":
