@@ -39,6 +39,8 @@ _UNITS = {
 }
 _DATES = ("org.apache.kafka.connect.data.Date", "io.debezium.time.Date")
 _ZONED = "io.debezium.time.ZonedTimestamp"
+# What MySQL has for truth values, one digit wide.
+_SMALL = ("int8", "int16")
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
@@ -103,6 +105,8 @@ def _or_null(value: object, kind: Schema, data_type: DataType) -> object:
 def _atom(value: Any, kind: Schema, data_type: AtomicType) -> object:
     name = kind.get("name")
     root = data_type.root
+    if root is TypeRoot.BOOLEAN and kind.get("type") in _SMALL:
+        return value != 0
     if root is TypeRoot.DECIMAL and name == _DECIMAL:
         return _unscaled(value, int(kind["parameters"]["scale"]))
     if root is TypeRoot.DECIMAL and name == _VARIABLE_DECIMAL:

@@ -47,18 +47,20 @@ class Capture:
             CREATE TABLE IF NOT EXISTS dst ({columns}, {key}) WITH ('bucket' = '1')
         """)
 
-    def batches(self, max_rows: int = 1000) -> list[Batch]:
+    def batches(
+        self, max_rows: int = 1000, *, source: str = "db.src", sink: str = "db.dst"
+    ) -> list[Batch]:
         """Carry what is there now."""
         externals = ExternalTables(self.session.catalog)
-        scan = plan_scan(externals.context("db.src"), ScanRequest())
-        request = WriteRequest(mode=scan.mode, source_name="db.src")
-        sink = plan_write(externals.managed_context("db.dst"), request)
+        scan = plan_scan(externals.context(source), ScanRequest())
+        request = WriteRequest(mode=scan.mode, source_name=source)
+        planned = plan_write(externals.managed_context(sink), request)
         return list(
             run_stream(
                 scan,
-                sink,
+                planned,
                 self.session.catalog.env,
-                checkpoint=self.checkpoint,
+                checkpoint=f"{self.checkpoint}{source.removeprefix('db.src')}",
                 max_rows=max_rows,
                 available_now=True,
             )
@@ -74,8 +76,8 @@ class Capture:
         runtime.close()
         return found
 
-    def rows(self) -> list[tuple[Any, ...]]:
-        found = self.session.sql("SELECT * FROM dst").rows
+    def rows(self, table: str = "dst") -> list[tuple[Any, ...]]:
+        found = self.session.sql(f"SELECT * FROM {table}").rows
         return sorted(tuple(row.values()) for row in found.to_pylist())
 
 

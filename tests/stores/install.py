@@ -25,6 +25,7 @@ POMS = {
     "hive3": HERE / "hive" / "pom-3.xml",
     "hive4": HERE / "hive" / "pom-4.xml",
     "kafka": HERE / "kafka" / "pom.xml",
+    "debezium": HERE / "debezium" / "pom.xml",
 }
 
 

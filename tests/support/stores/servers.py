@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -180,6 +180,45 @@ def kafka_server(folder: Path) -> Iterator[str]:
     subprocess.run([*java, *made], check=True, capture_output=True)
     with running([*java, "kafka.Kafka", str(config)], port):
         yield f"127.0.0.1:{port}"
+
+
+@contextmanager
+def debezium_server(
+    folder: Path, broker: str, connector: Mapping[str, str], *, has_schemas: bool
+) -> Iterator[None]:
+    """Kafka Connect with one connector of Debezium, which captures as the user `keeper`."""
+    jars = INSTALLED / "debezium"
+    if not jars.exists():
+        pytest.skip(f"Debezium is not installed at {jars}: run make test-servers where Maven is")
+    port = free_port()
+    converter = "org.apache.kafka.connect.json.JsonConverter"
+    worker = {
+        "bootstrap.servers": broker,
+        "listeners": f"http://127.0.0.1:{port}",
+        "offset.storage.file.filename": str(folder / "offsets"),
+        "offset.flush.interval.ms": "1000",
+        "plugin.discovery": "service_load",
+        "key.converter": converter,
+        "value.converter": converter,
+        "value.converter.schemas.enable": str(has_schemas).lower(),
+    }
+    source = {
+        "name": "captured",
+        "topic.creation.default.replication.factor": "1",
+        "topic.creation.default.partitions": "1",
+        "database.hostname": "127.0.0.1",
+        "database.user": "keeper",
+        "database.password": SECRET,
+        **connector,
+    }
+    files = []
+    for name, settings in (("worker", worker), ("source", source)):
+        files.append(folder / f"{name}.properties")
+        files[-1].write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    command = [_program("java"), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    command += ["-cp", f"{jars}/*", "org.apache.kafka.connect.cli.ConnectStandalone"]
+    with running([*command, *map(str, files)], port):
+        yield
 
 
 @contextmanager
