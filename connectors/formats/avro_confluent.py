@@ -237,6 +237,7 @@ def _described(schema: Any, named: dict[str, dict[str, Any]], namespace: str) ->
     # The client reads decimals itself.
     if logical != "decimal":
         made["name"] = schema.get("connect.name") or _LOGICAL.get(logical)
+        made["type"] = schema.get("connect.type")
     match schema["type"]:
         case "record":
             made["fields"] = [

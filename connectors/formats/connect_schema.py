@@ -42,6 +42,7 @@ _ZONED = "io.debezium.time.ZonedTimestamp"
 # What MySQL has for truth values, one digit wide.
 _SMALL = ("int8", "int16")
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_BITS = "io.debezium.data.Bits"
 _VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
 
@@ -107,6 +108,9 @@ def _atom(value: Any, kind: Schema, data_type: AtomicType) -> object:
     root = data_type.root
     if root is TypeRoot.BOOLEAN and kind.get("type") in _SMALL:
         return value != 0
+    if root.is_bytes and name == _BITS:
+        # They have the last bits first.
+        return base64.b64encode(_bytes(value)[::-1]).decode() if type(value) is str else value[::-1]
     if root is TypeRoot.DECIMAL and name == _DECIMAL:
         return _unscaled(value, int(kind["parameters"]["scale"]))
     if root is TypeRoot.DECIMAL and name == _VARIABLE_DECIMAL:
@@ -128,6 +132,9 @@ def _atom(value: Any, kind: Schema, data_type: AtomicType) -> object:
 
 
 def _unscaled(held: str | bytes, scale: int) -> Decimal:
-    data = held if isinstance(held, bytes) else base64.b64decode(held, validate=True)
-    digits = int.from_bytes(data, "big", signed=True)
+    digits = int.from_bytes(_bytes(held), "big", signed=True)
     return Decimal(digits).scaleb(-scale, EXACT_DECIMALS)
+
+
+def _bytes(held: str | bytes) -> bytes:
+    return held if isinstance(held, bytes) else base64.b64decode(held, validate=True)

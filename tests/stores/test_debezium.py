@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
@@ -29,6 +29,29 @@ _PLAIN = "id BIGINT, flag BOOLEAN, f DOUBLE, name STRING"
 _TYPED = (
     "price DECIMAL(20, 5), day DATE, moment TIMESTAMP(6), zoned TIMESTAMP_LTZ(6), t TIME(3), "
     "data BYTES"
+)
+# Further types of each server, what they are declared, and a value.
+_OF_POSTGRES = (
+    ("SMALLINT", "SMALLINT", "-5"),
+    ("REAL", "FLOAT", "0.1"),
+    ("UUID", "STRING", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'"),
+    ("JSONB", "STRING", "'{\"a\": [1, null]}'"),
+    ("NUMERIC", "DECIMAL(38, 3)", "-1234567890123456789012345.125"),
+    ("CHAR(4)", "STRING", "'ab'"),
+    ("TIMESTAMP(3)", "TIMESTAMP(3)", "'1700-01-01 00:00:00.125'"),
+)
+_OF_MARIADB = (
+    ("BIGINT UNSIGNED", "DECIMAL(20, 0)", "18446744073709551615"),
+    ("MEDIUMINT UNSIGNED", "INT", "16777215"),
+    ("YEAR", "INT", "2024"),
+    ("FLOAT", "FLOAT", "0.1"),
+    ("ENUM('a','ü')", "STRING", "'ü'"),
+    ("SET('x','y','z')", "STRING", "'z,x'"),
+    ("BIT(20)", "BYTES", "b'10000000000000000011'"),
+    ("BIT(1)", "BOOLEAN", "b'1'"),
+    ("CHAR(4) CHARACTER SET latin1", "STRING", "'é€'"),
+    ("BINARY(4)", "BYTES", "x'ff00'"),
+    ("DATETIME(3)", "TIMESTAMP(3)", "'1000-01-01 00:00:00.125'"),
 )
 _NAMES = "id, flag, f, name, price, day, moment, zoned, t, data"
 _VALUES = (
@@ -67,7 +90,7 @@ def test_debezium_and_we_capture_the_same_rows_of_postgresql(
             client.execute(
                 "CREATE TABLE items (id BIGINT PRIMARY KEY, flag BOOLEAN, f FLOAT8, name TEXT, "
                 "price NUMERIC(20, 5), day DATE, moment TIMESTAMP, zoned TIMESTAMPTZ, t TIME(3), "
-                "data BYTEA)"
+                f"data BYTEA, {_columns(_OF_POSTGRES, 0)})"
             )
             client.execute("ALTER TABLE items REPLICA IDENTITY FULL")
             server = {
@@ -87,8 +110,9 @@ def test_debezium_and_we_capture_the_same_rows_of_postgresql(
             }
             monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
             capture = _Both(tmp_path, broker, server, f"postgres-{has_schemas}.public.items")
-            values = {"zone": "+00", "data": r"'\x00ff'"}
-            capture.compare(client.execute, connector, values, has_schemas=has_schemas)
+            capture.values = {"zone": "+00", "data": r"'\x00ff'"}
+            capture.more = _OF_POSTGRES
+            capture.compare(client.execute, connector, has_schemas=has_schemas)
 
 
 @pytest.mark.parametrize("has_schemas", [True, False], ids=["schemas", "bare"])
@@ -110,7 +134,7 @@ def test_debezium_and_we_capture_the_same_rows_of_mariadb(
             cursor.execute(
                 "CREATE TABLE items (id BIGINT PRIMARY KEY, flag BOOLEAN, f DOUBLE, name TEXT, "
                 "price DECIMAL(20, 5), day DATE, moment DATETIME(6), zoned TIMESTAMP(6) NULL, "
-                "t TIME(3), data VARBINARY(9))"
+                f"t TIME(3), data VARBINARY(9), {_columns(_OF_MARIADB, 0)})"
             )
             prefix = f"mariadb-{has_schemas}"
             server = {"connector": "mysql-cdc", "port": str(port), "database-name": "shop"}
@@ -121,6 +145,8 @@ def test_debezium_and_we_capture_the_same_rows_of_mariadb(
                 "database.include.list": "shop",
                 "table.include.list": "shop.items",
                 "topic.prefix": prefix,
+                # Else they are signed numbers.
+                "bigint.unsigned.handling.mode": "precise",
                 "schema.history.internal.kafka.bootstrap.servers": broker,
                 "schema.history.internal.kafka.topic": f"history-{prefix}",
             }
@@ -131,12 +157,16 @@ def test_debezium_and_we_capture_the_same_rows_of_mariadb(
                 connector["truth.type"] = f"{package}.TinyIntOneToBooleanConverter"
             monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
             capture = _Both(tmp_path, broker, server, f"{prefix}.shop.items")
-            values = {"zone": "", "data": "x'00ff'"}
-            capture.compare(cursor.execute, connector, values, has_schemas=has_schemas)
+            capture.values = {"zone": "", "data": "x'00ff'"}
+            capture.more = _OF_MARIADB
+            capture.compare(cursor.execute, connector, has_schemas=has_schemas)
 
 
 class _Both(Capture):
     """The table `items` that we capture, and its topic."""
+
+    values: Mapping[str, str]
+    more: Sequence[tuple[str, str, str]]
 
     def __init__(self, folder: Path, broker: str, server: dict[str, str], topic: str) -> None:
         super().__init__(folder)
@@ -148,12 +178,10 @@ class _Both(Capture):
             **server,
         }
 
-    def compare(
-        self, run: Any, connector: dict[str, str], values: dict[str, str], *, has_schemas: bool
-    ) -> None:
-        columns = f"{_PLAIN}, {_TYPED}" if has_schemas else _PLAIN
+    def compare(self, run: Any, connector: dict[str, str], *, has_schemas: bool) -> None:
+        columns = f"{_PLAIN}, {_TYPED}, {_columns(self.more, 1)}" if has_schemas else _PLAIN
         for number in (1, 2, 3):
-            run(_insertion(number, values))
+            run(self.insertion(number))
         self.define(columns, "id")
         self.session.sql(f"""
             CREATE TABLE told ({columns}) WITH ('connector' = 'kafka', 'topic' = '{self.topic}',
@@ -166,7 +194,7 @@ class _Both(Capture):
         with debezium_server(self.folder, self.broker, connector, has_schemas=has_schemas):
             self.wait_for(3)
             for number in (4, 5, 6, 7):
-                run(_insertion(number, values))
+                run(self.insertion(number))
             for each in _CHANGES:
                 run(each)
             self.wait_for(_MESSAGES)
@@ -190,6 +218,14 @@ class _Both(Capture):
                     end = client.get_watermark_offsets(kafka.TopicPartition(self.topic, 0))[1]
                 time.sleep(0.2)
 
+    def insertion(self, number: int) -> str:
+        more = [(f"m{at}", value) for at, (_, _, value) in enumerate(self.more)]
+        names = ", ".join((_NAMES, *(name for name, _ in more)))
+        values = ", ".join(
+            (_VALUES.format(id=number, **self.values), *(value for _, value in more))
+        )
+        return f"INSERT INTO items ({names}) VALUES ({number}, {values})"
 
-def _insertion(number: int, values: dict[str, str]) -> str:
-    return f"INSERT INTO items ({_NAMES}) VALUES ({number}, {_VALUES.format(id=number, **values)})"
+
+def _columns(more: Sequence[tuple[str, str, str]], which: int) -> str:
+    return ", ".join(f"m{at} {each[which]}" for at, each in enumerate(more))
