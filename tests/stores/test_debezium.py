@@ -21,7 +21,7 @@ from tests.support.stores.servers import (
     postgres_server,
 )
 
-pytestmark = pytest.mark.stores
+pytestmark = pytest.mark.servers
 
 _PATIENCE_SECONDS = 180
 # Columns whose values JSON has without a schema, and those that stand for something.

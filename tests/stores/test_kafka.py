@@ -31,7 +31,7 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import FileMissing, InvalidOption, InvalidRows, UnavailableError
 from tests.support.stores.servers import ROOT, free_port, kafka_server
 
-pytestmark = pytest.mark.stores
+pytestmark = pytest.mark.servers
 
 _NUMBERS = itertools.count(1)
 _COLUMNS = {"id": "BIGINT NOT NULL", "name": "STRING", "at": "TIMESTAMP(3)"}

@@ -25,7 +25,7 @@ from tests.support.stores.servers import SECRET, mariadb_server
 from tests.support.tally import tally
 
 pymysql = pytest.importorskip("pymysql")
-pytestmark = pytest.mark.stores
+pytestmark = pytest.mark.servers
 
 KILLS, MANY_KILLS = 6, 50
 WRITERS = 3

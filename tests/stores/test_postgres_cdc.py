@@ -28,7 +28,7 @@ from tests.support.stores.servers import SECRET, postgres_server
 from tests.support.tally import tally
 
 psycopg = pytest.importorskip("psycopg")
-pytestmark = pytest.mark.stores
+pytestmark = pytest.mark.servers
 
 WRITERS, KILLS, PATIENCE_SECONDS = 3, 24, 120
 

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.stores.install import found_on_system
+
 ROOT = Path(__file__).resolve().parents[3]
 # The folder of installed servers may lie outside of the tree.
 INSTALLED = Path(os.environ.get("LAKEWRIGHT_STORES", ROOT / ".stores"))
@@ -153,7 +155,7 @@ def kafka_server(folder: Path) -> Iterator[str]:
     _needs("confluent_kafka")
     jars = INSTALLED / "kafka"
     if not jars.exists():
-        pytest.skip(f"Kafka is not installed at {jars}: run make test-stores where Maven is")
+        pytest.skip(f"Kafka is not installed at {jars}: run make test-servers where Maven is")
     port, controller = free_port(), free_port()
     settings = {
         "process.roles": "broker,controller",
@@ -245,7 +247,7 @@ def sftp_server(folder: Path, port: int = 0) -> Iterator[str]:
 @contextmanager
 def postgres_server(*settings: str) -> Iterator[str]:
     """A PostgreSQL that requires a password; its URL without the password."""
-    initdb, server = _program("initdb"), _program("postgres")
+    initdb, server = (_database_program("postgres", each) for each in ("initdb", "postgres"))
     # Not among pytest's folders, which other users may not enter.
     with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
         password, data = Path(folder) / "password", f"{folder}/data"
@@ -278,11 +280,14 @@ def postgres_server(*settings: str) -> Iterator[str]:
 def mariadb_server(*settings: str) -> Iterator[int]:
     """A MariaDB with a binary log, whose user `keeper` may do everything; its port."""
     _needs("pymysqlreplication")
-    make, server = _program("mariadb-install-db"), _program("mariadbd")
+    make, server = (
+        _database_program("mariadb", each) for each in ("mariadb-install-db", "mariadbd")
+    )
     # Not among pytest's folders, which may be deleted while the server ends.
     with tempfile.TemporaryDirectory(prefix="mariadb-") as folder:
         as_root = ["--user=root"] if os.geteuid() == 0 else []
-        place = ["--no-defaults", *as_root, f"--datadir={folder}/data"]
+        base = Path(server).parents[1]
+        place = ["--no-defaults", *as_root, f"--basedir={base}", f"--datadir={folder}/data"]
         subprocess.run([make, *place, "--skip-test-db"], check=True, capture_output=True)
         users = Path(folder) / "users.sql"
         users.write_text(
@@ -312,6 +317,28 @@ def _program(name: str, installed: str | None = None) -> str:
         found = str(INSTALLED / installed)
     if found is None:
         pytest.skip(f"{name} is not on the PATH, and make test-stores does not bring it")
+    return found
+
+
+def _database_program(server: str, name: str) -> str:
+    """A program of a database that is on this machine, or was unpacked."""
+    unpacked = INSTALLED / server
+    found = found_on_system(name)
+    if found is None and unpacked.exists():
+        # Its libraries lie beside it.
+        folders = {str(each.parent) for each in unpacked.rglob("*.so*")}
+        known = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+        os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(sorted({*folders, *known} - {""}))
+        found = next(
+            (
+                str(each)
+                for each in unpacked.rglob(name)
+                if os.access(each, os.X_OK) and each.is_file()
+            ),
+            None,
+        )
+    if found is None:
+        pytest.skip(f"{server} is not here: run make test-servers where apt-get is")
     return found
 
 
