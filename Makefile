@@ -25,7 +25,7 @@ COMPILE := $(UV) pip compile --quiet --no-header --generate-hashes --python-vers
 help: ## List the commands
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+		/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: java setup ## Ingest real flights, compact, expire, and show what happened

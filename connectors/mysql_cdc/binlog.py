@@ -41,8 +41,12 @@ _TEXTS = (15, 252, 253, 254)
 _GEOMETRY = 255
 _BINARY = {"char": "binary", "varchar": "varbinary", "text": "blob"}
 _CHARSET_OF_BYTES = "binary"
-# Several events in one, compressed, of MySQL; rows of MariaDB, compressed.
-_COMPRESSED = (40, *range(165, 172))
+# Events that are not read, by their types: of MariaDB, those of compressed rows and statements.
+_UNREAD = {
+    26: "an incident, so events are lost",
+    40: "a compressed transaction",
+    **dict.fromkeys(range(165, 172), "a compressed event"),
+}
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 
 
@@ -76,9 +80,10 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What the log has in a form that is not read: what it is."""
+    """What is in the log and not read; without `is_always`, it matters behind rows of the table."""
 
     what: str
+    is_always: bool = True
 
 
 Event = Rows | Committed | Statement | Unread
@@ -112,6 +117,7 @@ def events(
         enable_logging=False,
         pymysql_wrapper=_connecting(server.client()),
     )
+    before = begin
     with closing(log):
         for found in log:
             now = Position(log.log_file, log.log_pos)
@@ -126,7 +132,11 @@ def events(
                 elif word != ["BEGIN"]:
                     yield Statement(found.query, found.schema.decode(), now)
             elif isinstance(found, event.XAPrepareEvent):
-                yield Committed(now) if found.one_phase else Unread("a prepared XA transaction")
+                yield (
+                    Committed(now)
+                    if found.one_phase
+                    else Unread("a prepared XA transaction", is_always=False)
+                )
             elif type(found) in kinds:
                 whole = (1 << found.number_of_columns) - 1
                 bitmaps = [found.columns_present_bitmap]
@@ -139,8 +149,12 @@ def events(
                     body,
                     all(int.from_bytes(bits, "little") & whole == whole for bits in bitmaps),
                 )
-            elif found.event_type in _COMPRESSED:
-                yield Unread("a compressed transaction")
+            elif found.event_type in _UNREAD:
+                yield Unread(_UNREAD[found.event_type])
+            if now.file == before.file and now.at < before.at:
+                # Positions have four bytes.
+                yield Unread(f"events behind the first 4 GiB of {now.file}")
+            before = now
 
 
 def _connecting(client: Any) -> Callable[..., Any]:

@@ -182,16 +182,18 @@ class Captured:
         assert locked is not None
         return {"phase": "snapshot", **locked.end._asdict(), "server": server, "after": None}
 
-    def check_position(self, connection: Connection, offset: Offset, server: str) -> None:
-        """Refuse a position that the log does not have any more, or that is of another server."""
+    def check_server(self, offset: Offset, server: str) -> None:
+        """Refuse a position in the log of another server."""
         if offset["server"] != server:
             raise self.error(
                 f"the position is of server {offset['server']}, and {self.server.hostname} is "
                 f"server {server} now, whose log has other positions; {self.anew}"
             )
-        logs = connection.logs()
-        if logs.get(offset["file"], -1) < offset["at"]:
-            raise self.lost(Position(offset["file"], offset["at"]))
+
+    def check_position(self, connection: Connection, position: Position) -> None:
+        """Refuse a position that the log does not have any more."""
+        if connection.logs().get(position.file, -1) < position.at:
+            raise self.lost(position)
 
     def lost(self, position: Position) -> InvalidRequestError:
         return self.error(

@@ -80,7 +80,7 @@ class CaptureScan(Scan):
                 start = self._of.begun(connection, status, server)
                 if start["phase"] == "stream":
                     return start
-            self._of.check_position(connection, start, server)
+            self._of.check_server(start, server)
             if start["phase"] == "snapshot":
                 return self._end_of_chunks(connection, start, limit)
             end = self._end_of_changes(connection, _position(start), status.end, limit)
@@ -207,6 +207,7 @@ class CaptureScan(Scan):
             scanned = self._nothing_until[1]
         if scanned == last:
             return begin
+        self._of.check_position(connection, begin)
         end, changes = self._found(connection, scanned, limit)
         if changes or end.file != begin.file or end.at - begin.at > _IDLE_BYTES:
             self._nothing_until = None
@@ -221,7 +222,7 @@ class CaptureScan(Scan):
     ) -> tuple[Position, list[Change]]:
         """Where the transactions end that there are, and their changes: all, or too many."""
         end, changes, open_ones = begin, list[Change](), list[Change]()
-        for rows, committed in self._transactions(connection, begin, is_first=True):
+        for rows, committed in self._transactions(connection, begin):
             if len(changes) + len(open_ones) <= _MOST_HELD_ROWS:
                 open_ones += rows
             if committed is not None:
@@ -231,11 +232,12 @@ class CaptureScan(Scan):
         return end, changes
 
     def _transactions(
-        self, connection: Connection, begin: Position, *, is_first: bool
+        self, connection: Connection, begin: Position
     ) -> Iterator[tuple[list[Change], Position | None]]:
         """The changes of each event, or the end of each transaction.
 
-        With `is_first` a statement that nothing comes before is an error; else it ends them.
+        A statement after which rows are not what the log told ends them; if nothing comes before
+        it, it is an error.
         """
         of = self._of
         reader = ChangedRows(of, self._known, self._told, all_kinds=self._all_kinds)
@@ -263,8 +265,8 @@ class CaptureScan(Scan):
                             raise of.untold(text, what, behind)
                         else:
                             return
-                    case Unread(what):
-                        if is_open or what.startswith("a compressed"):
+                    case Unread(what, is_always):
+                        if is_open or is_always:
                             raise of.error(f"the log has {what}, which is not read; {of.anew}")
         except failures.Error as error:
             if error.args and error.args[0] == LOST_LOG:
@@ -278,7 +280,7 @@ class CaptureScan(Scan):
             changes = self._held[2]
         else:
             changes = []
-            for rows, committed in self._transactions(connection, begin, is_first=False):
+            for rows, committed in self._transactions(connection, begin):
                 changes += rows
                 if len(changes) >= _ROWS_AT_ONCE:
                     yield self._batch(changes)

@@ -58,10 +58,9 @@ class _Requests(BaseHTTPRequestHandler):
             case ["subjects"]:
                 self._answer(200, sorted(self.server.subjects))
             case ["subjects", subject, "versions", "latest"] if subject in self.server.subjects:
-                number = self.server.subjects[subject][-1]
-                version = len(self.server.subjects[subject])
-                told = {"subject": subject, "version": version, "id": number}
-                self._answer(200, {**told, **self.server.schemas[number - 1]})
+                numbers = self.server.subjects[subject]
+                told = {"subject": subject, "version": len(numbers), "id": numbers[-1]}
+                self._answer(200, {**told, **self.server.schemas[numbers[-1] - 1]})
             case _:
                 self._answer(404, {"error_code": 40401, "message": "Subject not found."})
 
