@@ -63,6 +63,9 @@ class CaptureScan(Scan):
         self._told = set[str]()
         # What `latest` saw, for `read`: where it began and ended, and the changes.
         self._held: tuple[Position, Position, list[Change]] | None = None
+        # Where the stream began, if without a snapshot, and where a drain ends.
+        self._begin: Offset | None = None
+        self._end: Position | None = None
         # How far the log has nothing behind an offset.
         self._nothing_until: tuple[Position, Position] | None = None
 
@@ -79,12 +82,20 @@ class CaptureScan(Scan):
             if start["phase"] == "begin":
                 start = self._of.begun(connection, status, server)
                 if start["phase"] == "stream":
+                    self._begin = start
                     return start
             self._of.check_server(start, server)
             if start["phase"] == "snapshot":
                 return self._end_of_chunks(connection, start, limit)
-            end = self._end_of_changes(connection, _position(start), status.end, limit)
+            last = status.end if self._end is None else self._end
+            end = self._end_of_changes(connection, _position(start), last, limit)
             return {**start, **end._asdict()}
+
+    def end_at(self, offset: Offset) -> None:
+        """What commits behind an offset is left to the next drain."""
+        # The first drain does not end where it begins.
+        if offset != self._begin:
+            self._end = _position(offset)
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
         if start == end or (start["phase"] == "begin" and self._of.startup != INITIAL):
@@ -205,10 +216,10 @@ class CaptureScan(Scan):
         scanned = begin
         if self._nothing_until is not None and self._nothing_until[0] == begin:
             scanned = self._nothing_until[1]
-        if scanned == last:
+        if scanned.order >= last.order:
             return begin
         self._of.check_position(connection, begin)
-        end, changes = self._found(connection, scanned, limit)
+        end, changes = self._found(connection, scanned, last, limit)
         if changes or end.file != begin.file or end.at - begin.at > _IDLE_BYTES:
             self._nothing_until = None
             is_few = len(changes) <= _MOST_HELD_ROWS
@@ -218,16 +229,17 @@ class CaptureScan(Scan):
         return begin
 
     def _found(
-        self, connection: Connection, begin: Position, limit: int | None
+        self, connection: Connection, begin: Position, last: Position, limit: int | None
     ) -> tuple[Position, list[Change]]:
-        """Where the transactions end that there are, and their changes: all, or too many."""
+        """Where the transactions end that are asked for, and their changes: all, or too many."""
         end, changes, open_ones = begin, list[Change](), list[Change]()
         for rows, committed in self._transactions(connection, begin):
             if len(changes) + len(open_ones) <= _MOST_HELD_ROWS:
                 open_ones += rows
             if committed is not None:
                 end, changes, open_ones = committed, changes + open_ones, []
-                if limit is not None and len(changes) >= limit:
+                is_enough = limit is not None and len(changes) >= limit
+                if is_enough or end.order >= last.order:
                     break
         return end, changes
 

@@ -24,7 +24,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import pairwise
 
 import pyarrow as pa
@@ -48,6 +48,8 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.spec.rows import RowKind
 
 _ROWS_AT_ONCE = 1 << 14
+# Messages that are kept between `latest` and `read`.
+_MOST_HELD = 1 << 17
 # How much the log grows by what does not concern the table, before the slot moves on.
 _IDLE_BYTES = 4 << 20
 
@@ -67,6 +69,9 @@ class CaptureScan(Scan):
         self._held: tuple[str, str, list[bytes]] | None = None
         # An end of a record, up to which the log may not be on disk yet.
         self._ahead = 0
+        # Where the stream began, if without a snapshot, and where a drain ends.
+        self._begin: Offset | None = None
+        self._end: int | None = None
         # How far the log went when nothing was found behind an offset.
         self._nothing_until: tuple[str, int] | None = None
 
@@ -83,11 +88,18 @@ class CaptureScan(Scan):
             if start["phase"] == "begin":
                 start = self._of.begun(connection, self._known.oid)
                 if start["phase"] == "stream":
+                    self._begin = start
                     return start
             slot = self._of.checked_slot(connection, start)
             if start["phase"] == "snapshot":
                 return self._end_of_chunks(connection, start, limit)
             return self._end_of_changes(connection, start, slot, limit)
+
+    def end_at(self, offset: Offset) -> None:
+        """What commits behind an offset is left to the next drain."""
+        # The first drain does not end where it begins.
+        if offset != self._begin:
+            self._end = lsn_number(offset["lsn"])
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
         if start == end or (start["phase"] == "begin" and self._of.startup != INITIAL):
@@ -201,7 +213,8 @@ class CaptureScan(Scan):
         self, connection: Connection, start: Offset, slot: SlotFacts, limit: int | None
     ) -> Offset:
         begin = lsn_number(start["lsn"])
-        if self._nothing_until == (start["lsn"], slot.flushed):
+        is_over = self._end is not None and begin >= self._end
+        if is_over or self._nothing_until == (start["lsn"], slot.flushed):
             return start
         end = self._peeked(connection, begin, limit)
         if end == begin and slot.inserted - begin > _IDLE_BYTES:
@@ -210,6 +223,7 @@ class CaptureScan(Scan):
             if self._ahead <= begin:
                 self._ahead = slot.inserted
             end = self._ahead if self._ahead <= slot.flushed else begin
+            end = end if self._end is None else min(end, self._end)
         self._nothing_until = (start["lsn"], slot.flushed) if end == begin else None
         return {**start, "lsn": lsn_text(end)}
 
@@ -217,34 +231,42 @@ class CaptureScan(Scan):
         """Where the transactions end that there are; their messages are held."""
         of = self._of
         while True:
-            messages = connection.peek(of.slot, of.publication, of.env, until=None, limit=limit)
-            commits = (decoded(each) for each in reversed(messages) if each[:1] == b"C")
-            last = next(commits, None)
-            end = max(begin, last.end_lsn) if isinstance(last, Commit) else begin
-            if end > begin or limit is None or len(messages) < limit:
-                self._held = (lsn_text(begin), lsn_text(end), messages)
+            messages, count, last = list[bytes](), 0, b""
+            with connection.peek(
+                of.slot, of.publication, of.env, until=self._end, limit=limit
+            ) as found:
+                for count, message in enumerate(found, 1):
+                    last = message if message[:1] == b"C" else last
+                    if count <= _MOST_HELD:
+                        messages.append(message)
+            commit = decoded(last)
+            end = max(begin, commit.end_lsn) if isinstance(commit, Commit) else begin
+            if end > begin or limit is None or count < limit:
+                is_whole = count == len(messages)
+                self._held = (lsn_text(begin), lsn_text(end), messages) if is_whole else None
                 return end
             # What is not acknowledged yet comes again, and took up the limit.
             limit *= 2
 
     def _changes(self, connection: Connection, begin: str, end: str) -> Iterator[pa.RecordBatch]:
         of = self._of
+        rows = ChangedRows(of, self._known, connection, self._told, all_kinds=self._all_kinds)
+        given: AbstractContextManager[Iterator[bytes]]
         if self._held is not None and self._held[:2] == (begin, end):
-            messages = self._held[2]
+            given = nullcontext(iter(self._held[2]))
         else:
-            messages = connection.peek(
+            given = connection.peek(
                 of.slot, of.publication, of.env, until=lsn_number(end), limit=None
             )
-        rows = ChangedRows(of, self._known, connection, self._told, all_kinds=self._all_kinds)
-        rows.take(messages, lsn_number(begin), lsn_number(end))
-        rows.complete()
-        for at in range(0, len(rows.kinds), _ROWS_AT_ONCE):
-            part = rows.values[at : at + _ROWS_AT_ONCE]
-            texts = [
-                pa.array(column, pa.binary()).cast(pa.string())
-                for column in zip(*part, strict=True)
-            ]
-            yield self._typed(texts, rows.kinds[at : at + _ROWS_AT_ONCE])
+        with given as messages:
+            for kinds, values in rows.pieces(
+                messages, lsn_number(begin), lsn_number(end), _ROWS_AT_ONCE
+            ):
+                texts = [
+                    pa.array(column, pa.binary()).cast(pa.string())
+                    for column in zip(*values, strict=True)
+                ]
+                yield self._typed(texts, kinds)
 
     def _typed(self, texts: Sequence[pa.Array], kinds: list[str]) -> pa.RecordBatch:
         of = self._of

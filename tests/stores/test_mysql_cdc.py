@@ -326,9 +326,10 @@ def test_a_statement_that_changes_rows_untold_ends_the_stream_before_it(
         lake.run("ALTER TABLE TABLE_NAME ADD n INT")
     if "BIGINT" in statement or "SMALLINT" in statement:
         lake.run("ALTER TABLE TABLE_NAME MODIFY n INT")
+    lake.batches()
+    assert lake.rows() == [(1, 1), (2, 2)]
     with pytest.raises(InvalidRequestError, match=said) as refused:
         lake.batches()
-    assert lake.rows() == [(1, 1), (2, 2)]
     assert "new checkpoint" in refused.value.message
     lake.run("DROP TABLE IF EXISTS z2")
 
@@ -458,6 +459,25 @@ def test_a_position_moves_on_while_other_tables_are_written(lake: Lake) -> None:
     lake.run("FLUSH BINARY LOGS", "INSERT INTO TABLE_NAME VALUES (1)", "DROP TABLE filler")
     (batch,) = lake.batches()
     assert (batch.rows, batch.end["file"]) == (1, lake.run("SHOW MASTER STATUS")[0][0])
+
+
+def test_a_drain_ends_where_the_log_ended_when_it_began(lake: Lake) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+    lake.define("id INT", "id")
+    scan = plan_scan(ExternalTables(lake.session.catalog).context("db.src"), ScanRequest()).runtime
+    start = scan.latest(scan.earliest())
+    for number in range(3):
+        lake.run(f"INSERT INTO TABLE_NAME VALUES ({number})", "FLUSH BINARY LOGS")
+    end = scan.latest(start)
+    scan.end_at(end)
+    lake.run("INSERT INTO TABLE_NAME VALUES (7)")
+    rows = 0
+    while (until := scan.latest(start, 1)) != start:
+        for split in scan.plan(start, until):
+            rows += sum(each.num_rows for each in scan.read(split))
+        start = until
+    scan.close()
+    assert (rows, start) == (3, end)
 
 
 def test_without_rights_the_error_has_the_statements_to_run(

@@ -20,6 +20,8 @@ import pytest
 
 from lakewright.connectors import ExternalTables
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
+from lakewright.connectors.postgres_cdc import database as postgres_database
+from lakewright.connectors.postgres_cdc import scan as postgres_scan
 from lakewright.connectors.postgres_cdc.database import lsn_number
 from lakewright.session import Session
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, UnavailableError
@@ -305,6 +307,50 @@ def test_a_slot_moves_on_while_other_tables_are_written(lake: Lake) -> None:
     assert after is not None
     assert after - before > 4 << 20
     assert lake.batches() == []
+
+
+def test_a_transaction_that_is_too_large_to_be_kept_is_read_piece_by_piece(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_scan, "_MOST_HELD", 100)
+    monkeypatch.setattr(postgres_scan, "_ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(postgres_database, "_MESSAGES_AT_ONCE", 50)
+    lake.run(
+        "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT, big TEXT)",
+        "ALTER TABLE TABLE_NAME ALTER big SET STORAGE EXTERNAL",
+    )
+    lake.define("id INT, n INT, big STRING", "id")
+    lake.batches()
+    lake.run(
+        "BEGIN",
+        "INSERT INTO TABLE_NAME SELECT i, i, repeat('x', 3000) FROM generate_series(1, 2000) i",
+        "UPDATE TABLE_NAME SET n = -n",
+        "UPDATE TABLE_NAME SET id = id + 10000 WHERE id < 500",
+        "COMMIT",
+    )
+    (batch,) = lake.batches(max_rows=10)
+    assert batch.rows == 2000 + 2000 + 2 * 499 - 499
+    assert lake.rows() == lake.source_rows()
+
+
+def test_a_drain_ends_where_the_log_ended_when_it_began(lake: Lake) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+    lake.define("id INT", "id")
+    lake.batches()
+    scan = plan_scan(ExternalTables(lake.session.catalog).context("db.src"), ScanRequest()).runtime
+    start = scan.latest(scan.latest(scan.earliest()))
+    for number in range(3):
+        lake.run(f"INSERT INTO TABLE_NAME VALUES ({number})")
+    end = scan.latest(start)
+    scan.end_at(end)
+    lake.run("INSERT INTO TABLE_NAME VALUES (7)")
+    rows = 0
+    while (until := scan.latest(start, 1)) != start:
+        for split in scan.plan(start, until):
+            rows += sum(each.num_rows for each in scan.read(split))
+        start = until
+    scan.close()
+    assert (rows, start) == (3, end)
 
 
 def test_without_rights_the_error_has_the_statement_to_run(
