@@ -63,9 +63,10 @@ class CaptureScan(Scan):
         self._told = set[str]()
         # What `latest` saw, for `read`: where it began and ended, and the changes.
         self._held: tuple[Position, Position, list[Change]] | None = None
-        # Where the stream began, if without a snapshot, and where a drain ends.
+        # Where changes begin; where a drain ends; whether that is still to be found, behind chunks.
         self._begin: Offset | None = None
         self._end: Position | None = None
+        self._is_to_end = False
         # How far the log has nothing behind an offset.
         self._nothing_until: tuple[Position, Position] | None = None
 
@@ -86,16 +87,20 @@ class CaptureScan(Scan):
                     return start
             self._of.check_server(start, server)
             if start["phase"] == "snapshot":
-                return self._end_of_chunks(connection, start, limit)
+                end = self._end_of_chunks(connection, start, limit)
+                self._begin = end if end["phase"] == "stream" else None
+                return end
+            if self._is_to_end:
+                self._end, self._is_to_end = status.end, False
             last = status.end if self._end is None else self._end
-            end = self._end_of_changes(connection, _position(start), last, limit)
-            return {**start, **end._asdict()}
+            until = self._end_of_changes(connection, _position(start), last, limit)
+            return {**start, **until._asdict()}
 
     def end_at(self, offset: Offset) -> None:
         """What commits behind an offset is left to the next drain."""
-        # The first drain does not end where it begins.
-        if offset != self._begin:
-            self._end = _position(offset)
+        # A drain that begins before the changes ends where the log ends after the last chunk.
+        self._is_to_end = offset == self._begin
+        self._end = None if self._is_to_end else _position(offset)
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
         if start == end or (start["phase"] == "begin" and self._of.startup != INITIAL):

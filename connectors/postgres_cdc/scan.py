@@ -69,9 +69,10 @@ class CaptureScan(Scan):
         self._held: tuple[str, str, list[bytes]] | None = None
         # An end of a record, up to which the log may not be on disk yet.
         self._ahead = 0
-        # Where the stream began, if without a snapshot, and where a drain ends.
+        # Where changes begin; where a drain ends; whether that is still to be found, behind chunks.
         self._begin: Offset | None = None
         self._end: int | None = None
+        self._is_to_end = False
         # How far the log went when nothing was found behind an offset.
         self._nothing_until: tuple[str, int] | None = None
 
@@ -92,14 +93,16 @@ class CaptureScan(Scan):
                     return start
             slot = self._of.checked_slot(connection, start)
             if start["phase"] == "snapshot":
-                return self._end_of_chunks(connection, start, limit)
+                end = self._end_of_chunks(connection, start, limit)
+                self._begin = end if end["phase"] == "stream" else None
+                return end
             return self._end_of_changes(connection, start, slot, limit)
 
     def end_at(self, offset: Offset) -> None:
         """What commits behind an offset is left to the next drain."""
-        # The first drain does not end where it begins.
-        if offset != self._begin:
-            self._end = lsn_number(offset["lsn"])
+        # A drain that begins before the changes ends where the log ends after the last chunk.
+        self._is_to_end = offset == self._begin
+        self._end = None if self._is_to_end else lsn_number(offset["lsn"])
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
         if start == end or (start["phase"] == "begin" and self._of.startup != INITIAL):
@@ -213,6 +216,8 @@ class CaptureScan(Scan):
         self, connection: Connection, start: Offset, slot: SlotFacts, limit: int | None
     ) -> Offset:
         begin = lsn_number(start["lsn"])
+        if self._is_to_end:
+            self._end, self._is_to_end = slot.flushed, False
         is_over = self._end is not None and begin >= self._end
         if is_over or self._nothing_until == (start["lsn"], slot.flushed):
             return start
