@@ -209,6 +209,40 @@ def test_keys_of_several_columns_change(lake: Lake) -> None:
     assert lake.rows() == lake.source_rows()
 
 
+@pytest.mark.parametrize(
+    ("kind", "declared", "value"),
+    [
+        ("BIGINT UNSIGNED", "DECIMAL(20, 0)", "18446744073709551515 + {at}"),
+        ("BIGINT", "BIGINT", "-9223372036854775807 + CAST({at} AS SIGNED)"),
+        ("DECIMAL(30, 5)", "DECIMAL(30, 5)", "1234567890123456789012345.00001 + {at} / 100000"),
+        ("DATE", "DATE", "'2024-01-01' + INTERVAL {at} DAY"),
+        ("TIME(6)", "STRING", "SEC_TO_TIME(({at} - 20) / 10)"),
+        ("DATETIME(6)", "TIMESTAMP(6)", "'2024-01-01' + INTERVAL {at} MICROSECOND"),
+        ("TIMESTAMP(3)", "TIMESTAMP_LTZ(3)", "'2024-01-01' + INTERVAL {at} * 1000 MICROSECOND"),
+        ("VARCHAR(20) COLLATE utf8mb4_general_ci", "STRING", "CONCAT('ä', {at}, 'A ''\\\\')"),
+        ("CHAR(9) CHARACTER SET latin1", "STRING", "CONCAT('é', {at})"),
+        ("BINARY(4)", "BYTES", "UNHEX(HEX({at} * 1000003))"),
+        ("SMALLINT UNSIGNED", "INT", "65430 + {at}"),
+    ],
+)
+def test_chunks_of_a_key_have_each_row_once(
+    lake: Lake, kind: str, declared: str, value: str
+) -> None:
+    lake.run(
+        "SET time_zone = '+00:00'",
+        f"CREATE TABLE TABLE_NAME (k {kind}, n INT, PRIMARY KEY (k, n))",
+        *(
+            f"INSERT INTO TABLE_NAME SELECT {value.format(at='seq')}, {n} FROM seq_1_to_40"
+            for n in (1, 2)
+        ),
+    )
+    options = {"scan.incremental.snapshot.chunk.size": "3"}
+    lake.define(f"k {declared}, n INT", "k, n", options)
+    batches = lake.batches(max_rows=7)
+    assert [each.rows for each in batches] == [7] * 11 + [3]
+    assert len(lake.rows()) == 80
+
+
 def test_without_a_snapshot_rows_before_updates_are_given(lake: Lake) -> None:
     lake.run(
         "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT NOT NULL)",
