@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -68,6 +69,28 @@ class SupportsEndOffset(Protocol):
 
     def end_at(self, offset: Offset) -> None:
         """Let `latest` give no later offset from now on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What a source holds behind an offset.
+
+    `rows` has about how many rows, by part of the source, such as a partition of a topic; it is
+    None if only a read would tell. `since_ms` is the time of the oldest of them.
+    """
+
+    end: Offset
+    rows: Mapping[str, int] | None = None
+    since_ms: int | None = None
+
+
+@runtime_checkable
+class SupportsBacklog(Protocol):
+    """A scan that knows what it holds behind an offset without a read of all of it."""
+
+    def backlog(self, start: Offset) -> Backlog:
+        """What is there; its `end` is `start` itself if nothing is."""
         ...
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakewright.connectors.filesystem.file_formats import FileFormat
 from lakewright.connectors.filesystem.place import Found, Place
 from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
-from lakewright.connectors.runtime import Offset, ReportBad, Scan, Split
+from lakewright.connectors.runtime import Backlog, Offset, ReportBad, Scan, Split
 from lakewright.connectors.sources import ScanTableSource
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.codec.arrow_values import scalar_of
@@ -99,6 +99,15 @@ class FilesystemScan(Scan):
                 table=self._reading.place.table,
             )
         return {"files": [*start["files"], *taken]} if taken else start
+
+    def backlog(self, start: Offset) -> Backlog:
+        """The oldest file tells since when; the number of rows is in the files."""
+        known = {*start["files"]}
+        new = {name: each for each in self._found() if (name := self._name(each)) not in known}
+        if not new:
+            return Backlog(end=start)
+        since_ms = min(each.status.modified_ms for each in new.values())
+        return Backlog(end={"files": [*start["files"], *new]}, since_ms=since_ms)
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
         known, wanted = {*start["files"]}, {*end["files"]}

@@ -43,11 +43,12 @@ from lakewright.connectors.postgres_cdc.database import (
     marked,
 )
 from lakewright.connectors.postgres_cdc.pgoutput import Commit, decoded
-from lakewright.connectors.runtime import Offset, Scan, Split
+from lakewright.connectors.runtime import Backlog, Offset, Scan, Split
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.spec.rows import RowKind
 
 _ROWS_AT_ONCE = 1 << 14
+_MOST_COUNTED = 100_000
 # How much the log grows by what does not concern the table, before the slot moves on.
 _IDLE_BYTES = 4 << 20
 
@@ -88,6 +89,24 @@ class CaptureScan(Scan):
             if start["phase"] == "snapshot":
                 return self._end_of_chunks(connection, start, limit)
             return self._end_of_changes(connection, start, slot, limit)
+
+    def backlog(self, start: Offset) -> Backlog:
+        """Of changes, about how many rows, up to a limit; nothing is known of a snapshot's."""
+        if start["phase"] != "stream":
+            return Backlog(end={**start, "phase": "stream"})
+        with self._of.server.told():
+            connection, of = self._opened(), self._of
+            slot = of.checked_slot(connection, start)
+            first = connection.peek(of.slot, of.publication, of.env, until=None, limit=1)
+            commit = decoded(first[-1]) if first else None
+            if not isinstance(commit, Commit):
+                # Without a reader, the server would keep the log of other tables.
+                is_idle = slot.inserted - lsn_number(start["lsn"]) <= _IDLE_BYTES
+                end = start if is_idle else {**start, "lsn": lsn_text(slot.flushed)}
+                return Backlog(end=end, rows={of.place: 0})
+            count = connection.count_changes(of.slot, of.publication, of.env, most=_MOST_COUNTED)
+        end = {**start, "lsn": lsn_text(slot.flushed)}
+        return Backlog(end=end, rows={of.place: count}, since_ms=commit.time_ms)
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
         if start == end or (start["phase"] == "begin" and self._of.startup != INITIAL):

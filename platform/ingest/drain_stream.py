@@ -82,7 +82,7 @@ class StreamDrain:
         Raises:
             StorageError: a batch does not fit the table, or cannot be committed.
         """
-        self._started_ms = self.env.now_ms()
+        self._started_ms = self._started_ms or self.env.now_ms()
         here, values = with_source_variables(self.declaration)
         stream = here.stream
         assert stream is not None and here.source is not None
