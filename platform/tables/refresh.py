@@ -65,8 +65,8 @@ class AutomationKind(Enum):
 
 _Delay = Annotated[
     DurationMs,
-    # YAML's `true` asks for the usual one.
-    BeforeValidator(lambda given: "1min" if given is True else given),
+    # Scalars of YAML come as texts.
+    BeforeValidator(lambda given: "1min" if given in (True, "true") else given),
     WithJsonSchema({"type": ["string", "boolean"], "pattern": DURATION_PATTERN}),
 ]
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,28 +11,35 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.test_utils import create_run_for_test
 
-from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.names import CONTINUOUS_TAG, TableNames
+from lakewright.storage.env import SystemEnv
 from tests.pipelines.lake import Lake, Outcome, opened
+from tests.support.stores.servers import free_port
 from tests.support.tables.builders import new_table, rows
 
 pytestmark = pytest.mark.spark
 
-ORDERS = """
-    table: shop.orders
-    columns:
-      - {name: id, type: BIGINT NOT NULL}
-      - {name: amount, type: DOUBLE}
-    primary_key: [id]
-    options: {bucket: 1}
-    source:
-      stream:
-        connector: filesystem
-        options: {path: FEED, format: json, source.monitor-interval: 1 s}
-    automation: {continuous: DELAY}
+ORDERS = """\
+table: shop.orders
+columns:
+  - {name: id, type: BIGINT NOT NULL}
+  - {name: amount, type: DOUBLE}
+primary_key: [id]
+options: {bucket: 1}
+source:
+  stream:
+    connector: filesystem
+    options: {path: FEED, format: json, source.monitor-interval: 1 s}
+automation: {continuous: DELAY}
 """
-SENSOR = TableNames("shop.orders").stream_sensor
-SOURCE = "FEED"
+NAMES = TableNames("shop.orders")
 
 
 @dataclass
@@ -56,14 +61,13 @@ class Feed:
         self.lake.declare(text + more)
 
     def add(self, *ids: int) -> None:
-        """A file of orders; it appears whole."""
-        lines = "\n".join(json.dumps({"id": each, "amount": 1.0}) for each in ids)
+        """A file of orders, which appears whole."""
         waiting = self.lake.folder / f"{ids[0]}.json"
-        waiting.write_text(lines)
+        waiting.write_text("\n".join(json.dumps({"id": each, "amount": 1.0}) for each in ids))
         waiting.rename(self.folder / waiting.name)
 
     def tick(self) -> Any:
-        return self.lake.tick_of(SENSOR)
+        return self.lake.tick_of(NAMES.stream_sensor)
 
     def run(self, request: dg.RunRequest | None = None) -> Outcome:
         return self.lake.materialize("shop.orders", tags={} if request is None else request.tags)
@@ -73,15 +77,20 @@ class Feed:
         return sorted(row["id"] for row in self.lake.rows("shop.orders"))
 
     @property
-    def source(self) -> dg.AssetKey:
-        graph = self.lake.definitions.resolve_asset_graph()
-        (key,) = graph.get(TableNames("shop.orders").asset_key).parent_keys
-        return key
+    def lag(self) -> dg.AssetCheckEvaluation:
+        """The last result of the check."""
+        found = self.lake.check_records("lag", "shop.orders")[0].evaluation
+        assert found is not None
+        return found
 
+    @property
     def version(self) -> str:
         """The data version of the source, as Dagster knows it."""
-        found = self.lake.instance.fetch_observations(self.source, limit=1).records[0]
-        return found.asset_event.tags["dagster/data_version"]
+        (key,) = self.lake.definitions.resolve_asset_graph().get(NAMES.asset_key).parent_keys
+        assert key.path[:2] == ["sources", "filesystem"]
+        found = self.lake.instance.fetch_observations(key, limit=1).records[0].asset_observation
+        assert found is not None
+        return found.tags["dagster/data_version"]
 
 
 @pytest.fixture
@@ -90,8 +99,15 @@ def feed(tmp_path: Path) -> Iterator[Feed]:
         yield Feed(lake)
 
 
-def last_lag(feed: Feed) -> Any:
-    return feed.lake.check_records("lag", "shop.orders")[0].evaluation
+def run_in(lake: Lake, status: dg.DagsterRunStatus, **tags: str) -> dg.DagsterRun:
+    origin = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("here"), "__repository__")
+    return create_run_for_test(
+        lake.instance,
+        job_name="__ASSET_JOB",
+        status=status,
+        tags=tags,
+        remote_job_origin=RemoteJobOrigin(origin, "__ASSET_JOB"),
+    )
 
 
 def test_new_rows_at_the_source_ask_for_one_run_which_tells_how_far_it_came(feed: Feed) -> None:
@@ -99,10 +115,11 @@ def test_new_rows_at_the_source_ask_for_one_run_which_tells_how_far_it_came(feed
     feed.add(1, 2)
     (request,) = feed.tick().run_requests
     assert feed.tick().run_requests[0].run_key == request.run_key
-    behind = feed.version()
-    assert last_lag(feed).description.startswith("rows behind the source, for up to")
+    behind = feed.version
+    assert feed.lag.description is not None
+    assert feed.lag.description.startswith("rows behind the source, for up to")
 
-    # A person's run ends when it has what is there.
+    # A run that a person starts ends when it has what is there.
     outcome = feed.run()
     assert outcome.success, outcome.failure
     told = outcome.materializations[None]
@@ -111,76 +128,142 @@ def test_new_rows_at_the_source_ask_for_one_run_which_tells_how_far_it_came(feed
     assert told["lakewright/position"] == {"files": ["1.json"]}
     assert told["lakewright/lag_seconds"] == told["lakewright/lag_rows"] == 0
     assert outcome.checks["lag"].passed
-    assert feed.version() == behind
+    assert feed.version == behind
     assert "has all rows" in feed.tick().skip_message
 
     feed.add(3)
     (again,) = feed.tick().run_requests
-    assert feed.version() != behind
+    assert feed.version != behind
     assert again.run_key != request.run_key
     second = feed.run()
     assert second.materializations[None]["lakewright/began_at"] == {"files": ["1.json"]}
     assert feed.ids == [1, 2, 3]
 
 
-def test_a_run_of_the_sensor_takes_what_comes_until_its_time_is_over(feed: Feed) -> None:
+def test_a_run_of_the_sensor_stays_while_its_source_has_more(feed: Feed) -> None:
     feed.declare(delay="30s")
     feed.add(1)
     (request,) = feed.tick().run_requests
-    ended = threading.Event()
-
-    def add_more() -> None:
-        number = 1
-        while not ended.wait(1):
-            feed.add(number := number + 1)
-
-    adding = threading.Thread(target=add_more)
-    adding.start()
-    begun = time.monotonic()
+    later = threading.Timer(4, feed.add, [2, 3])
+    later.start()
     outcome = feed.run(request)
-    seconds = time.monotonic() - begun
-    ended.set()
-    adding.join()
     assert outcome.success, outcome.failure
-    assert outcome.materializations[None]["lakewright/batches"] > 2
-    assert 20 < seconds < 60
-    assert len(feed.ids) > 10
+    assert outcome.materializations[None]["lakewright/batches"] == 2
+    assert feed.ids == [1, 2, 3]
 
 
-def test_a_run_ends_when_its_source_has_nothing_more_or_another_run_waits(feed: Feed) -> None:
+def test_a_run_of_the_sensor_gives_its_place_to_a_run_that_waits(feed: Feed) -> None:
     feed.declare(delay="1h")
     feed.add(1)
     (request,) = feed.tick().run_requests
-    feed.lake.instance.create_run_for_job(
-        feed.lake.definitions.resolve_job_def("compact"), status=dg.DagsterRunStatus.QUEUED
-    )
+    run_in(feed.lake, dg.DagsterRunStatus.QUEUED)
     assert feed.run(request).success
     assert feed.ids == [1]
 
 
-@pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.QUEUED])
+@pytest.mark.parametrize(
+    "status",
+    [
+        dg.DagsterRunStatus.QUEUED,
+        dg.DagsterRunStatus.STARTED,
+        dg.DagsterRunStatus.CANCELING,
+    ],
+)
 def test_no_second_run_is_asked_for_while_one_writes(
     feed: Feed, status: dg.DagsterRunStatus
 ) -> None:
     feed.add(1)
     (request,) = feed.tick().run_requests
-    job = feed.lake.definitions.resolve_implicit_global_asset_job_def()
-    run = feed.lake.instance.create_run_for_job(job, status=status, tags=request.tags)
+    run = run_in(feed.lake, status, **request.tags)
     assert "a run writes the table" in feed.tick().skip_message
     feed.lake.instance.report_run_failed(run)
     assert f"run {run.run_id} ended as FAILURE; the next one" in feed.tick().skip_message
 
 
-def test_a_source_that_cannot_be_reached_is_told_by_its_sensor_and_its_check(feed: Feed) -> None:
-    feed.add(1)
-    feed.tick()
-    checkpoint = feed.lake.folder / "checkpoint"
-    feed.declare(f"freshness: 1h\n".rjust(4))
-    shutil.rmtree(feed.folder)
-    del checkpoint
-
-
-def test_an_idle_source_leaves_the_table_fresh_and_rows_that_wait_do_not(feed: Feed) -> None:
-    feed.declare("    freshness: {within: 2min, warn_after: 1min}\n")
-    spec = feed.lake.definitions.resolve_asset_graph().get(TableNames("shop.orders").asset_key)
+def test_the_lag_of_rows_that_wait_is_told_and_an_idle_source_has_none(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.declare("freshness: {within: 10min, warn_after: 2min}\n")
+    spec = feed.lake.definitions.resolve_asset_graph().get(NAMES.asset_key)
     assert spec.freshness_policy is None
+    now_ms = SystemEnv().now_ms
+
+    def later(minutes: int) -> None:
+        monkeypatch.setattr(SystemEnv, "now_ms", lambda _: now_ms() + minutes * 60_000)
+
+    feed.tick()
+    later(60)
+    assert "has all rows" in feed.tick().skip_message
+    assert feed.lag.passed
+    later(0)
+    feed.add(1)
+    for minutes, severity in ((3, dg.AssetCheckSeverity.WARN), (11, dg.AssetCheckSeverity.ERROR)):
+        later(minutes)
+        assert feed.tick().run_requests
+        assert (feed.lag.passed, feed.lag.severity) == (False, severity)
+        assert feed.lag.metadata["lakewright/lag_seconds"].value == pytest.approx(
+            minutes * 60, abs=20
+        )
+    assert feed.run().checks["lag"].passed
+
+
+def test_a_source_that_cannot_be_asked_is_told_by_its_sensor_and_its_check(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPTURE_PASSWORD", "secret-word")
+    lake.declare(f"""
+        table: shop.orders
+        columns: [{{name: id, type: BIGINT NOT NULL}}]
+        primary_key: [id]
+        source:
+          stream:
+            connector: postgres-cdc
+            options:
+              hostname: 127.0.0.1
+              port: "{free_port()}"
+              username: keeper
+              password: ${{env:CAPTURE_PASSWORD}}
+              database-name: shop
+              schema-name: public
+              table-name: orders
+              slot.name: orders
+              scan.startup.mode: latest-offset
+        automation: {{continuous: 1m}}
+    """)
+    answer = lake.tick_of(NAMES.stream_sensor)
+    assert answer.skip_message.startswith("UnavailableError: database shop at 127.0.0.1")
+    assert not answer.run_requests
+    found = lake.check_records("lag", "shop.orders")[0].evaluation
+    assert found is not None
+    assert not found.passed
+    assert "secret-word" not in f"{answer.skip_message} {found}"
+    lake.tick_of(NAMES.stream_sensor)
+    assert len(lake.check_records("lag", "shop.orders")) == 1
+    graph = lake.definitions.resolve_asset_graph()
+    source = dg.AssetKey(["sources", "postgres-cdc", "shop", "public", "orders"])
+    assert graph.get(NAMES.asset_key).parent_keys == {source}
+
+
+def test_the_snapshots_of_a_table_that_is_followed_ask_for_runs(lake: Lake) -> None:
+    orders = new_table(lake.catalog, name="shop.orders", keys=["id"], options={"bucket": "1"})
+    lake.declare("table: shop.orders", "orders.yaml")
+    lake.declare("""
+        table: shop.copy
+        columns:
+          - {name: id, type: BIGINT NOT NULL}
+          - {name: day, type: STRING}
+          - {name: v, type: STRING}
+        primary_key: [id]
+        source: {stream: {table: shop.orders, consumer: to-copy}}
+        automation: {continuous: true}
+    """)
+    sensor = TableNames("shop.copy").stream_sensor
+    assert "has all rows" in lake.tick_of(sensor).skip_message
+    orders.write(rows(orders, [{"id": 1, "day": "a", "v": "w"}], ["+I"]))
+    (request,) = lake.tick_of(sensor).run_requests
+    assert request.tags[CONTINUOUS_TAG]
+    outcome = lake.materialize("shop.copy")
+    assert outcome.success, outcome.failure
+    assert outcome.materializations[None]["lakewright/position"]["snapshot"] == 1
+    assert lake.rows("shop.copy") == lake.rows("shop.orders")
+    assert "has all rows" in lake.tick_of(sensor).skip_message
