@@ -1,9 +1,11 @@
 """A run of a stream: takes what is new, and of a continuous one what comes in the next while.
 
 1. The drain commits what is there.
-2. A run that the stream's sensor asked for stays up to the time that rows may be late, as long as
+2. A bucket that its table stops writers at slows the drain down: it waits for the compaction that
+   the upkeep sensor asks for, up to the time that rows may be late, and then goes on.
+3. A run that the stream's sensor asked for stays up to the time that rows may be late, as long as
    each look finds more at the source. It looks a few times only, since each commit leaves files.
-3. It ends early if another run waits for a place, such as a compaction.
+4. It ends early if another run waits for a place, such as a compaction.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from lakewright.platform.orchestration.stream_reports import (
     source_observation,
     unreachable,
 )
+from lakewright.storage import Table
 from lakewright.storage.errors import StorageError
 
 # So many looks at the source in the time that a run stays.
@@ -44,6 +47,7 @@ class Following:
     began: Offset | None = None
     # None of files, and of a source that could not be asked.
     lag: StreamLag | None = None
+    waited_ms: int = 0
 
     def run(self) -> Published | Rejected:
         """Drain once, or for the declared delay; `Rejected` is the batch at which it ends."""
@@ -52,11 +56,14 @@ class Following:
         if not stream.files:
             self.began = committed_offset(drain.table, stream)
         until_ms = drain.env.now_ms() + self._stays_ms
+        self._wait_for_compaction(until_ms)
         outcome = drain.run()
         self._look()
         pause_ms = self._stays_ms / _LOOKS
         while isinstance(outcome, Published) and drain.env.now_ms() + pause_ms < until_ms:
             if self._is_waited_for(pause_ms) or not self._look():
+                break
+            if not self._wait_for_compaction(until_ms):
                 break
             outcome = drain.run()
             self._look()
@@ -70,7 +77,9 @@ class Following:
 
     def metadata(self) -> Mapping[str, Any]:
         """Where the table stood before the run and after it, and how far it is behind."""
-        found = {} if self.began is None else {"lakewright/began_at": shown_offset(self.began)}
+        found = {"lakewright/waited_seconds": self.waited_ms / 1000} if self.waited_ms else {}
+        if self.began is not None:
+            found["lakewright/began_at"] = shown_offset(self.began)
         now_ms = self.drain.env.now_ms()
         return found if self.lag is None else {**found, **lag_metadata(self.lag, now_ms)}
 
@@ -89,6 +98,16 @@ class Following:
         key = source_key(self.drain.declaration, names)
         if key is not None and self.lag is not None:
             self.context.log_event(source_observation(key, self.lag))
+
+    def _wait_for_compaction(self, until_ms: float) -> bool:
+        """Whether the buckets of a keyed table take more sorted runs, now or before a moment."""
+        env, table = self.drain.env, self.drain.table
+        begun_ms = env.now_ms()
+        while writers_wait(table):
+            if env.now_ms() >= until_ms or self._is_waited_for(_STEP_MS):
+                break
+        self.waited_ms += env.now_ms() - begun_ms
+        return not writers_wait(table)
 
     def _is_waited_for(self, pause_ms: float) -> bool:
         """Pause, unless other runs wait for the end of this one."""
@@ -110,3 +129,12 @@ class Following:
                 "it is unknown how far %s is behind its source: %s", declaration.table, error
             )
         return self.lag is not None and self.lag.is_behind
+
+
+def writers_wait(table: Table) -> bool:
+    """Whether a bucket has as many sorted runs as its table stops writers at."""
+    if not table.schema.is_keyed:
+        return False
+    most = table.options.num_sorted_run_stop_trigger
+    buckets = (bucket for each in table.at().partitions() for bucket in each.buckets)
+    return any(each.sorted_run_count >= most for each in buckets)

@@ -32,7 +32,7 @@ columns:
   - {name: id, type: BIGINT NOT NULL}
   - {name: amount, type: DOUBLE}
 primary_key: [id]
-options: {bucket: 1}
+options: {bucket: 1, num-sorted-run.compaction-trigger: 2, num-sorted-run.stop-trigger: 3}
 source:
   stream:
     connector: filesystem
@@ -267,3 +267,24 @@ def test_the_snapshots_of_a_table_that_is_followed_ask_for_runs(lake: Lake) -> N
     assert outcome.materializations[None]["lakewright/position"]["snapshot"] == 1
     assert lake.rows("shop.copy") == lake.rows("shop.orders")
     assert "has all rows" in lake.tick_of(sensor).skip_message
+
+
+def test_a_stream_that_is_ahead_of_compaction_waits_for_it_and_goes_on(feed: Feed) -> None:
+    """The upkeep sensor asks for the compaction although its policy would be content."""
+    feed.declare("maintenance: {compaction: {small_files: 50, quiet_for: 1h}}\n", delay="30s")
+    for number in range(3):
+        assert not [each for each in feed.lake.tick().run_requests if each.job_name == "compact"]
+        feed.add(number)
+        assert feed.run().success
+    (asked,) = [each for each in feed.lake.tick().run_requests if each.job_name == "compact"]
+    feed.add(3)
+    (request,) = feed.tick().run_requests
+    compacting = threading.Timer(4, feed.lake.request, [asked])
+    compacting.start()
+    slowed = feed.run(request)
+    compacting.join()
+    assert slowed.success, slowed.failure
+    assert 2 < slowed.materializations[None]["lakewright/waited_seconds"] < 15
+    assert feed.ids == [0, 1, 2, 3]
+    (partition,) = feed.lake.table("shop.orders").at().partitions()
+    assert partition.buckets[0].sorted_run_count == 2
