@@ -16,6 +16,7 @@ from typing import Any
 
 import dagster as dg
 
+from lakewright.connectors.managed_stream import has_full_buckets
 from lakewright.connectors.runtime import Offset
 from lakewright.platform.ingest.drain_stream import StreamDrain
 from lakewright.platform.ingest.publication import Published, Rejected
@@ -29,7 +30,6 @@ from lakewright.platform.orchestration.stream_reports import (
     source_observation,
     unreachable,
 )
-from lakewright.storage import Table
 from lakewright.storage.errors import StorageError
 
 # So many looks at the source in the time that a run stays.
@@ -54,7 +54,7 @@ class Following:
         drain, stream = self.drain, self.drain.declaration.stream
         assert stream is not None
         if not stream.files:
-            self.began = committed_offset(drain.table, stream)
+            self.began = committed_offset(drain.declaration, drain.table)
         until_ms = drain.env.now_ms() + self._stays_ms
         self._wait_for_compaction(until_ms)
         outcome = drain.run()
@@ -77,7 +77,9 @@ class Following:
 
     def metadata(self) -> Mapping[str, Any]:
         """Where the table stood before the run and after it, and how far it is behind."""
-        found = {"lakewright/waited_seconds": self.waited_ms / 1000} if self.waited_ms else {}
+        found: dict[str, Any] = {}
+        if self.waited_ms:
+            found["lakewright/waited_seconds"] = self.waited_ms / 1000
         if self.began is not None:
             found["lakewright/began_at"] = shown_offset(self.began)
         now_ms = self.drain.env.now_ms()
@@ -102,12 +104,11 @@ class Following:
     def _wait_for_compaction(self, until_ms: float) -> bool:
         """Whether the buckets of a keyed table take more sorted runs, now or before a moment."""
         env, table = self.drain.env, self.drain.table
-        begun_ms = env.now_ms()
-        while writers_wait(table):
-            if env.now_ms() >= until_ms or self._is_waited_for(_STEP_MS):
-                break
+        begun_ms, is_full = env.now_ms(), has_full_buckets(table)
+        while is_full and env.now_ms() < until_ms and not self._is_waited_for(_STEP_MS):
+            is_full = has_full_buckets(table)
         self.waited_ms += env.now_ms() - begun_ms
-        return not writers_wait(table)
+        return not is_full
 
     def _is_waited_for(self, pause_ms: float) -> bool:
         """Pause, unless other runs wait for the end of this one."""
@@ -129,12 +130,3 @@ class Following:
                 "it is unknown how far %s is behind its source: %s", declaration.table, error
             )
         return self.lag is not None and self.lag.is_behind
-
-
-def writers_wait(table: Table) -> bool:
-    """Whether a bucket has as many sorted runs as its table stops writers at."""
-    if not table.schema.is_keyed:
-        return False
-    most = table.options.num_sorted_run_stop_trigger
-    buckets = (bucket for each in table.at().partitions() for bucket in each.buckets)
-    return any(each.sorted_run_count >= most for each in buckets)

@@ -10,7 +10,7 @@ from lakewright.assets.checks import check_results, check_specs
 from lakewright.assets.following import Following
 from lakewright.assets.hooks import AssetHooks, TableRun
 from lakewright.assets.ingest_run import IngestRun, WriteConfig
-from lakewright.platform.ingest.drain_stream import StreamDrain
+from lakewright.platform.ingest.drain_stream import StreamDrain, is_drained_in_spark
 from lakewright.platform.ingest.expectations import ExpectationOutcome, ValidationReport
 from lakewright.platform.ingest.publication import Published, Rejected, totals_of
 from lakewright.platform.orchestration.check_events import evaluated_before
@@ -112,7 +112,7 @@ def build_stream_asset(
         # With one place for the writers of a table, two runs of its stream never meet.
         pool=names.writers_pool,
         required_resource_keys={keys.warehouse, keys.spark},
-        op_tags={"lakewright/engine": "spark"},
+        op_tags={"lakewright/engine": "spark" if is_drained_in_spark(declaration) else "local"},
     )
     def stream_asset(context: dg.AssetExecutionContext) -> Iterator[Any]:
         run = TableRun(declaration=declaration, events=lambda: told(context))

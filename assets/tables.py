@@ -11,6 +11,7 @@ from lakewright.assets.ingest_run import IngestRun, WriteConfig, partial_rejecti
 from lakewright.assets.stored_rows_check import stored_rows_after_failure
 from lakewright.assets.streams import build_stream_asset
 from lakewright.platform.documents.yaml_files import WrittenText
+from lakewright.platform.ingest.drain_stream import is_drained_in_spark
 from lakewright.platform.ingest.publication import AlreadyPublished, Published, Rejected
 from lakewright.platform.ingest.sources import source_text
 from lakewright.platform.ledger.kept_verbs import VALIDATE_SCHEMA
@@ -163,7 +164,10 @@ def derived_spec(
     if declaration.source is not None:
         metadata["lakewright/source"] = source_text(declaration.source)
         metadata["lakewright/write_mode"] = declaration.write_kind.value
-        in_spark = declaration.is_stream or prefers_spark(declaration.write.engine)
+        engine = declaration.write.engine
+        in_spark = (
+            is_drained_in_spark(declaration) if declaration.is_stream else prefers_spark(engine)
+        )
         kinds.add("spark" if in_spark else "arrow")
     source = source_key(declaration, TableNames(declaration.table))
     freshness = declaration.freshness

@@ -9,13 +9,19 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from lakewright.connectors.managed_stream import TableStream
 from lakewright.connectors.runtime import Backlog, Offset, Scan, SupportsBacklog
+from lakewright.connectors.stream import Checkpoint
 from lakewright.platform.ingest.connector_source import planned_stream
-from lakewright.platform.ingest.drain_stream import default_checkpoint
+from lakewright.platform.ingest.drain_stream import (
+    checkpoint_of,
+    default_checkpoint,
+    is_drained_in_spark,
+)
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.source_variables import values_hidden, with_source_variables
-from lakewright.platform.tables.stream_declarations import StreamDeclaration
 from lakewright.storage import Catalog, Table
+from lakewright.storage.env import Env
 from lakewright.storage.errors import CorruptionError, SnapshotNotFound
 from lakewright.storage.files.file_systems import open_file_system
 
@@ -62,7 +68,7 @@ def read_lag(declaration: TableDeclaration, catalog: Catalog) -> StreamLag:
     with values_hidden(values):
         committed = None
         if catalog.table_exists(declaration.table):
-            committed = committed_offset(catalog.table(declaration.table), stream)
+            committed = committed_offset(declaration, catalog.table(declaration.table))
         if stream.table is not None:
             start = {_SNAPSHOT: stream.after or 0} if committed is None else committed
             return StreamLag(start=start, backlog=_of_table(catalog.table(stream.table), start))
@@ -74,14 +80,36 @@ def read_lag(declaration: TableDeclaration, catalog: Catalog) -> StreamLag:
             scan.close()
 
 
-def committed_offset(table: Table, stream: StreamDeclaration) -> Offset | None:
-    """Where the last committed batch ends, as the checkpoint of the stream says.
+def committed_offset(declaration: TableDeclaration, table: Table) -> Offset | None:
+    """Where the committed batches of a stream end; None before the first one.
 
     Raises:
-        CorruptionError: the checkpoint cannot be read.
+        StorageError: the checkpoint cannot be read.
     """
-    place = stream.checkpoint or default_checkpoint(table)
-    fs, path = open_file_system(place, table.table_files.env)
+    stream = declaration.stream
+    assert stream is not None
+    env = table.table_files.env
+    if is_drained_in_spark(declaration):
+        return _of_spark(stream.checkpoint or default_checkpoint(table), env)
+    fs, path = open_file_system(stream.checkpoint or checkpoint_of(table), env)
+    sink, path = TableStream(table), path.rstrip("/")
+    if not any(each.name == "stream" for each in fs.list_dir(path)):
+        # It was deleted, or there is none yet.
+        known = sink.stream_of(path)
+        return None if known is None else known[1].end
+    log = Checkpoint(fs, path, env)
+    set_back = sink.of_stream(log.name, path).set_back()
+    if set_back is not None:
+        return set_back.end
+    last = log.last()
+    if last is None:
+        return None
+    _, begin, end, is_committed = last
+    return end if is_committed else begin
+
+
+def _of_spark(place: str, env: Env) -> Offset | None:
+    fs, path = open_file_system(place, env)
     numbers = [int(each.name) for each in fs.list_dir(f"{path}/commits") if each.name.isdigit()]
     if not numbers:
         return None
@@ -90,11 +118,8 @@ def committed_offset(table: Table, stream: StreamDeclaration) -> Offset | None:
         # Spark writes a version, settings of the query, and the offset of its one source.
         found: Offset = json.loads(fs.read_bytes(note).splitlines()[-1])
     except (ValueError, IndexError) as error:
-        raise CorruptionError(
-            f"{note}, where the stream into {table.name} says how far it has read, cannot be "
-            f"read: {error}",
-            path=note,
-        ) from error
+        message = f"{note}, where Spark says how far a stream is read, cannot be read: {error}"
+        raise CorruptionError(message, path=note) from error
     return found
 
 

@@ -32,7 +32,11 @@ columns:
   - {name: id, type: BIGINT NOT NULL}
   - {name: amount, type: DOUBLE}
 primary_key: [id]
-options: {bucket: 1, num-sorted-run.compaction-trigger: 2, num-sorted-run.stop-trigger: 3}
+options:
+  bucket: 1
+  write-only: true
+  num-sorted-run.compaction-trigger: 2
+  num-sorted-run.stop-trigger: 3
 source:
   stream:
     connector: filesystem
