@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
@@ -31,6 +31,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakewright.storage.errors import (
     CommitConflictError,
     InvalidRequestError,
+    InvalidStatement,
     StorageError,
     UnsupportedError,
 )
@@ -114,7 +115,11 @@ def start_query(
     output: str = "append",
     name: str | None = None,
 ) -> StreamingQuery:
-    """Start a query of Spark into a sink."""
+    """Start a query of Spark into a sink.
+
+    Raises:
+        InvalidStatement: Spark cannot stream what the query does.
+    """
     writer = rows.writeStream.foreachBatch(sink).outputMode(output)
     writer = writer.option("checkpointLocation", sink.checkpoint)
     if name is not None:
@@ -123,7 +128,11 @@ def start_query(
         writer = writer.trigger(availableNow=True)
     elif trigger is not None:
         writer = writer.trigger(processingTime=trigger)
-    return writer.start()
+    try:
+        return writer.start()
+    except AnalysisException as error:
+        first = str(error).strip().splitlines()[0]
+        raise InvalidStatement(f"Spark cannot stream the rows: {first}") from error
 
 
 def make_sink(
