@@ -68,6 +68,8 @@ class CaptureScan(Scan):
         self._held: tuple[str, str, list[bytes]] | None = None
         # An end of a record, up to which the log may not be on disk yet.
         self._ahead = 0
+        # Of a drain: where the first look ended that took all there was.
+        self._is_drained, self._drained_to = False, ""
         # How far the log went when nothing was found behind an offset.
         self._nothing_until: tuple[str, int] | None = None
 
@@ -107,6 +109,10 @@ class CaptureScan(Scan):
             count = connection.count_changes(of.slot, of.publication, of.env, most=_MOST_COUNTED)
         end = {**start, "lsn": lsn_text(slot.flushed)}
         return Backlog(end=end, rows={of.place: count}, since_ms=commit.time_ms)
+
+    def end_at(self, offset: Offset) -> None:
+        """What comes after the first look that no limit cuts is left to the next drain."""
+        self._is_drained = True
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
         if start == end or (start["phase"] == "begin" and self._of.startup != INITIAL):
@@ -220,6 +226,8 @@ class CaptureScan(Scan):
         self, connection: Connection, start: Offset, slot: SlotFacts, limit: int | None
     ) -> Offset:
         begin = lsn_number(start["lsn"])
+        if start["lsn"] == self._drained_to:
+            return start
         if self._nothing_until == (start["lsn"], slot.flushed):
             return start
         end = self._peeked(connection, begin, limit)
@@ -242,6 +250,8 @@ class CaptureScan(Scan):
             end = max(begin, last.end_lsn) if isinstance(last, Commit) else begin
             if end > begin or limit is None or len(messages) < limit:
                 self._held = (lsn_text(begin), lsn_text(end), messages)
+                if self._is_drained and (limit is None or len(messages) < limit):
+                    self._drained_to = lsn_text(end)
                 return end
             # What is not acknowledged yet comes again, and took up the limit.
             limit *= 2
