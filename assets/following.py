@@ -25,6 +25,7 @@ from lakewright.platform.orchestration.names import CONTINUOUS_TAG, TableNames
 from lakewright.platform.orchestration.stream_reports import (
     lag_metadata,
     lag_result,
+    read_version,
     shown_offset,
     source_key,
     source_observation,
@@ -95,16 +96,19 @@ class Following:
         else:
             yield lag_result(declaration, lag, lag.seconds(self.drain.env.now_ms()))
 
-    def observe_source(self, names: TableNames) -> None:
-        """Report the end of the source, on which the table's asset depends."""
+    def observe_source(self, names: TableNames) -> Mapping[str, str]:
+        """Report the end of the source, and tell by tags how far the table has read it."""
         key = source_key(self.drain.declaration, names)
-        if key is not None and self.lag is not None:
-            self.context.log_event(source_observation(key, self.lag))
+        if key is None or self.lag is None:
+            return {}
+        self.context.log_event(source_observation(key, self.lag))
+        return read_version(key, self.lag)
 
     def _wait_for_compaction(self, until_ms: float) -> bool:
         """Whether the buckets of a keyed table take more sorted runs, now or before a moment."""
         env, table = self.drain.env, self.drain.table
-        begun_ms, is_full = env.now_ms(), has_full_buckets(table)
+        is_full = has_full_buckets(table)
+        begun_ms = env.now_ms()
         while is_full and env.now_ms() < until_ms and not self._is_waited_for(_STEP_MS):
             is_full = has_full_buckets(table)
         self.waited_ms += env.now_ms() - begun_ms

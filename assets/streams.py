@@ -86,10 +86,9 @@ def build_stream_asset(
             judged = ingest.judged_rows(outcome)
             yield from check_results(outcome.report, names, judged, ingest.check_history)
             raise _rejection(declaration, drain, outcome)
-        following.observe_source(names)
-        metadata = _metadata(ingest, following, outcome)
+        tags, metadata = following.observe_source(names), _metadata(ingest, following, outcome)
         if drain.batches or context.has_partition_key or context.has_partition_key_range:
-            yield dg.MaterializeResult(asset_key=names.asset_key, metadata=metadata)
+            yield dg.MaterializeResult(asset_key=names.asset_key, metadata=metadata, tags=tags)
         else:
             context.log_event(dg.AssetObservation(names.asset_key, metadata=metadata))
         outcome = replace(outcome, report=_of_all(declaration, outcome.report))

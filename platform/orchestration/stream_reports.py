@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.data_version import DATA_VERSION_TAG
+from dagster._core.definitions.data_version import DATA_VERSION_TAG, get_input_data_version_tag
 
 from lakewright.connectors.registry import CONNECTORS, installed
 from lakewright.connectors.runtime import Offset
@@ -60,6 +60,14 @@ def source_observation(key: dg.AssetKey, lag: StreamLag) -> dg.AssetObservation:
         metadata={"lakewright/end": shown_offset(lag.backlog.end), **by_part},
         tags={DATA_VERSION_TAG: version_of(lag.backlog.end)},
     )
+
+
+def read_version(key: dg.AssetKey, lag: StreamLag) -> Mapping[str, str]:
+    """The tag of a materialization that says how far a source was read.
+
+    Dagster itself would say how far it went when the run began.
+    """
+    return {get_input_data_version_tag(key): version_of(lag.start)}
 
 
 def version_of(offset: Offset) -> str:

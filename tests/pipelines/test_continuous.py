@@ -134,6 +134,11 @@ def test_new_rows_at_the_source_ask_for_one_run_which_tells_how_far_it_came(feed
     assert outcome.checks["lag"].passed
     assert feed.version == behind
     assert "has all rows" in feed.tick().skip_message
+    # Dagster says that the table is in step with its source.
+    record = feed.lake.instance.get_latest_data_version_record(NAMES.asset_key)
+    assert record is not None
+    (read,) = dg.DataProvenance.from_tags(record.event_log_entry.tags).input_data_versions.values()
+    assert read.value == feed.version
 
     feed.add(3)
     (again,) = feed.tick().run_requests

@@ -40,8 +40,12 @@ _POLL_MS = 1_000
 _SECONDS, _WAIT_SECONDS = 75, 120
 
 
-def run_stream_demo(warehouse: str, *, keep: bool = False) -> None:
-    """Run the demo; with `keep` shop and Dagster stay until they are interrupted."""
+def run_stream_demo(warehouse: str, *, seconds: int = _SECONDS, keep: bool = False) -> None:
+    """Run the demo, with the shop open for some seconds; `keep` opens it again, until Ctrl-C.
+
+    Raises:
+        UnavailableError: a run failed, or the table did not get the rows in time.
+    """
     home = workspace_of(warehouse).home / "demo_stream"
     shutil.rmtree(home, ignore_errors=True)
     project = ServedProject(home, str(home / "warehouse"), (home / "tables",))
@@ -49,21 +53,21 @@ def run_stream_demo(warehouse: str, *, keep: bool = False) -> None:
     (home / SETTINGS.name).write_bytes(SETTINGS.read_bytes())
     env = SystemEnv()
     say = Narrator(env, env.now_ms())
-    with _shop(project, say) as (shop, variables):
+    with open_shop(project, say) as (shop, variables):
         say.step("starting Dagster: web server, daemon and code server, on loopback")
         environment = {**project.environment, **variables}
         with DagsterServer(None, project.home, environment) as server:
             page = f"http://{HOST}:{server.port}/assets/{_ORDERS.replace('.', '/')}"
             say.note(f"the page of the table: {page}")
             story = _Story(server, Catalog.open(project.warehouse), shop, say, env)
-            story.tell()
+            story.tell(seconds)
             if keep:
                 say.step(f"the shop is open again: {page} (Ctrl-C ends it)")
                 story.go_on()
 
 
 @contextmanager
-def _shop(project: ServedProject, say: Narrator) -> Iterator[tuple[Shop, dict[str, str]]]:
+def open_shop(project: ServedProject, say: Narrator) -> Iterator[tuple[Shop, dict[str, str]]]:
     """A shop, and the variables by which the declarations find it."""
     tables, why_not = project.tables[0], lacks_postgres()
     for each in _TABLES.glob("*.yaml"):
@@ -103,12 +107,12 @@ class _Story:
     _known: int = 0
     _next_change: int = 0
 
-    def tell(self) -> None:
+    def tell(self, seconds: int) -> None:
         """All steps, in order, and the summary."""
         with self.shop.open():
-            self.say.step(f"the shop is open for {_SECONDS} s")
-            until_ms = self.env.now_ms() + _SECONDS * 1000
-            self._until(lambda: self.env.now_ms() >= until_ms or None, _SECONDS * 2, "the evening")
+            self.say.step(f"the shop is open for {seconds} s")
+            until_ms = self.env.now_ms() + seconds * 1000
+            self._until(lambda: self.env.now_ms() >= until_ms or None, seconds * 2, "the evening")
         self.say.step("the shop is closed; the table gets the rest, and is compacted")
         self._until(self._has_all, _WAIT_SECONDS, "the last orders to be in the table")
         self._until(self._is_settled, _WAIT_SECONDS, "revenue and the compaction of orders")
