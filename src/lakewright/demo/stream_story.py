@@ -6,12 +6,14 @@
    upkeep sensor compacts orders meanwhile.
 3. The shop closes, and the table has to have what the database has.
 
-Everything is in a folder of Dagster's home, which the next demo makes anew.
+Everything is in a new folder of Dagster's home, but for the database, which is gone at the end.
 """
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -46,10 +48,9 @@ def run_stream_demo(warehouse: str, *, seconds: int = _SECONDS, keep: bool = Fal
     Raises:
         UnavailableError: a run failed, or the table did not get the rows in time.
     """
-    home = workspace_of(warehouse).home / "demo_stream"
-    shutil.rmtree(home, ignore_errors=True)
+    home = Path(tempfile.mkdtemp(prefix="demo_stream-", dir=workspace_of(warehouse).home))
     project = ServedProject(home, str(home / "warehouse"), (home / "tables",))
-    (home / "tables").mkdir(parents=True)
+    (home / "tables").mkdir()
     (home / SETTINGS.name).write_bytes(SETTINGS.read_bytes())
     env = SystemEnv()
     say = Narrator(env, env.now_ms())
@@ -64,6 +65,8 @@ def run_stream_demo(warehouse: str, *, seconds: int = _SECONDS, keep: bool = Fal
             if keep:
                 say.step(f"the shop is open again: {page} (Ctrl-C ends it)")
                 story.go_on()
+    say.line("")
+    say.line(f"look at it: lakewright --warehouse {shlex.quote(project.warehouse)} show {_ORDERS}")
 
 
 @contextmanager
