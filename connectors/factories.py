@@ -33,7 +33,8 @@ class DynamicTableFactory:
 
     `format_options` are the options whose values are names of formats: the options of `csv` are
     then found behind `csv.`, those of a `value.format` behind `value.csv.`. Options that begin
-    with one of `option_prefixes` are read by the factory itself, in `context.table.options`.
+    with one of `option_prefixes` are read by the factory itself, in `context.table.options`. The
+    values of `named_by` say what is read, such as a topic, whoever reads it.
     """
 
     identifier: str
@@ -42,6 +43,7 @@ class DynamicTableFactory:
     optional_options: Sequence[Option] = ()
     format_options: Sequence[str] = ()
     option_prefixes: Sequence[str] = ()
+    named_by: Sequence[str] = ()
 
 
 @runtime_checkable

@@ -43,11 +43,12 @@ from lakewright.connectors.postgres_cdc.database import (
     marked,
 )
 from lakewright.connectors.postgres_cdc.pgoutput import Commit, decoded
-from lakewright.connectors.runtime import Offset, Scan, Split
+from lakewright.connectors.runtime import Backlog, Offset, Scan, Split
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.spec.rows import RowKind
 
 _ROWS_AT_ONCE = 1 << 14
+_MOST_COUNTED = 100_000
 # How much the log grows by what does not concern the table, before the slot moves on.
 _IDLE_BYTES = 4 << 20
 
@@ -67,6 +68,8 @@ class CaptureScan(Scan):
         self._held: tuple[str, str, list[bytes]] | None = None
         # An end of a record, up to which the log may not be on disk yet.
         self._ahead = 0
+        # Of a drain: where the first look ended that took all there was.
+        self._is_drained, self._drained_to = False, ""
         # How far the log went when nothing was found behind an offset.
         self._nothing_until: tuple[str, int] | None = None
 
@@ -88,6 +91,28 @@ class CaptureScan(Scan):
             if start["phase"] == "snapshot":
                 return self._end_of_chunks(connection, start, limit)
             return self._end_of_changes(connection, start, slot, limit)
+
+    def backlog(self, start: Offset) -> Backlog:
+        """Of changes, about how many rows, up to a limit; nothing is known of a snapshot's."""
+        if start["phase"] != "stream":
+            return Backlog(end={**start, "phase": "stream"})
+        with self._of.server.told():
+            connection, of = self._opened(), self._of
+            slot = of.checked_slot(connection, start)
+            first = connection.peek(of.slot, of.publication, of.env, until=None, limit=1)
+            commit = decoded(first[-1]) if first else None
+            if not isinstance(commit, Commit):
+                # Without a reader, the server would keep the log of other tables.
+                is_idle = slot.inserted - lsn_number(start["lsn"]) <= _IDLE_BYTES
+                end = start if is_idle else {**start, "lsn": lsn_text(slot.flushed)}
+                return Backlog(end=end, rows={of.place: 0})
+            count = connection.count_changes(of.slot, of.publication, of.env, most=_MOST_COUNTED)
+        end = {**start, "lsn": lsn_text(slot.flushed)}
+        return Backlog(end=end, rows={of.place: count}, since_ms=commit.time_ms)
+
+    def end_at(self, offset: Offset) -> None:
+        """What comes after the first look that no limit cuts is left to the next drain."""
+        self._is_drained = True
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
         if start == end or (start["phase"] == "begin" and self._of.startup != INITIAL):
@@ -201,6 +226,8 @@ class CaptureScan(Scan):
         self, connection: Connection, start: Offset, slot: SlotFacts, limit: int | None
     ) -> Offset:
         begin = lsn_number(start["lsn"])
+        if start["lsn"] == self._drained_to:
+            return start
         if self._nothing_until == (start["lsn"], slot.flushed):
             return start
         end = self._peeked(connection, begin, limit)
@@ -223,6 +250,8 @@ class CaptureScan(Scan):
             end = max(begin, last.end_lsn) if isinstance(last, Commit) else begin
             if end > begin or limit is None or len(messages) < limit:
                 self._held = (lsn_text(begin), lsn_text(end), messages)
+                if self._is_drained and (limit is None or len(messages) < limit):
+                    self._drained_to = lsn_text(end)
                 return end
             # What is not acknowledged yet comes again, and took up the limit.
             limit *= 2
