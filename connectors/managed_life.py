@@ -144,28 +144,34 @@ def altered(
         yield [*others, *(SetOption(*each) for each in now.items()), *map(ResetOption, gone)]
 
 
-def after_commit(catalog: Catalog, name: str) -> None:
-    """Publish what was committed to a table with a log.
+class Relays:
+    """Publishes what a process commits to tables with a log, with one producer for each."""
 
-    The commit stands: what keeps it from being published is a warning.
-    """
-    if "$" in name or not catalog.table_exists(name):
-        return
-    table = catalog.table(name)
-    if not has_log(table.schema.options):
-        return
-    from lakewright.connectors.log.publish import relay, unrelayed  # noqa: PLC0415
+    def __init__(self) -> None:
+        self._relays: dict[str, Any] = {}
 
-    try:
-        if unrelayed(table):
-            relay(table)
-    except StorageError as error:
-        _LOG.warning(
-            "%s is committed, and its log lacks it: %s; lakewright relay %s publishes it",
-            name,
-            error,
-            name,
-        )
+    def after_commit(self, catalog: Catalog, name: str) -> None:
+        """Publish what was committed to a table, if it has a log.
+
+        The commit stands: what keeps it from being published is a warning.
+        """
+        if "$" in name or not catalog.table_exists(name):
+            return
+        table = catalog.table(name)
+        if not has_log(table.schema.options):
+            return
+        from lakewright.connectors.log.publish import relay_again  # noqa: PLC0415
+
+        going = self._relays.pop(name, None)
+        try:
+            self._relays[name], _ = relay_again(table, going)
+        except StorageError as error:
+            _LOG.warning(
+                "%s is committed, and its log lacks it: %s; `lakewright relay %s` publishes it",
+                name,
+                error,
+                name,
+            )
 
 
 def _of_log(change: SchemaChange) -> bool:

@@ -51,10 +51,6 @@ def admin_module() -> Any:
     return import_module("confluent_kafka.admin")
 
 
-class Fenced(InvalidRequestError):
-    """Another process took the transactions over."""
-
-
 @dataclass(frozen=True)
 class Cluster:
     """How a cluster is reached: properties of the client, which may be secrets. It pickles."""
@@ -181,7 +177,7 @@ class Cluster:
         elif name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"):
             kind = NotFoundError
         elif name in _FENCED:
-            kind = Fenced
+            kind = InvalidRequestError
             told += "; another process writes with the same sink.transactional-id-prefix and stream"
         elif name == "_INVALID_ARG":
             kind = InvalidOption

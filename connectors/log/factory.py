@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.connectors.factories import MANAGED_LOG, Context, DynamicTableFactory
+from lakewright.connectors.log.publish import whole_state
 from lakewright.connectors.log.table_log import HEADERS, TableLog
 from lakewright.connectors.log.topic import SNAPSHOT, LogTopic
 from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
@@ -150,9 +151,9 @@ class LogScan(Scan):
         if _LOG not in start:
             if number == 0:
                 return []
-            # A column that was dropped since is not read.
-            scan = self._table.at(snapshot=number).scan(None, self._table.schema.field_names)
-            return [(scan.reader, each) for each in scan.splits]
+            files = self._table.table_files
+            reader, splits = whole_state(files, files.snapshots.read(number))
+            return [(reader, each) for each in splits]
         name = self._log.topic
         found = self._messages.plan({name: start[_LOG]}, {name: end[_LOG]})
         return [(number, each) for each in found]

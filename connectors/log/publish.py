@@ -13,14 +13,15 @@ else the difference of the two states.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
 from lakewright.connectors.factories import FactoryFinder
-from lakewright.connectors.kafka.client import Fenced
 from lakewright.connectors.kafka.encoding import Record
 from lakewright.connectors.kafka.sink import KafkaSink
 from lakewright.connectors.log.table_log import HEADERS, TableLog
@@ -34,12 +35,15 @@ from lakewright.storage.errors import (
     NotFoundError,
     SnapshotNotFound,
     StalePlan,
+    StorageError,
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.changes.change_plan import ChangePlan, IncrementalMode
 from lakewright.storage.operations.changes.change_read import ChangeReader
 from lakewright.storage.operations.changes.state_difference import difference_plan
 from lakewright.storage.operations.changes.written_files import written_plan
+from lakewright.storage.operations.read.read import SplitReader
+from lakewright.storage.operations.read.scan import DataSplit, plan_scan
 from lakewright.storage.operations.references.consumers import delete_consumer
 from lakewright.storage.operations.state.live_files import level_0_waits
 from lakewright.storage.spec.data_types import DataField, DataType
@@ -76,24 +80,34 @@ def relay(table: Table, *, anew: bool = False) -> Relayed:
             type; a log with `anew` goes on.
         SnapshotNotFound: a snapshot that is to be published expired.
     """
-    with_latest = Relay(table)
+    found = Relay(table)
     if anew:
-        with_latest.begin_anew()
-    return with_latest.run()
+        found.begin_anew()
+    return found.run()
+
+
+def relay_again(table: Table, going: Relay | None) -> tuple[Relay | None, Relayed | None]:
+    """Publish what is new, by the relay of the last time if it still can; what goes on next time.
+
+    A relay that cannot go on, since another process took it over, begins again at the topic's end.
+    """
+    if not unrelayed(table):
+        return going, None
+    if going is not None and going.is_of(table):
+        with suppress(StorageError):
+            return going, going.run()
+    going = Relay(table)
+    return going, going.run()
 
 
 def follow(open_table: Callable[[], Table]) -> Iterator[Relayed]:
-    """Relay a table again and again; a relay that another took over begins from the topic's end."""
+    """Relay a table again and again, without end; tells what it published."""
     going: Relay | None = None
-    version = -1
     while True:
         table = open_table()
-        if going is None or table.schema.id != version:
-            going, version = Relay(table), table.schema.id
-        try:
-            yield going.run()
-        except Fenced:
-            going = None
+        going, done = relay_again(table, going)
+        if done is not None and done.commits:
+            yield done
         table.table_files.env.sleep_ms(_PAUSE_MS)
 
 
@@ -103,6 +117,12 @@ def unrelayed(table: Table) -> int:
     files = table.table_files.references
     at = files.consumers().get(CONSUMER, 0)
     return latest - at + (CONSUMER in files.consumers_without_rows())
+
+
+def whole_state(files: TableFiles, snapshot: Snapshot) -> tuple[SplitReader, Sequence[DataSplit]]:
+    """What reads all rows of a snapshot, in the columns of today."""
+    splits = plan_scan(files, snapshot, None).splits
+    return SplitReader(files, columns=None, predicate=None, snapshot_id=snapshot.id), splits
 
 
 def hold(files: TableFiles) -> None:
@@ -134,8 +154,14 @@ class Relay:
         self._last: Published | None = None
         self._is_read = False
 
+    def is_of(self, table: Table) -> bool:
+        """Whether the table still has the schema, and with it the log, of this relay."""
+        return self._files.schema == table.schema and self._files.paths == table.table_files.paths
+
     def begin_anew(self) -> None:
         """Make the topic again, and begin with all present rows."""
+        # A relay that goes on elsewhere publishes nothing in the new topic.
+        self._sink.claim()
         hold(self._files)
         self._topic.delete()
         self._topic.create(self._log.partition_count)
@@ -147,20 +173,25 @@ class Relay:
             self._last, self._is_read = self._place(), True
         files, latest = self._files, self._files.snapshots.latest_id() or 0
         self._check_stands(latest)
+        reader: ChangeReader | SplitReader
         done, published = self._last, 0
         if done is None:
             begin = files.references.consumers().get(CONSUMER, latest)
             if begin > latest or not latest:
                 return Relayed(files.name, 0, 0)
             whole = self._snapshot(begin)
-            published += self._publish(difference_plan(files, None, whole, None), whole)
+            reader, splits = whole_state(files, whole)
+            published += self._publish(reader, splits, whole)
             done = self._done(whole)
         before = None
         for number in range(done.snapshot_id + 1, latest + 1):
             before, after = before or self._snapshot(number - 1), self._snapshot(number)
             plan = self._changes(before, after)
             if plan is not None and plan.splits:
-                published += self._publish(plan, after)
+                reader = ChangeReader(
+                    files, columns=None, predicate=None, snapshot_ids=plan.snapshot_ids
+                )
+                published += self._publish(reader, plan.splits, after)
             before, done = after, self._done(after)
         if files.references.consumers().get(CONSUMER) != done.snapshot_id:
             # It keeps the published snapshot, which tells a rollback.
@@ -182,16 +213,16 @@ class Relay:
     def _sink(self) -> KafkaSink:
         found = self._planned.runtime
         assert isinstance(found, KafkaSink)
+        return found.of_stream(self._log.topic, "")
+
+    def _place(self) -> Published | None:
+        """What was published last, None if the log is new."""
         if self._topic.identity() is None:
             raise NotFoundError(
                 f"topic {self._log.topic} of the log of {self._log.table} is gone; make it again "
                 f"(lakewright relay {self._log.table} --anew)",
                 table=self._log.table,
             )
-        return found.of_stream(self._log.topic, "")
-
-    def _place(self) -> Published | None:
-        """What was published last, None if the log is new."""
         references = self._files.references
         found, held = self._topic.last(), references.consumers().get(CONSUMER, 0)
         is_behind = held > (0 if found is None else found.snapshot_id)
@@ -257,10 +288,7 @@ class Relay:
         is_last_wins = merge.engine is MergeEngine.DEDUPLICATE and not merge.sequence_fields
         return self._log.tells_rows and is_last_wins and not _compaction_shows(files)
 
-    def _publish(self, plan: ChangePlan, snapshot: Snapshot) -> int:
-        reader = ChangeReader(
-            self._files, columns=None, predicate=None, snapshot_ids=plan.snapshot_ids
-        )
+    def _publish(self, reader: Any, splits: Sequence[Any], snapshot: Snapshot) -> int:
         headers = [(SNAPSHOT, str(snapshot.id).encode())]
         headers.append((COMMIT, snapshot.delta_manifest_list.encode()))
         each = pa.scalar(headers, _OF_HEADERS)
@@ -268,8 +296,8 @@ class Relay:
 
         def written() -> Iterator[list[Record] | None]:
             nonlocal count
-            for split in plan.splits:
-                for rows in reader.read(split):
+            for split in splits:
+                for rows in filter(len, reader.read(split)):
                     count += rows.num_rows
                     told = rows.append_column(HEADERS, pa.repeat(each, rows.num_rows))
                     yield self._sink.write(iter(self._planned.taken.for_sink(told).to_batches()))

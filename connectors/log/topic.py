@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from lakewright.connectors.kafka.client import ANSWER_SECONDS, Cluster
+from lakewright.connectors.kafka.client import ANSWER_SECONDS, Cluster, Partition
 from lakewright.connectors.kafka.sink import make_topic
 from lakewright.storage.errors import AlreadyExistsError, UnavailableError
 
 # The headers of each message: the snapshot whose change it is, and the name of that commit.
 SNAPSHOT, COMMIT = "lakewright-snapshot", "lakewright-commit"
 _BEGINNING, _END = -2, -1
-_WAIT_SECONDS = 0.1
+_WAIT_SECONDS, _PATIENCE = 0.1, 50
 # Messages at the end of a partition that are looked at first.
-_LAST = 100
+_LAST, _MOST = 100, 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,13 @@ class LogTopic:
                 table=self._cluster.table,
             )
         make_topic(self._cluster, self._admin, self._name, partitions)
+        for _ in range(_PATIENCE):
+            # Its partitions have no leader for a moment.
+            with suppress(UnavailableError):
+                places = [(self._name, number) for number in range(partitions)]
+                self._cluster.offsets(self._admin, places, _END)
+                return
+            self._admin.poll(_WAIT_SECONDS)
 
     def delete(self) -> None:
         """Remove the topic with its messages, if it is there."""
@@ -76,52 +84,57 @@ class LogTopic:
         raise UnavailableError(f"topic {self._name} was deleted and is still there")
 
     def last(self) -> Published | None:
-        """What was published last: a transaction is in some partitions, so all are looked at."""
+        """What was published last: a transaction is in some partitions, so all are looked at.
+
+        Marks of transactions and messages of aborted ones use up offsets: it looks further back
+        where it finds none.
+        """
         count = self._cluster.partitions(self._admin)[self._name]
         places = [(self._name, number) for number in range(count)]
         first = self._cluster.offsets(self._admin, places, _BEGINNING)
         ends = self._cluster.offsets(self._admin, places, _END)
+        found: list[Published] = []
+        back = _LAST
+        left = [each for each in places if ends[each] > first[each]]
         consumer = self._cluster.consumer()
         try:
-            found = [self._last_of(consumer, each[1], first[each], ends[each]) for each in places]
+            while left:
+                starts = {each: max(first[each], ends[each] - back) for each in left}
+                told = self._told(consumer, starts, ends)
+                found += told.values()
+                left = [each for each in left if each not in told and starts[each] > first[each]]
+                back *= 10
         finally:
             consumer.close()
-        there = [each for each in found if each is not None]
-        return max(there, key=lambda each: each.snapshot_id, default=None)
+        return max(found, key=lambda each: each.snapshot_id, default=None)
 
-    def _last_of(self, consumer: Any, number: int, first: int, end: int) -> Published | None:
-        """Marks of transactions and messages of aborted ones use up offsets: look further back."""
-        back = _LAST
-        while end > first:
-            start = max(first, end - back)
-            messages = self._messages(consumer, number, start, end)
-            for each in reversed(messages):
-                headers = dict(each.headers() or ())
-                if snapshot_of(headers):
-                    return Published(snapshot_of(headers), headers.get(COMMIT, b"").decode())
-            if start == first:
-                return None
-            back *= 10
-        return None
-
-    def _messages(self, consumer: Any, number: int, start: int, end: int) -> list[Any]:
-        place = f"the end of partition {number} of topic {self._name}"
-        with self._cluster.told(place):
+    def _told(
+        self, consumer: Any, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
+    ) -> dict[Partition, Published]:
+        """What the last message of each partition tells, of those behind a start."""
+        found: dict[Partition, Published] = {}
+        left, silent = {*starts}, 0.0
+        with self._cluster.told(f"the end of topic {self._name}"):
             from confluent_kafka import TopicPartition  # noqa: PLC0415
 
-            consumer.assign([TopicPartition(self._name, number, start)])
-            found: list[Any] = []
-            for _ in range(int(ANSWER_SECONDS / _WAIT_SECONDS)):
-                for each in consumer.consume(end - start, _WAIT_SECONDS):
-                    error = each.error()
+            consumer.assign([TopicPartition(*each, at) for each, at in starts.items()])
+            while left and silent < ANSWER_SECONDS:
+                messages = consumer.consume(_MOST, _WAIT_SECONDS)
+                silent = 0.0 if messages else silent + _WAIT_SECONDS
+                for each in messages:
+                    place, error = (each.topic(), each.partition()), each.error()
                     if error is not None and error.name() != "_PARTITION_EOF":
-                        raise self._cluster.failure(error, place)
-                    if error is not None or each.offset() >= end:
-                        return found
-                    found.append(each)
-                    if each.offset() == end - 1:
-                        return found
-        raise UnavailableError(
-            f"{self._cluster.table}: {place} gives nothing after {ANSWER_SECONDS:.0f} s",
-            table=self._cluster.table,
-        )
+                        raise self._cluster.failure(error, f"the end of topic {self._name}")
+                    if error is not None or each.offset() >= ends[place] - 1:
+                        left.discard(place)
+                    headers = {} if error is not None else dict(each.headers() or ())
+                    if snapshot_of(headers):
+                        commit = headers.get(COMMIT, b"").decode()
+                        found[place] = Published(snapshot_of(headers), commit)
+        if left:
+            raise UnavailableError(
+                f"{self._cluster.table}: topic {self._name} gives nothing after "
+                f"{ANSWER_SECONDS:.0f} s",
+                table=self._cluster.table,
+            )
+        return found
