@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from lakewright.connectors.log.publish import Relayed, relay
+from lakewright.connectors.log.publish import Relayed, follow, relay, unrelayed
 
-__all__ = ["Relayed", "relay"]
+__all__ = ["Relayed", "follow", "relay", "unrelayed"]
