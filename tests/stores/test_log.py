@@ -4,30 +4,43 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import random
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 
 from lakewright.connectors.external_tables import ExternalTables
 from lakewright.connectors.log import relay
+from lakewright.connectors.log.publish import Relay
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.session import Session
 from lakewright.storage import Catalog, RenameColumn
 from lakewright.storage.errors import (
     AlreadyExistsError,
+    FileMissing,
     InvalidOption,
+    InvalidRequestError,
     StalePlan,
     StorageError,
     UnsupportedError,
 )
+from tests.pipelines.lake import Lake
 from tests.stores.test_kafka import messages_of
-from tests.support.stores.servers import kafka_server
+from tests.support.stores.servers import ROOT, kafka_server
 
 pytestmark = pytest.mark.stores
 
 _NUMBERS = itertools.count(1)
+_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 _KEYED = "id BIGINT NOT NULL, name STRING, PRIMARY KEY (id) NOT ENFORCED"
 
 
@@ -311,3 +324,288 @@ def test_what_a_log_cannot_hold_is_refused_before_there_is_a_table(
     session.sql("CREATE TABLE d.into LIKE d.wide; SET 'execution.runtime-mode' = 'streaming'")
     assert "d.into" not in topics(broker)
     assert "log" not in session.sql("SHOW CREATE TABLE d.into").rows.to_pylist()[0]["statement"]
+
+
+# --- what SQL, Spark, Dagster and the command line do with it -------------------------------------
+
+
+@pytest.mark.mission("LG6", "LG10")
+def test_streams_of_sql_follow_the_log_and_go_on_at_their_checkpoint(
+    session: Session, broker: str, tmp_path: Path
+) -> None:
+    columns = "id BIGINT NOT NULL, name STRING NOT NULL, PRIMARY KEY (id) NOT ENFORCED"
+    name = new_table(session, broker, columns)
+    writing = Session(session.catalog)
+    writing.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b')")
+    session.sql(f"""
+        CREATE TABLE d.copy ({columns}) WITH ('bucket' = '1');
+        SET 'execution.runtime-mode' = 'streaming';
+        SET 'stream.checkpoint' = '{tmp_path / "checkpoint"}'""")
+    insert = f"INSERT INTO d.copy SELECT id, name FROM {name}"
+    assert next(session.run(insert)).facts["rows"] == 2
+    writing.sql(f"DELETE FROM {name} WHERE id = 1; INSERT INTO {name} VALUES (3, 'c')")
+    after = session.run(insert)
+    total = 0
+    while total < 2:
+        total += next(after).facts["rows"]
+    copied = session.catalog.table("d.copy").read().to_pylist()
+    assert copied == session.catalog.table(name).read().to_pylist()
+    session.sql("RESET 'stream.checkpoint'")
+    answers = session.run(f"SELECT count(*) AS n FROM {name}")
+    assert next(answers).rows.to_pylist() == [{"n": 2}]
+    writing.sql(f"INSERT INTO {name} VALUES (4, 'd')")
+    assert next(answers).rows.to_pylist() == [{"n": 3}]
+
+
+@pytest.mark.mission("CN53")
+def test_the_factory_of_logs_refuses_a_batch_read_by_name(session: Session, broker: str) -> None:
+    name = new_table(session, broker)
+    context = ExternalTables(session.catalog).managed_context(name)
+    with pytest.raises(UnsupportedError, match=rf"the log of {name} has changes without end"):
+        context.registry.source("_default_log").create_source(context)
+    assert session.sql(f"SELECT * FROM {name}").rows.num_rows == 0
+
+
+@pytest.mark.mission("LG1", "LG10")
+def test_spark_reads_the_snapshot_and_then_the_log(
+    session: Session, broker: str, tmp_path: Path
+) -> None:
+    from lakewright.connectors.on_spark import read_stream_frame
+    from lakewright.storage.spark import build_session
+
+    name = new_table(session, broker)
+    session.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b')")
+    spark = build_session("lakewright-tests", master="local[1]")
+    externals = ExternalTables(session.catalog, {"execution.runtime-mode": "streaming"})
+    found: list[tuple[Any, ...]] = []
+
+    def drain() -> list[tuple[Any, ...]]:
+        found.clear()
+        planned = plan_scan(externals.managed_context(name), ScanRequest())
+        writer = read_stream_frame(spark, planned).writeStream.foreachBatch(
+            lambda rows, _: found.extend(tuple(each) for each in rows.collect())
+        )
+        query = writer.option("checkpointLocation", str(tmp_path / "spark"))
+        query.trigger(availableNow=True).start().awaitTermination()
+        return sorted(found, key=str)
+
+    assert drain() == [(1, "a", "+I"), (2, "b", "+I")]
+    session.sql(f"INSERT INTO {name} VALUES (3, 'c'); DELETE FROM {name} WHERE id = 1")
+    assert drain() == [(1, None, "-D"), (3, "c", "+U")]
+    assert drain() == []
+
+
+def test_the_command_relays_what_others_commit(session: Session, broker: str) -> None:
+    name = new_table(session, broker)
+    table = session.catalog.table(name)
+    table.write([{"id": 1, "name": "a"}])
+    run = partial(
+        subprocess.run,
+        [
+            sys.executable,
+            "-m",
+            "lakewright.cli",
+            "--warehouse",
+            session.catalog.root,
+            "relay",
+            name,
+        ],
+        env=_ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run().stdout == f"{name}: 1 commit published, up to snapshot 1\n"
+    assert run().stdout == f"{name}: 0 commits published, up to snapshot 1\n"
+
+
+@pytest.mark.mission("LG6")
+def test_a_declared_table_is_relayed_by_the_sensor(broker: str, tmp_path: Path) -> None:
+    with dg.instance_for_test() as instance:
+        lake = Lake(tmp_path, instance)
+        lake.declare(f"""
+            table: shop.events
+            columns:
+              - {{name: id, type: BIGINT NOT NULL}}
+              - {{name: amount, type: DOUBLE}}
+            primary_key: [id]
+            options: {{log.system: kafka, log.bootstrap.servers: "{broker}"}}
+            source: {{python: "tests.pipelines.sources:rows"}}
+            write: {{engine: local}}
+            expectations:
+              - {{expect: expect_column_values_to_be_between, column: amount, min_value: 0}}
+        """)
+        lake.give([{"id": 1, "amount": 2.0}])
+        assert lake.materialize().success
+        assert lake.materialize().success
+        lake.give([{"id": 2, "amount": -2.0}])
+        assert not lake.materialize().success
+        sensor = lake.definitions.get_repository_def().get_sensor_def("relay_sensor")
+
+        def asked() -> Any:
+            resources = {ResourceKeys().warehouse: lake.warehouse}
+            context = dg.build_sensor_context(instance=instance, resources=resources)
+            return sensor.evaluate_tick(context)
+
+        (request,) = asked().run_requests
+        assert request.run_config == {"ops": {"relay": {"config": {"tables": ["shop.events"]}}}}
+        job = lake.definitions.resolve_job_def("relay")
+        assert job.execute_in_process(run_config=request.run_config, instance=instance).success
+        assert asked().skip_message == "each commit is in its table's log"
+    rows = state_of(broker, "shop.events")
+    assert rows == {b'{"id":1}': {"id": 1, "amount": 2.0}}
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+
+def test_messages_that_are_gone_are_told_and_the_relay_goes_on(
+    session: Session, broker: str, tmp_path: Path
+) -> None:
+    name, at = new_table(session, broker, bucket="1"), tmp_path / "at"
+    followed(session, name, at)
+    for number in range(3):
+        session.sql(f"INSERT INTO {name} VALUES ({number}, 'a')")
+    forget(broker, name)
+    with pytest.raises(FileMissing, match=r"offsets 0 to \d+ of partition 0 of topic .* are gone"):
+        followed(session, name, at)
+    again = Session(session.catalog)
+    again.sql(f"INSERT INTO {name} VALUES (7, 'new')")
+    assert [int(headers(each)["lakewright-snapshot"]) for each in messages_of(broker, name)] == [4]
+    (tmp_path / "at").unlink()
+    assert len(followed(session, name, at)) == 4
+
+
+def forget(broker: str, topic: str) -> None:
+    """Delete all messages, as their age would."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    client = AdminClient({"bootstrap.servers": broker})
+    places = [TopicPartition(topic, number, -1) for number in range(topics(broker)[topic])]
+    for each in client.delete_records(places).values():
+        each.result()
+
+
+def test_a_commit_is_made_though_nothing_can_be_published(
+    session: Session, broker: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    name = new_table(session, broker)
+    client = AdminClient({"bootstrap.servers": broker})
+    client.delete_topics([name])[name].result()
+    session.sql(f"INSERT INTO {name} VALUES (1, 'a')")
+    assert session.catalog.table(name).read().num_rows == 1
+    assert f"topic {name} of the log of {name} is gone" in caplog.text
+    assert f"`lakewright relay {name}`" in caplog.text
+    assert relay(session.catalog.table(name), anew=True).commits == 1
+    assert len(state_of(broker, name)) == 1
+
+
+def test_snapshots_that_the_log_lacks_are_kept(session: Session, broker: str) -> None:
+    name = new_table(session, broker)
+    table = session.catalog.table(name)
+    for number in range(5):
+        table.write([{"id": number % 2, "name": str(number)}])
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
+    assert relay(table).commits == 5
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
+    assert table.history.snapshots()[0].id == 5
+
+
+def test_of_two_relays_the_later_goes_on(session: Session, broker: str) -> None:
+    name = new_table(session, broker)
+    table = session.catalog.table(name)
+    first, second = Relay(table), Relay(table)
+    table.write([{"id": 1, "name": "a"}])
+    first.run()
+    second.run()
+    table.write([{"id": 2, "name": "b"}])
+    with pytest.raises(InvalidRequestError, match="another process writes"):
+        first.run()
+    assert second.run().commits == 1
+    assert len(messages_of(broker, name)) == 2
+
+
+_RELAY = """
+import sys
+from lakewright.connectors.log import follow
+from lakewright.storage import Catalog
+catalog = Catalog.open(sys.argv[1])
+for _ in follow(lambda: catalog.table(sys.argv[2])):
+    pass
+"""
+_READ = """
+import json, os, sys
+from pathlib import Path
+from lakewright.session import Session
+from lakewright.storage import Catalog
+session = Session(Catalog.open(sys.argv[1]))
+session.sql("SET 'execution.runtime-mode' = 'streaming'")
+session.sql(f"SET 'stream.checkpoint' = '{sys.argv[3]}'")
+for _ in session.run(f"INSERT INTO d.copy SELECT id, name FROM {sys.argv[2]}"):
+    pass
+"""
+
+
+@pytest.mark.mission("LG1", "LG2")
+def test_kills_of_relays_and_readers_lose_and_double_nothing(
+    session: Session, broker: str, tmp_path: Path
+) -> None:
+    name = new_table(session, broker)
+    session.sql(f"CREATE TABLE d.copy ({_KEYED}) WITH ('bucket' = '1')")
+    chance, table = random.Random(3), session.catalog.table(name)
+    model: dict[int, str] = {}
+    wrote: list[tuple[int, int]] = []
+    arguments = [session.catalog.root, name, str(tmp_path / "checkpoint")]
+    programs = [_RELAY, _RELAY, _READ]
+    running = [_started(each, arguments) for each in programs]
+    until = time.monotonic() + 40
+    round_ = 0
+    while time.monotonic() < until:
+        round_ += 1
+        ids = chance.sample(range(60), 5)
+        rows = [{"id": each, "name": f"{round_}"} for each in ids]
+        snapshot = table.write(rows).snapshot
+        assert snapshot is not None
+        model |= dict.fromkeys(ids, f"{round_}")
+        wrote += [(snapshot.id, each) for each in ids]
+        if chance.random() < 0.3:
+            gone = chance.choice(list(model))
+            del model[gone]
+            deleted = table.delete(f"id = {gone}").snapshot
+            wrote.append((deleted.id, gone))
+        if chance.random() < 0.1:
+            table.upkeep.compact(full=True)
+            table.upkeep.expire_snapshots(retain_max=2, retain_min=1)
+        time.sleep(chance.random() * 0.3)
+        if chance.random() < 0.25:
+            which = chance.randrange(len(running))
+            running[which].kill()
+            running[which].wait()
+            running[which] = _started(programs[which], arguments)
+    for each in running[:2]:
+        each.kill()
+        each.wait()
+    relay(table)
+    told = [
+        (int(headers(each)["lakewright-snapshot"]), json.loads(each.key())["id"])
+        for each in messages_of(broker, name)
+    ]
+    assert sorted(told) == sorted(wrote)
+    assert {row["id"]: row["name"] for row in state_of(broker, name).values()} == model
+    for _ in range(300):
+        copied = session.catalog.table("d.copy").read().to_pylist()
+        if {row["id"]: row["name"] for row in copied} == model:
+            break
+        assert running[2].poll() is None
+        time.sleep(0.1)
+    else:
+        pytest.fail("the reader does not reach the table")
+    running[2].kill()
+    running[2].wait()
+
+
+def _started(code: str, arguments: list[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", code, *arguments], env=_ENVIRONMENT)
