@@ -25,6 +25,7 @@ from lakewright.connectors.runtime import Offset, Scan, Split, SupportsEndOffset
 from lakewright.connectors.sources import ScanTableSource
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import StalePlan, UnsupportedError
+from lakewright.storage.spec.bucketing import distributed
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.log_options import LOG_SYSTEM, as_kept
 from lakewright.storage.spec.rows import RowKind
@@ -90,9 +91,11 @@ def _log_of(notification: TableNotification, options: Mapping[str, str]) -> Tabl
         partition_keys=table.partition_keys,
         primary_keys=table.primary_keys,
         options=options,
-        distribution=table.distribution,
     )
-    return TableLog.of(notification.name, new_schema(spec, time_millis=0))
+    schema = new_schema(spec, time_millis=0)
+    if table.distribution is not None:
+        schema = distributed(schema, table.distribution, notification.name)
+    return TableLog.of(notification.name, schema)
 
 
 class LogSource(ScanTableSource):

@@ -286,7 +286,7 @@ class Relay:
             return before.index_manifest == after.index_manifest
         merge = files.merge_spec
         is_last_wins = merge.engine is MergeEngine.DEDUPLICATE and not merge.sequence_fields
-        return self._log.tells_rows and is_last_wins and not _compaction_shows(files)
+        return is_last_wins and not _compaction_shows(files)
 
     def _publish(self, reader: Any, splits: Sequence[Any], snapshot: Snapshot) -> int:
         headers = [(SNAPSHOT, str(snapshot.id).encode())]

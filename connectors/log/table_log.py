@@ -1,8 +1,8 @@
 """What the options of a table say of its log: the topic, and the form of its messages.
 
-* `json`, for tables with a primary key: the key and the row as JSON, and no row for a deletion,
-  as the connector `upsert-kafka` reads them.
-* `debezium-json`, for each table: rows that came and rows that went, as events of Debezium.
+* With a primary key: the key and the row as JSON, and no row for a deletion, as the connector
+  `upsert-kafka` reads them.
+* Without: rows that came and rows that went, as events of Debezium.
 
 The partitions of the topic are the buckets of the table. Changes of one key, or of one row of a
 table without a key, lie in one partition, in their order.
@@ -40,7 +40,7 @@ _OPTIONAL = (
     Option(name=_TOPIC, description="the topic; by default it is called as the table is"),
     Option(
         name=_FORMAT,
-        description="json: rows by their keys; debezium-json: changes",
+        description="json with a primary key, debezium-json without one",
         choices=(ROWS, CHANGES),
     ),
 )
@@ -56,7 +56,6 @@ class TableLog:
     table: str
     schema: TableSchema
     topic: str
-    form: str
     properties: Mapping[str, str] = field(repr=False)
 
     @classmethod
@@ -78,11 +77,12 @@ class TableLog:
             owner=f"the log of {table}",
             prefixes=(LOG + PROPERTIES,),
         )
-        form = options.get(_FORMAT) or (ROWS if schema.has_primary_key else CHANGES)
-        if form == ROWS and not schema.has_primary_key:
+        form = ROWS if schema.has_primary_key else CHANGES
+        if options.get(_FORMAT) not in (None, form):
+            has = "a" if schema.has_primary_key else "no"
             raise InvalidOption(
-                f"{_FORMAT} of {table} is {form}, which tells rows by their keys, and the table "
-                f"has no primary key; leave the option out, or declare a key",
+                f"{_FORMAT} of {table} is {options[_FORMAT]}, and the log of a table with {has} "
+                f"primary key has the format {form}; leave the option out",
                 table=table,
                 option=_FORMAT,
             )
@@ -99,9 +99,7 @@ class TableLog:
             for name, text in texts.items()
             if name.startswith(LOG + PROPERTIES)
         }
-        return cls(
-            table, schema, topic, form, {**properties, PROPERTIES + SERVERS: options[_SERVERS]}
-        )
+        return cls(table, schema, topic, {**properties, PROPERTIES + SERVERS: options[_SERVERS]})
 
     @property
     def cluster(self) -> Cluster:
@@ -114,8 +112,8 @@ class TableLog:
 
     @property
     def tells_rows(self) -> bool:
-        """Whether an update is told by the new row alone."""
-        return self.form == ROWS
+        """Whether messages are rows by their keys, and not changes."""
+        return self.schema.has_primary_key
 
     def context(self, registry: FactoryFinder) -> Context:
         """The topic as a table of the connectors of Kafka, with the headers of messages.
@@ -131,9 +129,7 @@ class TableLog:
                 "the log out",
                 table=self.table,
             )
-        keys = schema.primary_keys
-        if not keys and self.partition_count > 1:
-            keys = table_options(schema, table=self.table).bucket_keys
+        keys = schema.primary_keys or table_options(schema, table=self.table).bucket_keys
         options = {
             "topic": self.topic,
             "sink.delivery-guarantee": EXACTLY_ONCE,

@@ -8,7 +8,10 @@ import tarfile
 from pathlib import Path
 
 _LIBRARIES = "apache-flink-libraries==2.0.1"
-_AVRO = "org.apache.flink:flink-sql-avro:2.0.0"
+_JARS = {
+    "flink-sql-avro": "org.apache.flink:flink-sql-avro:2.0.0",
+    "flink-sql-connector-kafka": "org.apache.flink:flink-sql-connector-kafka:4.0.1-2.0",
+}
 
 
 def main() -> None:
@@ -30,8 +33,10 @@ def main() -> None:
         with tarfile.open(archive) as held:
             held.extractall(folder, filter="data")
         archive.unlink()
-    if not list(folder.rglob("flink-sql-avro-*.jar")):
-        copied = ["dependency:copy", f"-Dartifact={_AVRO}", f"-DoutputDirectory={folder}"]
+    for name, artifact in _JARS.items():
+        if list(folder.rglob(f"{name}-*.jar")):
+            continue
+        copied = ["dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
         subprocess.run(["mvn", "--batch-mode", "--quiet", *copied], check=True)
 
 

@@ -198,6 +198,13 @@ def test_tables_and_topics_come_and_go_together(session: Session, broker: str) -
     session.sql(f"ALTER TABLE {name} RENAME TO d.renamed")
     session.sql("INSERT INTO d.renamed VALUES (1, 'a')")
     assert len(state_of(broker, name)) == 1
+    session.sql(f"""CREATE TABLE d.spread (id INT, name STRING) DISTRIBUTED BY HASH (id) INTO 3
+        BUCKETS WITH ('log.system' = 'kafka', 'log.bootstrap.servers' = '{broker}')""")
+    assert topics(broker)["d.spread"] == 3
+    session.sql("INSERT INTO d.spread VALUES (1, 'a'); DELETE FROM d.spread WHERE id = 1")
+    told = messages_of(broker, "d.spread")
+    assert len(told) == 2
+    assert len({(each.key(), each.partition()) for each in told}) == 1
     session.sql("DROP TABLE d.renamed")
     assert name not in topics(broker)
 
