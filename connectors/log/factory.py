@@ -171,7 +171,7 @@ class LogScan(Scan):
         for batch in self._messages.read(part):
             rows = pa.Table.from_batches([batch])
             rows = rows.filter(_later_than(what, rows.column(HEADERS)))
-            yield from _whole(rows.drop_columns([HEADERS]), self._table.schema).to_batches()
+            yield from whole_rows(rows.drop_columns([HEADERS]), self._table.schema).to_batches()
 
     def close(self) -> None:
         self._messages.close()
@@ -196,7 +196,7 @@ def _later_than(snapshot: int, headers: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.fill_null(pc.greater(found.cast(pa.string()).cast(pa.int64()), snapshot), False)
 
 
-def _whole(rows: pa.Table, schema: TableSchema) -> pa.Table:
+def whole_rows(rows: pa.Table, schema: TableSchema) -> pa.Table:
     """Rows in which columns that hold no null have a value: a deletion tells its key alone."""
     for at, name in enumerate(rows.column_names):
         if name in schema.field_names and rows.column(name).null_count:
