@@ -17,9 +17,14 @@ from lakewright.connectors.factories import (
     Context,
     DynamicTableFactory,
 )
+from lakewright.connectors.managed_stream import (
+    TableStream,
+    seconds_to_wait,
+    write_all,
+)
 from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
 from lakewright.connectors.model.notification import TableNotification
-from lakewright.connectors.runtime import BoundedScan, Lookup, Offset, Scan, Sink, Split
+from lakewright.connectors.runtime import BoundedScan, Held, Lookup, Offset, Scan, Sink, Split
 from lakewright.connectors.sinks import DynamicTableSink
 from lakewright.connectors.sources import (
     DynamicTableSource,
@@ -29,22 +34,18 @@ from lakewright.connectors.sources import (
 )
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import UnsupportedError
-from lakewright.storage.operations.streams.batches import commit_batch, is_committed
 from lakewright.storage.operations.streams.change_stream import open_stream
-from lakewright.storage.operations.write.write import StagingJob, StagingWriter, staged_write
+from lakewright.storage.operations.write.write import StagingJob, staged_write
 from lakewright.storage.operations.write.write import prepare_write as prepare
 from lakewright.storage.spec.commit import CommitMessage, WriteMode
 from lakewright.storage.spec.log_options import has_log
 from lakewright.storage.spec.options import ChangelogProducer
 from lakewright.storage.spec.predicate import Predicate, conjunction
-from lakewright.storage.spec.stream import StreamBatch
 from lakewright.storage.spec.table_distribution import Kind
 from lakewright.storage.table import Table
 
 # The setting by which a session follows tables.
 _MODE = "execution.runtime-mode"
-# How long a writer waits for a compaction, before it looks again.
-_PATIENCE_SECONDS = 1.0
 
 
 class ManagedTables(DynamicTableFactory):
@@ -222,44 +223,24 @@ class ManagedSink(DynamicTableSink):
 
 
 class ManagedWrites(Sink):
-    """Writes of one statement or stream; `stream` is its name, kept with its checkpoint."""
+    """The writes of one statement; those of a stream are `TableStream`."""
 
-    def __init__(
-        self,
-        table: Table,
-        mode: WriteMode,
-        partition: Mapping[str, object],
-        stream: str | None = None,
-        checkpoint: str = "",
-    ) -> None:
+    def __init__(self, table: Table, mode: WriteMode, partition: Mapping[str, object]) -> None:
         self._table, self._mode, self._partition = table, mode, dict(partition)
-        self._stream, self._checkpoint = stream, checkpoint
         self._job: StagingJob | None = None
 
-    def of_stream(self, name: str, checkpoint: str) -> ManagedWrites:
-        return ManagedWrites(self._table, self._mode, self._partition, name, checkpoint)
+    def of_stream(self, name: str, checkpoint: str) -> TableStream:
+        return TableStream(self._table, fixed=self._partition).of_stream(name, checkpoint)
+
+    def stream_of(self, checkpoint: str) -> tuple[str, Held] | None:
+        return TableStream(self._table).stream_of(checkpoint)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Sequence[CommitMessage]:
-        writer = StagingWriter(self._prepared)
-        try:
-            for batch in batches:
-                writer.write(pa.Table.from_batches([batch]))
-        except BaseException:
-            writer.abandon()
-            raise
-        return writer.close()
+        return write_all(self._prepared, (pa.Table.from_batches([each]) for each in batches))
 
     def commit(self, written: Sequence[Sequence[CommitMessage]], epoch: int | None = None) -> None:
         job, self._job = self._prepared, None
-        staged = staged_write(job, [each for messages in written for each in messages])
-        if epoch is None or self._stream is None:
-            self._table.commit(staged)
-            return
-        batch = StreamBatch(stream=self._stream, checkpoint=self._checkpoint, number=epoch)
-        if is_committed(self._table.table_files, batch, None):
-            self._table.abort(staged)
-            return
-        commit_batch(self._table.table_files, batch, staged)
+        self._table.commit(staged_write(job, [each for some in written for each in some]))
 
     def abort(self, written: Sequence[Sequence[CommitMessage]]) -> None:
         if self._job is not None:
@@ -267,21 +248,7 @@ class ManagedWrites(Sink):
             self._table.abort(staged_write(job, [each for some in written for each in some]))
 
     def wait_seconds(self) -> float:
-        """Patience while a bucket has as many sorted runs as its table stops writers at.
-
-        A table whose writers compact is compacted first.
-        """
-        table = self._table
-        if not table.schema.has_primary_key or not self._full_buckets():
-            return 0.0
-        if not table.options.write_only:
-            table.upkeep.compact()
-        return _PATIENCE_SECONDS if self._full_buckets() else 0.0
-
-    def _full_buckets(self) -> bool:
-        most = self._table.options.num_sorted_run_stop_trigger
-        stats = self._table.at().partitions()
-        return any(bucket.sorted_run_count >= most for each in stats for bucket in each.buckets)
+        return seconds_to_wait(self._table)
 
     @property
     def _prepared(self) -> StagingJob:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql import types as t
 from pyspark.sql.datasource import (
     DataSource,
@@ -76,6 +77,7 @@ def read_stream_frame(
 ) -> DataFrame:
     """The rows of a source as a stream, and their kinds if they are changes.
 
+    The column of a watermark is an instant, by the clock of the session if it has no zone.
     `max_rows` limits a batch, about. `ordered` rows have their order within their split last, which
     a table with a primary key takes: the changes of one key are in one split.
     """
@@ -83,7 +85,15 @@ def read_stream_frame(
     reader = spark.readStream.format(_registered(spark)).option(_OPTION, _text(scanning))
     if max_rows is not None:
         reader = reader.option(_LIMIT, str(max_rows))
-    return reader.load()
+    return _with_watermark(reader.load(), planned)
+
+
+def _with_watermark(frame: DataFrame, planned: PlannedScan) -> DataFrame:
+    if planned.watermark is None:
+        return frame
+    column, delay_ms = planned.watermark
+    instants = f.col("`" + column.replace("`", "``") + "`").cast("timestamp")
+    return frame.withColumn(column, instants).withWatermark(column, f"{delay_ms} milliseconds")
 
 
 def write_frame(rows: DataFrame, planned: PlannedSink) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -144,6 +145,44 @@ class Sink(ABC):
 
     def close(self) -> None:
         """Let go of what the sink holds; called once by who planned it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """How far a sink holds its stream: the last batch (-1: none), and where the source was then.
+
+    `lost` is the later batch that it held before it was set back.
+    """
+
+    number: int
+    end: Offset | None
+    lost: int | None = None
+
+
+@runtime_checkable
+class KeepsPosition(Protocol):
+    """The sink of a stream that keeps with its rows how far the source was read."""
+
+    def commit_until(self, written: Sequence[Written], epoch: int, end: Offset) -> None:
+        """`Sink.commit` of the rows up to an offset."""
+        ...
+
+    def set_back(self) -> Held | None:
+        """Where its rows end, if it was set back behind batches that it had; None if it was not."""
+        ...
+
+    def put_back(self, held: Held) -> None:
+        """Take note that the stream goes on behind an earlier batch."""
+        ...
+
+
+@runtime_checkable
+class KnowsStreams(Protocol):
+    """A sink that knows the streams which wrote into it, by their checkpoints."""
+
+    def stream_of(self, checkpoint: str) -> tuple[str, Held] | None:
+        """The name of a checkpoint's stream, and how far it came; None if it is not known."""
+        ...
 
 
 @runtime_checkable

@@ -142,17 +142,17 @@ class SupportsLimitPushDown(Protocol):
 
 @runtime_checkable
 class SupportsWatermarkPushDown(Protocol):
-    """A source that says how far event time has come, better than its reader could."""
+    """A source that is told by which column time goes on, as it knows best which rows are late."""
 
     def apply_watermark(self, column: str, delay_ms: int) -> None:
-        """Keep a watermark by a column."""
+        """Take notice that rows which are later than that may be left out."""
         ...
 
 
 @runtime_checkable
 class SupportsSourceWatermark(Protocol):
-    """A source with watermarks of its own."""
+    """A source with watermarks of its own, by which it gives no row that is late."""
 
     def apply_source_watermark(self) -> None:
-        """Keep them."""
+        """Keep to them; the reader takes each row for the latest."""
         ...

@@ -6,27 +6,45 @@
     <checkpoint>/commits/<n>    batch n is committed
 
 A batch that was stopped is read again between the same offsets and committed with the same number:
-sinks that commit each number once have each row once, if the source gives the same rows again. Work
-that one process cannot do runs on Spark, by the same scans and sinks (`on_spark.py`).
+sinks that commit each number once have each row once, if the source gives the same rows again. A
+sink that keeps the position of its stream may be set back, as a table by a rollback: the stream
+then goes on where the rows of the sink end. So it does if its checkpoint was deleted. Work that one
+process cannot do runs on Spark, by the same scans and sinks (`on_spark.py`).
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import count
 
 import pyarrow as pa
 
 from lakewright.connectors.planning.plan_sink import PlannedSink
 from lakewright.connectors.planning.plan_source import PlannedScan
-from lakewright.connectors.runtime import Offset
+from lakewright.connectors.runtime import (
+    Held,
+    KeepsPosition,
+    KnowsStreams,
+    Offset,
+    Sink,
+    SupportsEndOffset,
+)
 from lakewright.storage.env import Env, FileSystem
-from lakewright.storage.errors import CorruptionError, InvalidRequestError
+from lakewright.storage.errors import (
+    CommitConflictError,
+    CorruptionError,
+    InvalidRequestError,
+)
 from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.operations.running.delete_files import delete_files
 
+_LOG = logging.getLogger(__name__)
+# How often a batch is staged, if the table changes in ways that conflict.
+_TRIES = 3
 # How long to wait where no rows are there.
 _PAUSE_MS = 200
 _MOST_ROWS = 100_000
@@ -50,11 +68,11 @@ class Checkpoint:
     fs: FileSystem
     path: str
     env: Env
-    name: str = field(init=False)
+    name: str = ""
 
     def __post_init__(self) -> None:
         place = f"{self.path}/stream"
-        name = f"lakewright-stream-{self.env.new_id()}"
+        name = self.name or f"lakewright-stream-{self.env.new_id()}"
         self.fs.put_if_absent(place, name.encode())
         self.name = self.fs.read_bytes(place).decode()
 
@@ -112,6 +130,26 @@ class Checkpoint:
                 "stop one of them, or give it a checkpoint of its own"
             )
 
+    def go_back(self, held: Held) -> None:
+        """Forget the batches behind one, which the sink has lost.
+
+        Raises:
+            InvalidRequestError: it is unknown how far that batch read.
+        """
+        if held.number >= 0 and held.number not in self._numbers("offsets"):
+            if held.end is None:
+                raise InvalidRequestError(
+                    f"the sink of {self.path} was set back to batch {held.number}, and neither it "
+                    "nor the checkpoint knows how far that one read; begin a new checkpoint where "
+                    "the rows of the sink end"
+                )
+            self.begin(held.number, held.end, held.end)
+        for folder in ("commits", "offsets"):
+            late = [each for each in self._numbers(folder) if each > held.number]
+            delete_files(self.fs, [f"{self.path}/{folder}/{each}" for each in reversed(late)])
+        if held.number >= 0:
+            self.fs.put_if_absent(f"{self.path}/commits/{held.number}", b"{}")
+
     def commit(self, number: int) -> None:
         """Note that a batch is committed; notes of old ones go."""
         self.fs.put_if_absent(f"{self.path}/commits/{number}", b"{}")
@@ -137,32 +175,35 @@ def run_stream(
     transform: Transform | None = None,
     max_rows: int = _MOST_ROWS,
     available_now: bool = False,
+    seconds: float | None = None,
 ) -> Iterator[Batch]:
     """Carry rows from a source into a sink, and tell each batch when it is committed.
 
-    It ends with the source, or with `available_now` where no further rows are there. `max_rows`
-    limits a batch, about. A sink that asks for patience gets it before the next batch.
+    It ends with the source; with `available_now` where no further rows are there; or with the first
+    batch that is done `seconds` later. `max_rows` limits a batch, about. A sink that asks for
+    patience gets it before the next batch.
 
     Raises:
         InvalidRequestError: the checkpoint is of other tables, or another process uses it.
     """
     source = scan.runtime
-    log = None if checkpoint is None else Checkpoint.open(checkpoint, env)
     runtime = sink.runtime
+    log = None if checkpoint is None else _opened(checkpoint, env, runtime)
+    number, start, again = 0, source.earliest(), None
     if log is not None:
         log.check_tables(
             f"{scan.table.name} ({scan.source.summary})",
             f"{sink.table.name} ({sink.sink.summary})",
         )
         runtime = runtime.of_stream(log.name, log.path)
-    number, start = 0, source.earliest()
-    again: Offset | None = None
-    if log is not None and (last := log.last()) is not None:
-        number, begin, until, is_committed = last
-        number, start = (number + 1, until) if is_committed else (number, begin)
-        again = None if is_committed else until
+        _heed_set_back(log, runtime, sink.table.name)
+        number, start, again = _place(log, start)
+    ends_ms = None if seconds is None else env.now_ms() + seconds * 1000
     try:
-        while True:
+        if available_now and isinstance(source, SupportsEndOffset):
+            # Of a source that grows faster than it is read, there would be no end.
+            source.end_at(source.latest(start))
+        while ends_ms is None or env.now_ms() < ends_ms:
             _wait(env, sink.wait_seconds())
             end = source.latest(start, max_rows) if again is None else again
             if end == start and again is None:
@@ -173,18 +214,88 @@ def run_stream(
             if log is not None and again is None:
                 log.begin(number, start, end)
             again = None
-            rows = _rows(scan, start, end, transform)
             # Without a checkpoint no batch is repeated, and each stands alone.
-            count = sink.write_into(runtime, rows, None if log is None else number)
+            epoch = None if log is None else number
+            row_count = _carry(
+                _rows_between(scan, start, end, transform), sink, runtime, epoch, end
+            )
             if log is not None:
                 log.commit(number)
             source.acknowledge(end)
-            yield Batch(number, count, end)
+            yield Batch(number, row_count, end)
             number, start = number + 1, end
     finally:
         with suppress(Exception):
             source.close()
         runtime.close()
+
+
+def _opened(checkpoint: str, env: Env, runtime: Sink) -> Checkpoint:
+    """The checkpoint of a stream; if it was deleted, as the sink knows it."""
+    fs, path = open_file_system(checkpoint, env)
+    path = path.rstrip("/")
+    kept = None
+    if fs.exists(f"{path}/metadata"):
+        raise InvalidRequestError(
+            f"the checkpoint {path} is one of Spark; go on with Spark, or begin a new checkpoint "
+            "where the rows of the sink end"
+        )
+    if isinstance(runtime, KnowsStreams) and not fs.exists(f"{path}/stream"):
+        kept = runtime.stream_of(path)
+    if kept is None:
+        return Checkpoint(fs, path, env)
+    name, held = kept
+    _LOG.warning(
+        "the checkpoint %s was deleted; the stream goes on behind batch %s", path, held.number
+    )
+    log = Checkpoint(fs, path, env, name)
+    log.go_back(held)
+    return log
+
+
+def _heed_set_back(log: Checkpoint, runtime: Sink, table: str) -> None:
+    """Go back as far as the sink did."""
+    held = runtime.set_back() if isinstance(runtime, KeepsPosition) else None
+    if held is None:
+        return
+    assert isinstance(runtime, KeepsPosition)
+    kept = "no batch of it" if held.number < 0 else f"batch {held.number}"
+    _LOG.warning(
+        "%s was rolled back: it held the stream of %s up to batch %s, and holds %s now; the stream "
+        "goes on behind that",
+        table,
+        log.path,
+        held.lost,
+        kept,
+    )
+    log.go_back(held)
+    runtime.put_back(held)
+
+
+def _place(log: Checkpoint, beginning: Offset) -> tuple[int, Offset, Offset | None]:
+    """The next batch: its number, where it begins, and where it ended if it was stopped."""
+    last = log.last()
+    if last is None:
+        return 0, beginning, None
+    number, begin, until, is_committed = last
+    return (number + 1, until, None) if is_committed else (number, begin, until)
+
+
+def _carry(
+    rows: Callable[[], Iterator[pa.Table]],
+    sink: PlannedSink,
+    runtime: Sink,
+    epoch: int | None,
+    end: Offset,
+) -> int:
+    """Write the rows of a batch and commit them, again if the table changed meanwhile."""
+    for tries in count(1):
+        try:
+            return sink.write_into(runtime, rows(), epoch, end)
+        except CommitConflictError:
+            if tries == _TRIES:
+                raise
+    raise AssertionError
 
 
 def follow(scan: PlannedScan, env: Env, *, max_rows: int = _MOST_ROWS) -> Iterator[pa.Table]:
@@ -207,6 +318,12 @@ def follow(scan: PlannedScan, env: Env, *, max_rows: int = _MOST_ROWS) -> Iterat
     finally:
         with suppress(Exception):
             source.close()
+
+
+def _rows_between(
+    scan: PlannedScan, start: Offset, end: Offset, transform: Transform | None
+) -> Callable[[], Iterator[pa.Table]]:
+    return lambda: _rows(scan, start, end, transform)
 
 
 def _rows(

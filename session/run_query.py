@@ -106,7 +106,7 @@ def spark_frame(catalog: Catalog, query: SparkQuery, names: Mapping[str, str]) -
     from lakewright.storage.spark.statements import query_dataframe
 
     spark = build_session("lakewright-sql")
-    views = {said: _view_name(name) for said, name in names.items()}
+    views = {said: view_name(name) for said, name in names.items()}
     frames, externals = {}, ExternalTables(catalog)
     for said, name in names.items():
         table, _, system = name.rpartition("$")
@@ -122,7 +122,7 @@ def spark_frame(catalog: Catalog, query: SparkQuery, names: Mapping[str, str]) -
     return query_dataframe(spark, query.over(views), frames)
 
 
-def _view_name(table: str) -> str:
+def view_name(table: str) -> str:
     """The name of a table's view: Spark takes no dots in it."""
     kept = "".join(char if char.isalnum() else f"_{ord(char):x}_" for char in table)
     return f"lakewright_{kept}"

@@ -37,26 +37,26 @@ from lakewright.storage.spec.data_types import STRING, DataField
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.sql.grammar.query import Query
+from lakewright.storage.sql.grammar.spark_query import spark_query
 from lakewright.storage.sql.grammar.statements import Insert
 
 # Operators of DuckDB that look at more than one row.
 _OF_MANY_ROWS = ("AGGREGATE", "GROUP", "ORDER", "TOP_N", "WINDOW", "LIMIT", "DISTINCT", "SAMPLE")
 
 
-def followed_table(externals: ExternalTables, query: Query, full_name: FullName) -> str | None:
+def followed_table(
+    externals: ExternalTables, query: Query, full_name: FullName, *, in_spark: bool
+) -> str | None:
     """The table that a query follows: one without an end, or else the first of the warehouse.
 
-    None if there is neither.
+    None if there is neither. The text is read as Spark or as this process does.
 
     Raises:
         UnsupportedError: several have no end.
     """
     if query.rows is not None:
         return None
-    asked = duck_query(query)
-    names = dict.fromkeys(
-        full_name(each.said) for each in asked.tables if each.table.lower() not in asked.maybe
-    )
+    names = dict.fromkeys(map(full_name, _named(query, in_spark=in_spark)))
     endless = [name for name in names if externals.has(name) and _has_no_end(externals, name)]
     if len(endless) > 1:
         raise UnsupportedError(
@@ -67,6 +67,13 @@ def followed_table(externals: ExternalTables, query: Query, full_name: FullName)
         return endless[0]
     own = (name for name in names if not externals.has(name) and "$" not in name)
     return next((name for name in own if externals.catalog.table_exists(name)), None)
+
+
+def _named(query: Query, *, in_spark: bool) -> Sequence[str]:
+    if in_spark:
+        return spark_query(query).tables
+    asked = duck_query(query)
+    return [each.said for each in asked.tables if each.table.lower() not in asked.maybe]
 
 
 def _has_no_end(externals: ExternalTables, name: str) -> bool:

@@ -49,7 +49,7 @@ from lakewright.session.run_tables import (
     rescale,
     respec,
 )
-from lakewright.session.settings import DATABASE, Settings
+from lakewright.session.settings import DATABASE, SPARK, Settings
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.errors import (
     CorruptionError,
@@ -206,7 +206,8 @@ class Session:
         from lakewright.session import run_stream  # noqa: PLC0415 - DuckDB is a large library
 
         externals, query = self._externals, statement.query
-        endless = run_stream.followed_table(externals, query, self._name)
+        in_spark = isinstance(statement, Insert) and self.settings.engine == SPARK
+        endless = run_stream.followed_table(externals, query, self._name, in_spark=in_spark)
         if endless is None:
             if isinstance(statement, Insert) and query.rows is None and self.settings.checkpoint:
                 raise UnsupportedError(
@@ -214,6 +215,10 @@ class Session:
                     "so a second run would write its rows again; RESET 'stream.checkpoint'"
                 )
             return None
+        if isinstance(statement, Insert) and in_spark:
+            from lakewright.session.spark_stream import follow_into_by_spark  # noqa: PLC0415
+
+            return follow_into_by_spark(externals, statement, self.settings, self._name, endless)
         if isinstance(statement, Insert):
             return run_stream.follow_into(externals, statement, self.settings, self._name, endless)
         return run_stream.follow_query(externals, query, self.settings, self._name, endless)

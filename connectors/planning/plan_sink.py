@@ -27,7 +27,7 @@ from lakewright.connectors.planning.abilities import (
     WritingMetadataSpec,
 )
 from lakewright.connectors.planning.typed_rows import TypedRows
-from lakewright.connectors.runtime import Sink, SupportsBackPressure
+from lakewright.connectors.runtime import KeepsPosition, Offset, Sink, SupportsBackPressure
 from lakewright.connectors.sinks import (
     DynamicTableSink,
     SupportsOverwrite,
@@ -74,8 +74,14 @@ class PlannedSink:
         """
         return self.write_into(self.runtime, pieces, epoch)
 
-    def write_into(self, runtime: Sink, pieces: Iterable[pa.Table], epoch: int | None) -> int:
-        """The same into a sink of the plan that is made for a stream."""
+    def write_into(
+        self,
+        runtime: Sink,
+        pieces: Iterable[pa.Table],
+        epoch: int | None,
+        end: Offset | None = None,
+    ) -> int:
+        """The same into a sink that was made for a stream, which is read to `end`."""
         count = 0
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -87,7 +93,10 @@ class PlannedSink:
         written = []
         try:
             written.append(runtime.write(batches()))
-            runtime.commit(written, epoch)
+            if epoch is not None and end is not None and isinstance(runtime, KeepsPosition):
+                runtime.commit_until(written, epoch, end)
+            else:
+                runtime.commit(written, epoch)
         except BaseException:
             runtime.abort(written)
             raise

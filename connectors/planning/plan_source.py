@@ -24,6 +24,7 @@ from lakewright.connectors.planning.abilities import (
     PartitionPushDownSpec,
     ProjectionPushDownSpec,
     ReadingMetadataSpec,
+    SourceWatermarkSpec,
     WatermarkPushDownSpec,
 )
 from lakewright.connectors.planning.typed_rows import TypedRows
@@ -38,12 +39,14 @@ from lakewright.connectors.sources import (
     SupportsPartitionPushDown,
     SupportsProjectionPushDown,
     SupportsReadingMetadata,
+    SupportsSourceWatermark,
     SupportsWatermarkPushDown,
 )
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import keep_matching
 from lakewright.storage.errors import InvalidPredicate, InvalidRequestError, UnsupportedError
 from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.flink_columns import Watermark
 from lakewright.storage.spec.predicate import (
     Predicate,
     columns_of,
@@ -62,14 +65,14 @@ ReadSplit = Callable[[Split], Iterator[pa.RecordBatch]]
 class ScanRequest:
     """What a query asks of a table; `columns` may be physical ones and metadata, None for all.
 
-    `watermark` is a column and its delay in milliseconds. With `aggregates`, the answer is a row
-    for each group of the columns `group_by`.
+    `watermark` is that of the table, for readers that keep one. With `aggregates`, the answer is a
+    row for each group of the columns `group_by`.
     """
 
     columns: tuple[str, ...] | None = None
     where: Predicate | None = None
     limit: int | None = None
-    watermark: tuple[str, int] | None = None
+    watermark: Watermark | None = None
     group_by: tuple[str, ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
 
@@ -88,6 +91,8 @@ class PlannedScan:
     # What the source left of aggregates.
     group_by: tuple[str, ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
+    # A column, and by how many milliseconds its rows may be late.
+    watermark: tuple[str, int] | None = None
 
     @cached_property
     def mode(self) -> ChangelogMode:
@@ -269,8 +274,13 @@ def plan_of(
     can_stop = is_whole and not request.aggregates
     if limit is not None and can_stop and isinstance(source, SupportsLimitPushDown):
         apply(LimitPushDownSpec(limit))
-    if request.watermark is not None and isinstance(source, SupportsWatermarkPushDown):
-        apply(WatermarkPushDownSpec(*request.watermark))
+    watermark = None
+    if request.watermark is not None:
+        watermark = request.watermark.column, _delay_ms(request.watermark, source, table.name)
+        if request.watermark.is_own:
+            apply(SourceWatermarkSpec())
+        elif isinstance(source, SupportsWatermarkPushDown):
+            apply(WatermarkPushDownSpec(*watermark))
     return PlannedScan(
         table=table,
         source=source,
@@ -281,7 +291,25 @@ def plan_of(
         limit=limit,
         group_by=request.group_by,
         aggregates=request.aggregates,
+        watermark=watermark,
     )
+
+
+def _delay_ms(watermark: Watermark, source: DynamicTableSource, table: str) -> int:
+    delay_ms = watermark.delay_ms
+    if delay_ms is None:
+        raise UnsupportedError(
+            f"the watermark of {table} is {watermark.expression}; write {watermark.column}, "
+            f"{watermark.column} - INTERVAL '5' SECOND, or SOURCE_WATERMARK()",
+            table=table,
+        )
+    if watermark.is_own and not isinstance(source, SupportsSourceWatermark):
+        raise UnsupportedError(
+            f"{table} ({source.summary}) has no watermarks of its own; write WATERMARK FOR "
+            f"{watermark.column} AS {watermark.column} - INTERVAL '5' SECOND",
+            table=table,
+        )
+    return delay_ms
 
 
 def _aggregate_spec(request: ScanRequest) -> AggregatePushDownSpec:

@@ -1,12 +1,13 @@
 """Draining: a run takes what is new in a stream, commits it batch by batch, and ends.
 
-1. Open the stream: the files of a folder, the changes of a table, or a connector. Spark's
-   checkpoint says what was read before.
-2. Spark makes batches of what is there now. Each is staged; the expectations are asked; only then
-   it is committed. A batch that fails is not committed, and nothing is read beyond it: the next run
+1. Open the stream: the files of a folder, the changes of a table, or a connector. A checkpoint says
+   what was read before.
+2. Make batches of what is there now: of a connector in this process, unless the declaration says
+   Spark, and of the others in Spark. Each is staged; the expectations are asked; only then it is
+   committed. A batch that fails is not committed, and nothing is read beyond it: the next run
    repeats it.
 3. Each batch is told as soon as it is committed. One that an earlier run committed, and of which
-   Spark does not know it, is told again and not written.
+   the checkpoint does not know it, is told again and not written.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lakewright.connectors.external_tables import ExternalTables
+from lakewright.connectors.managed_stream import StreamedTable, TableStream
+from lakewright.connectors.planning.plan_sink import PlannedSink
+from lakewright.connectors.stream import run_stream
 from lakewright.platform.ingest.connector_source import planned_stream
 from lakewright.platform.ingest.expectations import (
     SAMPLE_ROWS,
@@ -30,13 +35,18 @@ from lakewright.platform.tables.schema_drift import Writing, check_other_columns
 from lakewright.platform.tables.source_declarations import ExtraColumns, SourceDeclaration
 from lakewright.platform.tables.source_variables import values_hidden, with_source_variables
 from lakewright.platform.tables.stream_declarations import StreamDeclaration
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.storage import Catalog, StagedWrite, Table
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, StorageError
+from lakewright.storage.operations.streams.batches import Watch
+from lakewright.storage.operations.streams.partition_times import divided_keys
 from lakewright.storage.spec.partition_clock import EventTime
 from lakewright.storage.spec.stream import CommittedBatch
 
 _AVAILABLE_NOW = "available-now"
+# About so many rows of a connector are one commit: they pass, and are not kept in memory.
+_MOST_ROWS = 1_000_000
 _NO_ROWS = ValidationReport(outcomes=(), row_count=0, engine="none", duration_ms=0)
 
 
@@ -44,7 +54,8 @@ _NO_ROWS = ValidationReport(outcomes=(), row_count=0, engine="none", duration_ms
 class StreamDrain:
     """The run of one declared stream, and the batches that it has committed so far.
 
-    `tell` is called with each batch, in a thread of Spark's.
+    `tell` is called with each batch, of Spark's in a thread of its own. A connector is drained of
+    what is there, or followed for some `seconds`.
     """
 
     declaration: TableDeclaration
@@ -53,6 +64,7 @@ class StreamDrain:
     find_table: Callable[[str], Table]
     catalog: Catalog
     tell: Callable[[CommittedBatch], None]
+    seconds: float | None = None
     env: Env = field(default_factory=SystemEnv)
     batches: list[CommittedBatch] = field(default_factory=list)
     report: ValidationReport = _NO_ROWS
@@ -72,9 +84,16 @@ class StreamDrain:
             report=self.report,
             snapshot=self.batches[-1].snapshot if self.batches else None,
             commits=len(self.batches),
-            engine="spark",
+            engine="spark" if self.in_spark else "local",
             duration_ms=self.env.now_ms() - self._started_ms,
         )
+
+    @property
+    def in_spark(self) -> bool:
+        """Whether Spark reads the rows, and stages them."""
+        stream = self.declaration.stream
+        by_connector = stream is not None and stream.connector is not None
+        return not by_connector or self.declaration.write.engine is EngineChoice.SPARK
 
     def run(self) -> Published | Rejected:
         """Commit what is new; `Rejected` is the batch at which the stream stands.
@@ -88,7 +107,10 @@ class StreamDrain:
         assert stream is not None and here.source is not None
         with values_hidden(values):
             try:
-                self._drain(here.source, stream)
+                if self.in_spark:
+                    self._drain_in_spark(here.source, stream)
+                else:
+                    self._drain_here(stream)
             except InvalidRows:
                 if self.rejected is None:
                     raise
@@ -103,9 +125,32 @@ class StreamDrain:
                 raise
         return self.published
 
-    def _drain(self, source: SourceDeclaration, stream: StreamDeclaration) -> None:
+    def _drain_here(self, stream: StreamDeclaration) -> None:
+        scan = planned_stream(self.declaration, self.catalog, stream)
+        fixed, clock = divided_keys(self.table.table_files, stream.partition_of_rows)
+        watch = Watch(check_rows=self._check_rows, tell=self._told)
+        runtime = TableStream(self.table, fixed=fixed, clock=clock, watch=watch)
+        sink = PlannedSink(
+            table=ExternalTables(self.catalog).managed_context(self.table.name).table,
+            sink=StreamedTable(runtime),
+            fields=scan.given.fields,
+            mode=scan.mode,
+        )
+        files = self.table.table_files
+        for _ in run_stream(
+            scan,
+            sink,
+            self.env,
+            checkpoint=stream.checkpoint or files.fs.uri(files.paths.checkpoint),
+            max_rows=stream.rows_per_batch or _MOST_ROWS,
+            available_now=self.seconds is None,
+            seconds=self.seconds,
+        ):
+            pass
+
+    def _drain_in_spark(self, source: SourceDeclaration, stream: StreamDeclaration) -> None:
         from lakewright.storage.spark.file_stream import file_stream
-        from lakewright.storage.spark.streaming import Watch, run_stream
+        from lakewright.storage.spark.streaming import run_stream as run_in_spark
 
         partition = stream.partition_of_rows
         if stream.table is not None:
@@ -133,7 +178,7 @@ class StreamDrain:
                 ordered=self.table.schema.is_keyed,
                 files_at_once=stream.files_per_batch,
             )
-        run_stream(
+        run_in_spark(
             self.table.table_files,
             rows,
             checkpoint=stream.checkpoint or default_checkpoint(self.table),

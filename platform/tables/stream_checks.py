@@ -95,8 +95,10 @@ def _check_beside(declaration: TableDeclaration) -> Iterator[Finding]:
     if write.mode is WriteKind.OVERWRITE:
         message = f"a stream adds rows and never replaces a partition; write {fitting}"
         yield ("write", "mode"), message
-    if write.engine is EngineChoice.LOCAL:
-        yield ("write", "engine"), "a stream runs in Spark; write spark, or leave it out"
+    stream = declaration.stream
+    if write.engine is EngineChoice.LOCAL and (stream is None or stream.connector is None):
+        message = "streams of files and tables run in Spark; write spark, or leave it out"
+        yield ("write", "engine"), message
     if write.compact:
         message = "a stream leaves compaction to maintenance.compaction; leave it out"
         yield ("write", "compact"), message

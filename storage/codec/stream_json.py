@@ -11,8 +11,8 @@ from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import CorruptionError, UnsupportedError
 from lakewright.storage.spec.stream import StreamRecord
 
-# Records of version 1 had no checksum.
-_VERSION = 2
+# Records of version 1 had no checksum, and those of version 2 no position.
+_VERSION = 3
 
 
 def encode_record(record: StreamRecord) -> bytes:

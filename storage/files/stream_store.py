@@ -46,6 +46,11 @@ class StreamStore:
         found = self._files(stream).items()
         return [path for path, record in found if record.batch < batch]
 
+    def files_behind(self, stream: str, batch: int) -> list[str]:
+        """The files of a stream's batches after one."""
+        found = self._files(stream).items()
+        return [path for path, record in found if record.batch > batch]
+
     def _files(self, stream: str | None = None) -> dict[str, StreamRecord]:
         found = {}
         for status in self.fs.list_dir(self.paths.stream_dir):

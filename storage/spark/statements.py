@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as t
 
 from lakewright.storage.errors import InvalidStatement
+
+
+def with_clock_times(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Rows whose instants in some columns are times without a zone, by the clock of the session."""
+    instants = {
+        each.name for each in rows.schema.fields if isinstance(each.dataType, t.TimestampType)
+    }
+    return rows.withColumns(
+        {name: rows[name].cast("timestamp_ntz") for name in columns if name in instants}
+    )
 
 
 def query_dataframe(spark: SparkSession, text: str, views: Mapping[str, DataFrame]) -> DataFrame:

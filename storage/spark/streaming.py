@@ -16,13 +16,13 @@ Source: Spark `MicroBatchExecution`, `ForeachBatchSink`.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
@@ -31,6 +31,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakewright.storage.errors import (
     CommitConflictError,
     InvalidRequestError,
+    InvalidStatement,
     StorageError,
     UnsupportedError,
 )
@@ -39,10 +40,12 @@ from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUM
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.references.sweep import abort_staged
 from lakewright.storage.operations.streams.batches import (
+    Watch,
     commit_batch,
     committed_batch,
     is_committed,
 )
+from lakewright.storage.operations.streams.partition_times import divided_keys
 from lakewright.storage.operations.write.write import StagingJob, prepare_write
 from lakewright.storage.spark.pickling import error_in
 from lakewright.storage.spark.read import check_reachable
@@ -50,17 +53,10 @@ from lakewright.storage.spark.running_tasks import context_of
 from lakewright.storage.spark.spark_types import to_spark_type
 from lakewright.storage.spark.write import stage_dataframe
 from lakewright.storage.spec.arguments import text_argument
-from lakewright.storage.spec.commit import StagedWrite, WriteMode
+from lakewright.storage.spec.commit import WriteMode
 from lakewright.storage.spec.data_types import DataField
-from lakewright.storage.spec.partition_clock import (
-    EventTime,
-    PartitionClock,
-    ProcessingTime,
-    partition_clock,
-    parts_of,
-)
-from lakewright.storage.spec.partition_expiry import read_partition_expiry
-from lakewright.storage.spec.stream import CommittedBatch, StreamBatch
+from lakewright.storage.spec.partition_clock import PartitionClock, parts_of
+from lakewright.storage.spec.stream import StreamBatch
 
 # The property in which Spark tells the id of the query that the calling thread runs.
 _QUERY_ID = "sql.streaming.queryId"
@@ -119,7 +115,11 @@ def start_query(
     output: str = "append",
     name: str | None = None,
 ) -> StreamingQuery:
-    """Start a query of Spark into a sink."""
+    """Start a query of Spark into a sink.
+
+    Raises:
+        InvalidStatement: Spark cannot stream what the query does.
+    """
     writer = rows.writeStream.foreachBatch(sink).outputMode(output)
     writer = writer.option("checkpointLocation", sink.checkpoint)
     if name is not None:
@@ -128,7 +128,11 @@ def start_query(
         writer = writer.trigger(availableNow=True)
     elif trigger is not None:
         writer = writer.trigger(processingTime=trigger)
-    return writer.start()
+    try:
+        return writer.start()
+    except AnalysisException as error:
+        first = str(error).strip().splitlines()[0]
+        raise InvalidStatement(f"Spark cannot stream the rows: {first}") from error
 
 
 def make_sink(
@@ -163,19 +167,7 @@ def make_sink(
             table=table,
         )
     check_reachable(files)
-    times: dict[str, EventTime | ProcessingTime] = {}
-    fixed: dict[str, object] = {}
-    for key, value in (partition or {}).items():
-        if isinstance(value, (EventTime, ProcessingTime)):
-            times[key] = value
-        else:
-            fixed[key] = value
-    files.partitions.stored(fixed | dict.fromkeys(times))
-    clock = None
-    if times:
-        fields = {field.name: field for field in files.schema.partition_fields}
-        formatter = read_partition_expiry(files.schema, table=table).times.formatter
-        clock = partition_clock(fields, times, table=table, formatter=formatter)
+    fixed, clock = divided_keys(files, partition or {})
     place = place_of(text_argument(checkpoint, "checkpoint"))
     sink = Sink(
         files=files,
@@ -220,22 +212,6 @@ def _check_columns(sink: Sink, rows: DataFrame) -> None:
             "name a column of timestamps or dates",
             table=sink.files.name,
         )
-
-
-def _nothing(_: StagedWrite) -> None:
-    return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Watch:
-    """Who is asked before a batch is committed, and told of it afterwards.
-
-    What `check_rows` raises ends the stream, and the staged files are deleted. A batch that Spark
-    repeats is told again.
-    """
-
-    check_rows: Callable[[StagedWrite], None] = _nothing
-    tell: Callable[[CommittedBatch], None] | None = None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,13 @@ _PREFIX = "schema."
 _WATERMARK = "schema.watermark.0."
 _NUMBERED = re.compile(r"schema\.(\d+)\.name")
 _WITH_EXPRESSION = re.compile(r"schema\.\d+\.expr|schema\.watermark\.0\.(rowtime|strategy\.expr)")
+_OWN = re.compile(r"SOURCE_WATERMARK\s*\(\s*\)", re.IGNORECASE)
+_DELAYED = re.compile(
+    r"(?P<column>`[^`]+`|\w+)(\s*-\s*INTERVAL\s*'(?P<number>\d+)'\s*"
+    r"(?P<unit>SECOND|MINUTE|HOUR|DAY)S?)?",
+    re.IGNORECASE,
+)
+_UNITS_MS = {"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -49,6 +56,21 @@ class Watermark:
     column: str
     expression: str
     type: str
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the source has watermarks of its own."""
+        return _OWN.fullmatch(self.expression.strip()) is not None
+
+    @property
+    def delay_ms(self) -> int | None:
+        """How late rows may come; None if the expression is none of those that are understood."""
+        if self.is_own:
+            return 0
+        found = _DELAYED.fullmatch(self.expression.strip())
+        if found is None or found["column"].strip("`") != self.column:
+            return None
+        return int(found["number"] or 0) * _UNITS_MS[(found["unit"] or "second").lower()]
 
     def options(self) -> Iterator[tuple[str, str]]:
         yield f"{_WATERMARK}rowtime", self.column

@@ -14,12 +14,14 @@ class StreamBatch:
     """One batch of a stream, by the engine's own names.
 
     `stream` is the id that the engine keeps in its checkpoint, and `number` the id of the batch
-    there: a batch that is repeated after a crash has the same number.
+    there: a batch that is repeated after a crash has the same number. `position` is where the
+    source was read to, as JSON, for engines that let the table keep it.
     """
 
     stream: str
     checkpoint: str
     number: int
+    position: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,7 @@ class StreamRecord(Shown):
     batch is not `committed`, its commit is to be found after snapshot `base_id`, or by files whose
     names contain `write_id`. `waiting` are the partitions that the stream wrote and has not marked
     as done, and `watermark` is the time, in epoch milliseconds, before which they are over.
+    `position` is that of the batch.
     """
 
     stream: str
@@ -41,6 +44,20 @@ class StreamRecord(Shown):
     write_id: str | None = None
     watermark: int | None = None
     waiting: tuple[str, ...] = ()
+    position: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBack:
+    """Where a table stands that lost batches of a stream by a rollback.
+
+    It holds the stream up to batch `number` (-1: none of it) at `position`; it held it up to
+    `lost`.
+    """
+
+    number: int
+    position: str | None
+    lost: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

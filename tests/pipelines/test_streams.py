@@ -268,6 +268,44 @@ def test_change_events_of_a_connector_go_into_a_keyed_table_each_once(lake: Lake
     assert content() == [(1, "ann", "1.00")]
 
 
+VISITS = """
+    table: bank.visits
+    columns:
+      - {name: day, type: STRING NOT NULL}
+      - {name: id, type: BIGINT}
+      - {name: at, type: TIMESTAMP(3)}
+    partition_keys: [day]
+    partitions: {monthly: {column: day, start: "2024-01"}}
+    source:
+      stream:
+        connector: filesystem
+        options:
+          path: FEED
+          format: json
+          source.monitor-interval: 1 s
+        partition: {day: {event_time: at, layout: yyyy-MM, delay: 1min}}
+"""
+
+
+def test_rows_of_a_connector_get_the_partitions_of_their_times_without_spark(lake: Lake) -> None:
+    folder = lake.folder / "clicks"
+    folder.mkdir()
+    lake.declare(VISITS.replace("FEED", str(folder)))
+    (folder / "0.json").write_text(
+        '{"id": 1, "at": "2024-01-31 23:59:00"}\n{"id": 2, "at": "2024-02-03 00:00:00"}'
+    )
+    run = lake.materialize("bank.visits", partitions="2024-01")
+    assert run.success
+    table = lake.table("bank.visits")
+    assert {(row["day"], row["id"]) for row in table.read().to_pylist()} == {
+        ("2024-01", 1),
+        ("2024-02", 2),
+    }
+    # The first month is over by the times of the rows.
+    (stream,) = table.history.streams()
+    assert stream.waiting == ("2024-02",)
+
+
 def test_a_stream_of_changes_needs_a_key(lake: Lake) -> None:
     (lake.folder / "events").mkdir()
     text = ACCOUNTS.replace("FEED", str(lake.folder / "events"))

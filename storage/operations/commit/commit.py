@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
@@ -41,9 +42,13 @@ BuildManifests = Callable[[Sequence[ManifestFileMeta]], Sequence[ManifestFileMet
 
 
 def commit_write(
-    files: TableFiles, staged: StagedWrite, *, reads_base: bool = False
+    files: TableFiles,
+    staged: StagedWrite,
+    *,
+    reads_base: bool = False,
+    properties: Mapping[str, str] | None = None,
 ) -> CommitResult:
-    """Publish a staged write.
+    """Publish a staged write; `properties` are those of its snapshot.
 
     With `reads_base` the rows were made of those that the table had at the base of the write. A
     write may also replace files, or mark rows of files as deleted; these must be as they were when
@@ -66,7 +71,8 @@ def commit_write(
             check_rows_of_base(files, staged, latest)
         if changing:
             _check_still_apply(files, changing, latest, live_files)
-        return _change_of_write(files, write.on_top_of(latest, live_files), latest, live_files)
+        change = _change_of_write(files, write.on_top_of(latest, live_files), latest, live_files)
+        return None if change is None else replace(change, properties=properties)
 
     appends = staged.mode is WriteMode.APPEND and not changing
     committable = Committable(

@@ -12,12 +12,16 @@
    stream with the checkpoint of another, since its source begins again; and a stream amid its
    batches of which the table knows none, since it is another table of that name.
 5. After the commit, partitions that are over by the stream's watermark are marked as done.
+6. An engine may let the table keep the position of its source: it stands in the properties of the
+   batch's snapshot, and in the record. A rollback takes batches away, and the snapshot that is left
+   says where to go on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
@@ -39,7 +43,27 @@ from lakewright.storage.spec.commit import CommitResult, PartitionWrite, StagedW
 from lakewright.storage.spec.manifest import FileKind
 from lakewright.storage.spec.partition import Partition
 from lakewright.storage.spec.partition_clock import PartitionClock
-from lakewright.storage.spec.stream import CommittedBatch, StreamBatch, StreamRecord
+from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID
+from lakewright.storage.spec.stream import CommittedBatch, SetBack, StreamBatch, StreamRecord
+
+# The property of a batch's snapshot that has the position of the source.
+POSITION_PROPERTY = "lakewright.stream.position"
+
+
+def _nothing(_: StagedWrite) -> None:
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """Who is asked before a batch is committed, and told of it afterwards.
+
+    What `check_rows` raises ends the stream, and the staged files are deleted. A batch that an
+    engine repeats is told again.
+    """
+
+    check_rows: Callable[[StagedWrite], None] = _nothing
+    tell: Callable[[CommittedBatch], None] | None = None
 
 
 def is_committed(files: TableFiles, batch: StreamBatch, clock: PartitionClock | None) -> bool:
@@ -116,7 +140,9 @@ def commit_batch(
     try:
         is_event_time = clock is not None and clock.column is not None
         watermark = record.watermark if is_event_time else None
-        result = commit_write(files, replace(staged, watermark=watermark))
+        position = batch.position
+        properties = None if position is None else {POSITION_PROPERTY: position}
+        result = commit_write(files, replace(staged, watermark=watermark), properties=properties)
     except CommitOutcomeUnknownError:
         raise
     except StorageError:
@@ -140,7 +166,51 @@ def _record(files: TableFiles, batch: StreamBatch, *, committed: bool) -> Stream
         batch=batch.number,
         committed=committed,
         time_ms=files.env.now_ms(),
+        position=batch.position,
     )
+
+
+def set_back(files: TableFiles, stream: str) -> SetBack | None:
+    """Where the rows of a stream end in a table that was rolled back behind its last batch.
+
+    None if it was not, or if that cannot be known since snapshots expired.
+
+    Raises:
+        InvalidRequestError: the snapshots of the batches before have expired.
+    """
+    record = files.streams.read(stream)
+    # A batch without rows leaves no snapshot.
+    if record is None or not record.committed or record.write_id is None:
+        return None
+    if find_committed(files, stream, record.batch) is not None:
+        return None
+    earliest = files.snapshots.earliest_id()
+    if earliest is not None and earliest > (record.base_id or 0) + 1:
+        return None
+    last = next(
+        (each for each in files.snapshots.newest_first() if each.commit_user == stream), None
+    )
+    if last is not None:
+        position = (last.properties or {}).get(POSITION_PROPERTY)
+        return SetBack(number=last.commit_identifier, position=position, lost=record.batch)
+    if earliest not in (None, FIRST_SNAPSHOT_ID):
+        raise InvalidRequestError(
+            f"{files.name} was rolled back behind batch {record.batch} of stream {stream}, and the "
+            "snapshots of the batches before it have expired, so it is unknown where its rows end; "
+            f"forget the stream (lakewright stream forget {files.name} {stream}), and begin a new "
+            "checkpoint where the rows of the table end",
+            table=files.name,
+        )
+    return SetBack(number=-1, position=None, lost=record.batch)
+
+
+def put_back(files: TableFiles, stream: str, to: SetBack) -> None:
+    """Record that a table holds a stream up to an earlier batch again."""
+    record = _known(files, stream)
+    if (last := find_committed(files, stream, to.number)) is not None:
+        before = replace(record, batch=to.number, position=to.position, base_id=last.id - 1)
+        files.streams.put(replace(before, waiting=()))
+    delete_files(files.fs, files.streams.files_behind(stream, to.number))
 
 
 def committed_batch(

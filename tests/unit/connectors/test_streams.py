@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lakewright.connectors import ExternalTables
@@ -12,8 +14,9 @@ from lakewright.connectors.planning.plan_sink import WriteRequest, plan_write
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
 from lakewright.connectors.stream import run_stream
 from lakewright.session import Session
-from lakewright.storage import Catalog
+from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import CorruptionError, InvalidRequestError, UnavailableError
+from tests.support.tables.builders import expire
 
 Carry = Callable[..., int]
 
@@ -32,7 +35,8 @@ def carry(catalog: Catalog, tmp_path: Path) -> Carry:
 
     def carried(checkpoint: str | None, sink: str = "db.copied") -> int:
         scan = plan_scan(externals.context("db.arriving"), ScanRequest())
-        target = plan_write(externals.context(sink), WriteRequest(mode=scan.mode))
+        known = externals.context if externals.has(sink) else externals.managed_context
+        target = plan_write(known(sink), WriteRequest(mode=scan.mode))
         place = None if checkpoint is None else str(tmp_path / checkpoint)
         batches = run_stream(scan, target, catalog.env, checkpoint=place, available_now=True)
         return sum(each.rows for each in batches)
@@ -88,3 +92,77 @@ def test_a_damaged_note_of_a_checkpoint_is_named(carry: Carry, tmp_path: Path) -
     (tmp_path / "first" / "offsets" / "0").write_text('{"start"')
     with pytest.raises(CorruptionError, match=r"note of batch 0 at .*/offsets/0 cannot be read"):
         carry("first")
+
+
+@pytest.fixture
+def table(carry: Carry, catalog: Catalog) -> Table:
+    """A table into which `carry` may carry rows."""
+    Session(catalog).sql("CREATE TABLE db.kept (id BIGINT)")
+    return catalog.table("db.kept")
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(table.read().column("id").to_pylist())
+
+
+def test_a_stream_goes_on_where_the_rows_of_a_table_end_that_was_rolled_back(
+    carry: Carry, table: Table, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number, rows in enumerate((2, 3, 4)):
+        (tmp_path / "arriving" / f"{number}.json").write_text(f'{{"id": {number}}}\n' * rows)
+        assert carry("first", "db.kept") == rows
+    table.history.rollback(snapshot=1)
+    assert carry("first", "db.kept") == 7
+    assert ids(table) == [0] * 2 + [1] * 3 + [2] * 4
+    assert "held the stream" in caplog.text
+    assert "up to batch 2, and holds batch 0 now" in caplog.text
+    # Again, further back than the batches that came since.
+    table.history.rollback(snapshot=1)
+    assert carry("first", "db.kept") == 7
+    assert carry("first", "db.kept") == 0
+    assert ids(table) == [0] * 2 + [1] * 3 + [2] * 4
+
+
+def test_a_rollback_behind_the_first_batch_begins_the_stream_anew(
+    carry: Carry, table: Table, tmp_path: Path
+) -> None:
+    table.write(pa.table({"id": pa.array([7], pa.int64())}))
+    arrive(tmp_path, "a.json")
+    assert carry("first", "db.kept") == 1
+    table.history.rollback(snapshot=1)
+    assert carry("first", "db.kept") == 1
+    assert ids(table) == [1, 7]
+
+
+def test_expired_batches_are_not_taken_for_rolled_back_ones(
+    carry: Carry, table: Table, tmp_path: Path
+) -> None:
+    for number in range(3):
+        arrive(tmp_path, f"{number}.json")
+        assert carry("first", "db.kept") == 1
+    table.write(table.read())
+    expire(table)
+    assert carry("first", "db.kept") == 0
+    assert len(ids(table)) == 6
+
+
+def test_a_stream_whose_checkpoint_was_deleted_goes_on_where_its_rows_end(
+    carry: Carry, table: Table, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    arrive(tmp_path, "a.json")
+    assert carry("first", "db.kept") == 1
+    shutil.rmtree(tmp_path / "first")
+    arrive(tmp_path, "b.json")
+    assert carry("first", "db.kept") == 1
+    assert ids(table) == [1, 1]
+    assert "was deleted; the stream goes on behind batch 0" in caplog.text
+
+
+def test_a_snapshot_says_how_far_its_stream_read(
+    carry: Carry, table: Table, tmp_path: Path
+) -> None:
+    arrive(tmp_path, "a.json")
+    carry("first", "db.kept")
+    properties = table.at().snapshot.properties
+    assert properties is not None
+    assert "a.json" in properties["lakewright.stream.position"]

@@ -129,7 +129,7 @@ source:
     [
         ("backfill: multi_run", "a stream reads each row once and has no backfill"),
         ("write: {mode: overwrite}", "a stream adds rows and never replaces a partition"),
-        ("write: {engine: local}", "a stream runs in Spark"),
+        ("write: {engine: local}", "streams of files and tables run in Spark"),
         ("write: {compact: true}", "leaves compaction to maintenance.compaction"),
         ("automation: on_missing", "write eager, or a schedule"),
         ("automation: eager", "eager follows the tables in depends_on, and there are none"),
