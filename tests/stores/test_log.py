@@ -107,7 +107,7 @@ def followed(session: Session, name: str, checkpoint: Path) -> list[tuple[str, .
     return rows
 
 
-@pytest.mark.mission("LG1", "LG5", "CN53")
+@pytest.mark.mission("LG1", "CN53")
 def test_a_stream_reads_the_rows_and_then_the_log(
     session: Session, broker: str, tmp_path: Path
 ) -> None:
