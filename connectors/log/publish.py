@@ -80,10 +80,17 @@ def relay(table: Table, *, anew: bool = False) -> Relayed:
             type; a log with `anew` goes on.
         SnapshotNotFound: a snapshot that is to be published expired.
     """
-    found = Relay(table)
-    if anew:
-        found.begin_anew()
-    return found.run()
+    commits = 0
+    while True:
+        files = table.table_files
+        going = Relay(Table(replace(files, schema=files.schemas.latest(table=files.name))))
+        if anew:
+            going.begin_anew()
+            anew = False
+        done = going.run()
+        commits += done.commits
+        if not going.is_outdated:
+            return replace(done, commits=commits)
 
 
 def relay_again(table: Table, going: Relay | None) -> tuple[Relay | None, Relayed | None]:
@@ -153,6 +160,8 @@ class Relay:
         # None until the topic was read.
         self._last: Published | None = None
         self._is_read = False
+        # Whether it met rows with columns that it does not know.
+        self.is_outdated = False
 
     def is_of(self, table: Table) -> bool:
         """Whether the table still has the schema, and with it the log, of this relay."""
@@ -186,6 +195,9 @@ class Relay:
         before = None
         for number in range(done.snapshot_id + 1, latest + 1):
             before, after = before or self._snapshot(number - 1), self._snapshot(number)
+            if after.schema_id > files.schema.id:
+                self.is_outdated = True
+                break
             plan = self._changes(before, after)
             if plan is not None and plan.splits:
                 reader = ChangeReader(

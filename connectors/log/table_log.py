@@ -47,6 +47,7 @@ _OPTIONAL = (
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 # A transaction holds all changes of a commit; this is the most that brokers allow by default.
 _TRANSACTION_MS = "900000"
+_COMMITTED = {PROPERTIES + "isolation.level": "read_committed"}
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,9 @@ class TableLog:
             for name, text in texts.items()
             if name.startswith(LOG + PROPERTIES)
         }
-        return cls(table, schema, topic, {**properties, PROPERTIES + SERVERS: options[_SERVERS]})
+        # What no transaction committed is not in the log.
+        own = {PROPERTIES + SERVERS: options[_SERVERS], **_COMMITTED}
+        return cls(table, schema, topic, {**properties, **own})
 
     @property
     def cluster(self) -> Cluster:
@@ -141,6 +144,7 @@ class TableLog:
             options |= {CONNECTOR: "upsert-kafka", f"key.{FORMAT}": ROWS, f"value.{FORMAT}": ROWS}
         else:
             options |= {CONNECTOR: "kafka", f"value.{FORMAT}": CHANGES}
+            options["scan.startup.mode"] = "earliest-offset"
             if keys:
                 options |= {f"key.{FORMAT}": ROWS, "key.fields": ";".join(keys)}
         definition = CatalogTable(

@@ -207,6 +207,12 @@ def test_tables_and_topics_come_and_go_together(session: Session, broker: str) -
     assert len({(each.key(), each.partition()) for each in told}) == 1
     session.sql("DROP TABLE d.renamed")
     assert name not in topics(broker)
+    with pytest.raises(StorageError):
+        session.sql(f"""CREATE TABLE d.failed WITH ('log.system' = 'kafka',
+            'log.bootstrap.servers' = '{broker}') AS SELECT CAST(name AS INT) AS n FROM d.spread
+            UNION ALL SELECT CAST('x' AS INT)""")
+    session.sql("DROP DATABASE d CASCADE")
+    assert not {each for each in topics(broker) if each.startswith(("d.failed", "d.spread"))}
 
 
 def topics(broker: str) -> dict[str, int]:
@@ -279,12 +285,23 @@ def test_columns_are_added_and_not_renamed(session: Session, broker: str, tmp_pa
     session.sql(f"INSERT INTO {name} VALUES (3, 'c', 8)")
     assert followed(session, name, at) == [(3, "c", 8, "+U")]
     table = session.catalog.table(name)
+    session.sql(f"ALTER TABLE {name} ADD COLUMN last INT")
+    # It was opened before the column was there.
+    session.catalog.table(name).write([{"id": 9, "name": "i", "more": 1, "last": 2}])
+    assert relay(table).commits == 1
+    assert state_of(broker, name)[b'{"id":9}']["last"] == 2
+    table = session.catalog.table(name)
     table.alter(RenameColumn("name", "title"))
-    session.catalog.table(name).write([{"id": 4, "title": "d", "more": 9}])
+    session.catalog.table(name).write([{"id": 4, "title": "d", "more": 9, "last": None}])
     with pytest.raises(StalePlan, match="column name of the log was dropped, renamed or given"):
         relay(session.catalog.table(name))
     relay(session.catalog.table(name), anew=True)
-    assert state_of(broker, name)[b'{"id":1}'] == {"id": 1, "title": "a", "more": None}
+    assert state_of(broker, name)[b'{"id":1}'] == {
+        "id": 1,
+        "title": "a",
+        "more": None,
+        "last": None,
+    }
 
 
 def test_rows_that_merging_makes_are_told_as_they_are_seen(
