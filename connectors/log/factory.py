@@ -64,7 +64,7 @@ class LogTables(DynamicTableFactory):
         """Remove the topic."""
         log = _log_of(notification, notification.table.options)
         if log is not None:
-            LogTopic(log.cluster, log.topic).delete()
+            LogTopic(log.cluster, log.topic).drop()
 
     def create_source(self, context: Context) -> LogSource:
         """The stream of a table with a log.

@@ -172,7 +172,7 @@ class Relay:
         # A relay that goes on elsewhere publishes nothing in the new topic.
         self._sink.claim()
         hold(self._files)
-        self._topic.delete()
+        self._topic.drop()
         self._topic.create(self._log.partition_count)
 
     def run(self) -> Relayed:

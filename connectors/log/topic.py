@@ -71,7 +71,7 @@ class LogTopic:
                 return
             self._admin.poll(_WAIT_SECONDS)
 
-    def delete(self) -> None:
+    def drop(self) -> None:
         """Remove the topic with its messages, if it is there."""
         if self._name not in self._cluster.partitions(self._admin):
             return
