@@ -31,6 +31,10 @@ help: ## List the commands
 demo: java setup ## Ingest real flights, compact, expire, and show what happened
 	@$(VENV)/bin/lakewright demo
 
+.PHONY: demo-stream
+demo-stream: $(VENV)/.postgres ## Capture a database's changes into a table that upkeep keeps (three minutes)
+	@$(VENV)/bin/lakewright demo --stream $(ARGS)
+
 .PHONY: up
 up: java setup ## Open the workspace in the Dagster UI
 	@$(VENV)/bin/lakewright up $(if $(LAKEWRIGHT_TABLES)$(LAKEWRIGHT_POLICY),,--tables $(DEMO))
@@ -146,6 +150,12 @@ $(VENV)/.packages: requirements.lock requirements-build.lock
 $(VENV)/.stores: tests/stores/requirements.lock $(VENV)/.project
 	$(PIP) --require-hashes --no-deps --no-build-isolation --use-pep517 -r tests/stores/requirements.lock
 	$(RUN) -m pip check
+	@touch $@
+
+# The client of the database that the demo of streams captures.
+$(VENV)/.postgres: tests/stores/requirements.lock $(VENV)/.project
+	@awk '/^[a-z]/ { wanted = /^psycopg(-binary)?==/ } wanted' $< > $@.lock
+	$(PIP) --quiet --require-hashes --no-deps -r $@.lock
 	@touch $@
 
 # What makes mutants wants packages in versions of its own, so it gets an environment of its own.

@@ -26,6 +26,8 @@ from lakewright.storage.errors import InvalidOption
 FORMAT = "format"
 # The factory of tables without a connector.
 MANAGED = "_default"
+# The factory of the logs of such tables.
+MANAGED_LOG = "_default_log"
 
 
 class DynamicTableFactory:
@@ -33,7 +35,8 @@ class DynamicTableFactory:
 
     `format_options` are the options whose values are names of formats: the options of `csv` are
     then found behind `csv.`, those of a `value.format` behind `value.csv.`. Options that begin
-    with one of `option_prefixes` are read by the factory itself, in `context.table.options`.
+    with one of `option_prefixes` are read by the factory itself, in `context.table.options`. The
+    values of `named_by` say what is read, such as a topic, whoever reads it.
     """
 
     identifier: str
@@ -42,6 +45,7 @@ class DynamicTableFactory:
     optional_options: Sequence[Option] = ()
     format_options: Sequence[str] = ()
     option_prefixes: Sequence[str] = ()
+    named_by: Sequence[str] = ()
 
 
 @runtime_checkable

@@ -132,6 +132,7 @@ class Kafka(DynamicTableFactory):
     )
     format_options = (FORMAT, _VALUE_FORMAT, _KEY_FORMAT)
     option_prefixes = (PROPERTIES,)
+    named_by = ("topic", "topic-pattern")
 
     def create_source(self, context: Context) -> ScanTableSource:
         return _KafkaSource(context, _Layout.of(context), is_upsert=False)
@@ -152,6 +153,7 @@ class UpsertKafka(DynamicTableFactory):
     optional_options = (*_KEYS, *_ENDING, *_WRITING)
     format_options = (_VALUE_FORMAT, _KEY_FORMAT)
     option_prefixes = (PROPERTIES,)
+    named_by = ("topic",)
 
     def create_source(self, context: Context) -> ScanTableSource:
         return _KafkaSource(context, _Layout.of_upserts(context), is_upsert=True)

@@ -61,6 +61,8 @@ _PEEK = """
 SELECT data FROM pg_logical_slot_peek_binary_changes(
   %s, %s::pg_lsn, %s, 'proto_version', '1', 'publication_names', %s)
 """
+# The first byte of a message is its kind: I, U or D.
+_COUNT = f"SELECT count(*) FROM ({_PEEK}) AS peeked WHERE get_byte(data, 0) IN (73, 85, 68)"  # noqa: S608
 _ADVANCE = """
 SELECT pg_replication_slot_advance(slot_name, %s::pg_lsn) FROM pg_replication_slots
 WHERE slot_name = %s AND confirmed_flush_lsn < %s::pg_lsn
@@ -285,6 +287,12 @@ class Connection:
         finally:
             cursor.close()
             self.client.execute("ROLLBACK")
+
+    def count_changes(self, slot: str, publication: str, env: Env, *, most: int) -> int:
+        """About how many rows changed behind the slot's position, beyond `most` uncounted."""
+        values = (slot, None, most, quoted(publication))
+        ((count,),) = self._patiently(lambda: self.rows(_COUNT, *values), env)
+        return int(count)
 
     def advance(self, slot: str, lsn: int, env: Env) -> None:
         """Let the server forget changes before a position."""

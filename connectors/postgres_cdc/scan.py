@@ -23,6 +23,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import pairwise
@@ -43,11 +44,12 @@ from lakewright.connectors.postgres_cdc.database import (
     marked,
 )
 from lakewright.connectors.postgres_cdc.pgoutput import Commit, decoded
-from lakewright.connectors.runtime import Offset, Scan, Split
+from lakewright.connectors.runtime import Backlog, Offset, Scan, Split
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.spec.rows import RowKind
 
 _ROWS_AT_ONCE = 1 << 14
+_MOST_COUNTED = 100_000
 # Messages that are kept between `latest` and `read`.
 _MOST_HELD = 1 << 17
 # How much the log grows by what does not concern the table, before the slot moves on.
@@ -98,10 +100,29 @@ class CaptureScan(Scan):
                 return end
             return self._end_of_changes(connection, start, slot, limit)
 
+    def backlog(self, start: Offset) -> Backlog:
+        """Of changes, about how many rows, up to a limit; nothing is known of a snapshot's."""
+        if start["phase"] != "stream":
+            return Backlog(end={"phase": "stream"})
+        with self._of.server.told():
+            connection, of = self._opened(), self._of
+            slot = of.checked_slot(connection, start)
+            with connection.peek(of.slot, of.publication, of.env, until=None, limit=1) as found:
+                last = deque(found, maxlen=1)
+            commit = decoded(last[0]) if last else None
+            if not isinstance(commit, Commit):
+                # Without a reader, the server would keep the log of other tables.
+                is_idle = slot.inserted - lsn_number(start["lsn"]) <= _IDLE_BYTES
+                end = start if is_idle else {**start, "lsn": lsn_text(slot.flushed)}
+                return Backlog(end=end, rows={of.place: 0})
+            count = connection.count_changes(of.slot, of.publication, of.env, most=_MOST_COUNTED)
+        end = {**start, "lsn": lsn_text(slot.flushed)}
+        return Backlog(end=end, rows={of.place: count}, since_ms=commit.time_ms)
+
     def end_at(self, offset: Offset) -> None:
         """What commits behind an offset is left to the next drain."""
         # A drain that begins before the changes ends where the log ends after the last chunk.
-        self._is_to_end = offset == self._begin
+        self._is_to_end = offset == self._begin or "lsn" not in offset
         self._end = None if self._is_to_end else lsn_number(offset["lsn"])
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
