@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import os
 import pickle
 import random
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ from lakewright.connectors.mysql_cdc import scan as mysql_scan
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, UnavailableError
 from tests.stores.capturing import Capture, killed_run
-from tests.support.stores.servers import SECRET, mariadb_server
+from tests.support.stores.servers import SECRET, free_port, mariadb_server
 from tests.support.tally import tally
 
 pymysql = pytest.importorskip("pymysql")
@@ -592,6 +594,38 @@ class Writer(threading.Thread):
             self.model.update(rows)
         else:
             client.rollback()
+
+
+def test_a_server_that_is_killed_is_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
+    port, data, chance = free_port(), tmp_path / "mariadb", random.Random(7)
+    # A transaction that a reader of the log has seen is not lost.
+    settings = "--innodb-flush-log-at-trx-commit=1"
+    lake: Lake | None = None
+    for number in range(4):
+        with mariadb_server(settings, data=data, port=port):
+            if lake is None:
+                lake = Lake(port, tmp_path)
+                lake.run("CREATE TABLE TABLE_NAME (id BIGINT PRIMARY KEY, n BIGINT, big TEXT)")
+                lake.define("id BIGINT, n BIGINT, big STRING", "id")
+            lake.client = lake.connect()
+            if number == 3:
+                lake.batches()
+                assert lake.rows() == lake.source_rows()
+                assert lake.rows()
+                return
+            known = {row[0]: row[1:] for row in lake.source_rows()}
+            writer = Writer(lake, 0, known)
+            writer.start()
+            for _ in range(chance.randrange(1, 4)):
+                lake.batches(max_rows=500)
+            os.kill(int((data / "pid").read_text()), signal.SIGKILL)
+            writer.join()
+            assert isinstance(writer.failure, pymysql.Error), writer.failure
+            with pytest.raises(UnavailableError):
+                lake.batches()
 
 
 @pytest.mark.parametrize(

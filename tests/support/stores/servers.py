@@ -283,8 +283,11 @@ def postgres_server(*settings: str) -> Iterator[str]:
 
 
 @contextmanager
-def mariadb_server(*settings: str) -> Iterator[int]:
-    """A MariaDB with a binary log, whose user `keeper` may do everything; its port."""
+def mariadb_server(*settings: str, data: Path | None = None, port: int = 0) -> Iterator[int]:
+    """A MariaDB with a binary log, whose user `keeper` may do everything; its port.
+
+    With `data` it keeps its files there, and its process's number in `pid` among them.
+    """
     _needs("pymysqlreplication")
     make, server = (
         _database_program("mariadb", each) for each in ("mariadb-install-db", "mariadbd")
@@ -293,15 +296,19 @@ def mariadb_server(*settings: str) -> Iterator[int]:
     with tempfile.TemporaryDirectory(prefix="mariadb-") as folder:
         as_root = ["--user=root"] if os.geteuid() == 0 else []
         base = Path(server).parents[1]
-        place = ["--no-defaults", *as_root, f"--basedir={base}", f"--datadir={folder}/data"]
-        subprocess.run([make, *place, "--skip-test-db"], check=True, capture_output=True)
+        data = data or Path(folder) / "data"
+        place = ["--no-defaults", *as_root, f"--basedir={base}", f"--datadir={data}"]
+        if not data.exists():
+            subprocess.run([make, *place, "--skip-test-db"], check=True, capture_output=True)
         users = Path(folder) / "users.sql"
         users.write_text(
-            f"CREATE USER keeper@'%' IDENTIFIED BY '{SECRET}';\n"
-            "GRANT ALL ON *.* TO keeper@'%' WITH GRANT OPTION;\nCREATE DATABASE shop;\n"
+            f"CREATE USER IF NOT EXISTS keeper@'%' IDENTIFIED BY '{SECRET}';\n"
+            "GRANT ALL ON *.* TO keeper@'%' WITH GRANT OPTION;\n"
+            "CREATE DATABASE IF NOT EXISTS shop;\n"
         )
-        port = free_port()
+        port = port or free_port()
         command = [server, *place, f"--socket={folder}/socket", f"--init-file={users}"]
+        command += [f"--pid-file={data}/pid"]
         command += ["--bind-address=127.0.0.1", f"--port={port}", "--skip-name-resolve"]
         command += ["--character-set-server=utf8mb4"]
         command += ["--log-bin=binlog", "--server-id=1", "--binlog-format=ROW"]
