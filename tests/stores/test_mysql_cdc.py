@@ -245,6 +245,24 @@ def test_chunks_of_a_key_have_each_row_once(
     assert len(lake.rows()) == 80
 
 
+def test_the_first_position_waits_for_transactions_that_wrote(lake: Lake) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+    lake.define("id INT", "id")
+    other = lake.connect()
+    with closing(other), closing(other.cursor()) as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute(f"INSERT INTO {lake.name} VALUES (1)")
+        drain = threading.Thread(target=lake.batches)
+        drain.start()
+        waits = "SELECT 1 FROM information_schema.processlist WHERE state LIKE '%%metadata lock'"
+        while not lake.run(waits):
+            assert drain.is_alive()
+        cursor.execute("COMMIT")
+        drain.join()
+    assert lake.rows() == [(1,)]
+    assert lake.batches() == []
+
+
 def test_without_a_snapshot_rows_before_updates_are_given(lake: Lake) -> None:
     lake.run(
         "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT NOT NULL)",
