@@ -25,7 +25,7 @@ COMPILE := $(UV) pip compile --quiet --no-header --generate-hashes --python-vers
 help: ## List the commands
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+		/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: java setup ## Ingest real flights, compact, expire, and show what happened
@@ -49,10 +49,15 @@ test: java oracles ## Run every test that needs no other server (ARGS="-k name" 
 	$(RUN) -m pytest -m "not deep and not stores" -n $(WORKERS) $(ARGS)
 
 .PHONY: test-stores
-test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FTP, SFTP, PostgreSQL, Hive and Kafka
+test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FTP, SFTP and Hive
 	$(RUN) tests/stores/install.py .stores
 	$(RUN) tests/oracles/install.py .oracles java_latest
-	$(RUN) -m pytest -m stores tests/stores $(ARGS)
+	$(RUN) -m pytest -m "stores and not servers" tests/stores $(ARGS)
+
+.PHONY: test-servers
+test-servers: java $(VENV)/.stores ## Talk to real Kafka, PostgreSQL, MariaDB and Debezium
+	$(RUN) tests/stores/install.py .stores kafka debezium postgres mariadb
+	$(RUN) -m pytest -m "servers and not deep" tests/stores $(ARGS)
 
 .PHONY: test-flink
 test-flink: java setup ## Compare statements and formats with real Flink (FLINK= names a folder for it)

@@ -111,11 +111,16 @@ class Context:
         factory = self.registry.decoding(identifier)
         return factory.decoding_format(self._format_options(option, identifier, factory))
 
-    def encoding_format(self, option: str = FORMAT) -> EncodingFormat:
-        """The format that an option names, for writing; see `decoding_format`."""
+    def encoding_format(
+        self, option: str = FORMAT, defaults: Mapping[str, str] | None = None
+    ) -> EncodingFormat:
+        """The format that an option names, for writing; see `decoding_format`.
+
+        `defaults` are texts of options that the format may have and the table does not give.
+        """
         identifier = self._format_name(option)
         factory = self.registry.encoding(identifier)
-        return factory.encoding_format(self._format_options(option, identifier, factory))
+        return factory.encoding_format(self._format_options(option, identifier, factory, defaults))
 
     def _format_name(self, option: str) -> str:
         found = self.table.options.get(option)
@@ -128,13 +133,18 @@ class Context:
             )
         return found
 
-    def _format_options(self, option: str, identifier: str, factory: Any) -> ReadOptions:
+    def _format_options(
+        self, option: str, identifier: str, factory: Any, defaults: Mapping[str, str] | None = None
+    ) -> ReadOptions:
         prefix = format_prefix(option, identifier)
         texts = {
             name.removeprefix(prefix): text
             for name, text in self.table.options.items()
             if name.startswith(prefix)
         }
+        for each in (*factory.required_options, *factory.optional_options):
+            if each.name in (defaults or {}) and not {each.name, *each.aliases} & {*texts}:
+                texts[each.name] = (defaults or {})[each.name]
         return read_options(
             texts,
             required=factory.required_options,

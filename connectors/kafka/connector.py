@@ -369,8 +369,9 @@ class _KafkaSink(DynamicTableSink):
             guarantee=options[_GUARANTEE],
             prefix=prefix,
         )
-        self._value = context.encoding_format(layout.value_format)
-        self._key = context.encoding_format(layout.key_format) if layout.keys else None
+        value, key = ({"subject": f"{topics[0]}-{part}"} for part in ("value", "key"))
+        self._value = context.encoding_format(layout.value_format, value)
+        self._key = context.encoding_format(layout.key_format, key) if layout.keys else None
         self._metadata: tuple[tuple[str, DataField], ...] = ()
         _check_kinds(context, self._value.changelog_mode(), is_upsert=is_upsert)
 

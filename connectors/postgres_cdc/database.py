@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import chain
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from lakewright.storage.extras import needed_for
 PLUGIN = "pgoutput"
 _CONNECT_SECONDS = 30
 _PAUSE_MS = 100
+_MESSAGES_AT_ONCE = 10_000
 # How long another process may hold the slot: the server notices late that a killed one is gone.
 _PATIENCE_MS = 60_000
 # Texts of values depend on these settings.
@@ -255,17 +257,36 @@ class Connection:
         plugin, database, status, *positions = found[0]
         return SlotFacts(plugin, database, status, *(int(each or 0) for each in positions))
 
+    @contextmanager
     def peek(
         self, slot: str, publication: str, env: Env, *, until: int | None, limit: int | None
-    ) -> list[bytes]:
-        """Messages of whole transactions from the slot's position on, which stays."""
+    ) -> Iterator[Iterator[bytes]]:
+        """Messages of whole transactions from the slot's position on, which stays.
+
+        The server decodes and keeps them all before the first one comes, so the slot is free.
+        """
         values = (slot, None if until is None else lsn_text(until), limit, quoted(publication))
+        cursor: Any = None
 
-        def ask() -> list[bytes]:
-            with closing(self.client.cursor(binary=True)) as cursor:
-                return [data for (data,) in cursor.execute(_PEEK, values)]
+        def ask() -> Any:
+            nonlocal cursor
+            # It reads in a transaction, in which each statement sees what was committed before it.
+            self.client.execute("BEGIN")
+            try:
+                cursor = self.client.cursor("lakewright_peek", binary=True)
+                cursor.itersize = _MESSAGES_AT_ONCE
+                cursor.execute(_PEEK, values)
+                return cursor.fetchmany(1)
+            except BaseException:
+                self.client.execute("ROLLBACK")
+                raise
 
-        return self._patiently(ask, env)
+        first = self._patiently(ask, env)
+        try:
+            yield (data for (data,) in chain(first, cursor))
+        finally:
+            cursor.close()
+            self.client.execute("ROLLBACK")
 
     def count_changes(self, slot: str, publication: str, env: Env, *, most: int) -> int:
         """About how many rows changed behind the slot's position, beyond `most` uncounted."""
