@@ -38,7 +38,7 @@ from lakewright.connectors.mysql_cdc.database import (
 )
 from lakewright.connectors.mysql_cdc.row_values import Values
 from lakewright.connectors.mysql_cdc.statements import effect
-from lakewright.connectors.runtime import Backlog, Offset, Scan, Split
+from lakewright.connectors.runtime import Offset, Scan, Split
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.spec.rows import RowKind
 
@@ -96,20 +96,10 @@ class CaptureScan(Scan):
             until = self._end_of_changes(connection, _position(start), last, limit)
             return {**start, **until._asdict()}
 
-    def backlog(self, start: Offset) -> Backlog:
-        """Whether anything is there, and where the log ends; only a read tells how many rows."""
-        if start["phase"] != "stream":
-            return Backlog(end={"phase": "stream"})
-        if self.latest(start, 1) == start:
-            return Backlog(end=start)
-        with self._of.server.told():
-            status, _ = self._of.checked_status(self._opened())
-        return Backlog(end={**start, **status.end._asdict()})
-
     def end_at(self, offset: Offset) -> None:
         """What commits behind an offset is left to the next drain."""
         # A drain that begins before the changes ends where the log ends after the last chunk.
-        self._is_to_end = offset == self._begin or "file" not in offset
+        self._is_to_end = offset == self._begin
         self._end = None if self._is_to_end else _position(offset)
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
