@@ -26,6 +26,8 @@ from lakewright.storage.errors import InvalidOption
 FORMAT = "format"
 # The factory of tables without a connector.
 MANAGED = "_default"
+# The factory of the logs of such tables.
+MANAGED_LOG = "_default_log"
 
 
 class DynamicTableFactory:

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakewright.connectors.factories import MANAGED, Context, DynamicTableFactory
+from lakewright.connectors.factories import (
+    MANAGED,
+    MANAGED_LOG,
+    Context,
+    DynamicTableFactory,
+)
 from lakewright.connectors.managed_stream import (
     TableStream,
     seconds_to_wait,
@@ -21,13 +26,19 @@ from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, Changelo
 from lakewright.connectors.model.notification import TableNotification
 from lakewright.connectors.runtime import BoundedScan, Held, Lookup, Offset, Scan, Sink, Split
 from lakewright.connectors.sinks import DynamicTableSink
-from lakewright.connectors.sources import Filtered, LookupTableSource, ScanTableSource
+from lakewright.connectors.sources import (
+    DynamicTableSource,
+    Filtered,
+    LookupTableSource,
+    ScanTableSource,
+)
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.operations.streams.change_stream import open_stream
 from lakewright.storage.operations.write.write import StagingJob, staged_write
 from lakewright.storage.operations.write.write import prepare_write as prepare
 from lakewright.storage.spec.commit import CommitMessage, WriteMode
+from lakewright.storage.spec.log_options import has_log
 from lakewright.storage.spec.options import ChangelogProducer
 from lakewright.storage.spec.predicate import Predicate, conjunction
 from lakewright.storage.spec.table_distribution import Kind
@@ -43,9 +54,12 @@ class ManagedTables(DynamicTableFactory):
     identifier = MANAGED
     description = "tables of the warehouse"
 
-    def create_source(self, context: Context) -> ManagedSource:
+    def create_source(self, context: Context) -> DynamicTableSource:
         follows = context.configuration.get(_MODE) == "streaming"
-        return ManagedSource(context.catalog.table(context.name), follows=follows)
+        table = context.catalog.table(context.name)
+        if follows and has_log(table.schema.options) and "$" not in context.name:
+            return context.registry.source(MANAGED_LOG).create_source(context)
+        return ManagedSource(table, follows=follows)
 
     def create_sink(self, context: Context) -> ManagedSink:
         return ManagedSink(context.catalog.table(context.name))

@@ -26,6 +26,7 @@ OWN = "lakewright"
 _BUILT_IN: Mapping[str, Mapping[str, str]] = {
     CONNECTORS: {
         "_default": "lakewright.connectors.managed:ManagedTables",
+        "_default_log": "lakewright.connectors.log.factory:LogTables",
         "blackhole": "lakewright.connectors.blackhole:Blackhole",
         "datagen": "lakewright.connectors.datagen:Datagen",
         "filesystem": "lakewright.connectors.filesystem.connector:Filesystem",

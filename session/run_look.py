@@ -20,6 +20,7 @@ from lakewright.storage.spec.flink_columns import (
     watermark,
     without_unstored,
 )
+from lakewright.storage.spec.log_options import as_written
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.sql.grammar.statements import Describe, ShowTables
 from lakewright.storage.sql.grammar.unstored_columns import type_of
@@ -271,7 +272,7 @@ def create_text(name: str, schema: TableSchema, distributed: str = "") -> str:
         text += f"\nDISTRIBUTED {distributed}"
     if schema.partition_keys:
         text += f"\nPARTITIONED BY ({_names(schema.partition_keys)})"
-    if options := without_unstored(schema.options):
+    if options := as_written(without_unstored(schema.options)):
         pairs = [f"  {_quoted(name)} = {_quoted(value)}" for name, value in sorted(options.items())]
         text += "\nWITH (\n" + ",\n".join(pairs) + "\n)"
     return text

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakewright.connectors.external_tables import ExternalTables
-from lakewright.connectors.managed_life import before_creation, before_drop
+from lakewright.connectors.managed_life import altered, before_drop, created
 from lakewright.session.results import StatementResult, counted, done
 from lakewright.session.run_partitions import clause_values
 from lakewright.session.settings import Settings
@@ -25,6 +25,7 @@ from lakewright.storage.operations.format_tables.format_spec import (
 from lakewright.storage.spec.bucketing import BUCKET_OPTIONS, distribution_of
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.flink_columns import without_unstored
+from lakewright.storage.spec.log_options import KEPT_LOG
 from lakewright.storage.spec.schema import Column, SchemaSpec
 from lakewright.storage.spec.schema_change_text import shown
 from lakewright.storage.sql.grammar.statements import (
@@ -84,6 +85,7 @@ def create_table_as(
         else:
             table.write(passing())
     except BaseException:
+        before_drop(ExternalTables(catalog), name)
         catalog.drop_table(name)
         raise
     return done(
@@ -121,11 +123,11 @@ def create_table(
         return _create_format_table(catalog, name, spec)
     spec = with_defaults(spec, settings.table_options)
     externals = ExternalTables(catalog, settings.values)
-    spec = before_creation(externals, name, spec, temporary=asked.temporary)
-    created = catalog.create_table(
-        name, spec, if_not_exists=asked.if_not_exists, temporary=asked.temporary
-    )
-    return done(f"{name} is created at {created.location}", table=name, created=True)
+    with created(externals, name, spec, temporary=asked.temporary) as spec:
+        table = catalog.create_table(
+            name, spec, if_not_exists=asked.if_not_exists, temporary=asked.temporary
+        )
+    return done(f"{name} is created at {table.location}", table=name, created=True)
 
 
 def _create_format_table(catalog: Catalog, name: str, spec: SchemaSpec) -> StatementResult:
@@ -155,7 +157,9 @@ def _like(catalog: Catalog, name: str, own: SchemaSpec, excluding: frozenset[str
         )
     primary_keys = () if "CONSTRAINTS" in excluding else schema.primary_keys
     partition_keys = () if "PARTITIONS" in excluding else schema.partition_keys
-    plain, going = without_unstored(schema.options).keys(), set[str]()
+    plain = without_unstored(schema.options).keys()
+    # A log is of one table.
+    going = {each for each in plain if each.startswith(KEPT_LOG)}
     if "OPTIONS" in excluding:
         going |= plain - BUCKET_OPTIONS
     if "WATERMARKS" in excluding:
@@ -211,7 +215,10 @@ def drop_database(catalog: Catalog, asked: DropDatabase) -> StatementResult:
             f"in database {name} lie {', '.join(others)}, which are no tables; nothing was "
             "dropped: look at them, and move them elsewhere before"
         )
-    stays = [each for table in tables for each in catalog.drop_table(f"{name}.{table}").stays]
+    stays: list[str] = []
+    for each in tables:
+        before_drop(ExternalTables(catalog), f"{name}.{each}")
+        stays += catalog.drop_table(f"{name}.{each}").stays
     catalog.drop_database(name)
     told = f"database {name} is dropped"
     if tables:
@@ -245,13 +252,14 @@ def alter_table(catalog: Catalog, name: str, asked: AlterTable) -> StatementResu
     for column, value in asked.defaults:
         if column in table.schema.field_names:
             _check_default(table.schema.field(column), value)
-    altered = table.alter(*asked.changes)
+    with altered(ExternalTables(catalog), name, asked.changes) as kept:
+        schema = table.alter(*kept).schema
     changes = [shown(each) for each in asked.changes]
     return done(
-        f"{name}: {'; '.join(changes)}; schema {altered.schema.id}",
+        f"{name}: {'; '.join(changes)}; schema {schema.id}",
         table=name,
         changes=changes,
-        schema=altered.schema.id,
+        schema=schema.id,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self, assert_never
 
 from lakewright.connectors.external_tables import ExternalTables
+from lakewright.connectors.managed_life import Relays
 from lakewright.session import run_external
 from lakewright.session.earlier_tries import EarlierTries, changed_tables, statement_user
 from lakewright.session.results import StatementResult, done, table_of
@@ -119,6 +120,7 @@ class Session:
     _number: int = field(default=0, init=False, repr=False)
     _tries: EarlierTries | None = field(default=None, init=False, repr=False)
     _temporary: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
+    _relays: Relays = field(default_factory=Relays, init=False, repr=False)
     _hidden: Catalog | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -193,6 +195,8 @@ class Session:
                 yield replace(result, statement=each.text)
                 continue
             for answer in self._followed(each.statement) or [self._ran(each.statement)]:
+                for table in changed_tables(each.statement):
+                    self._relays.after_commit(self.catalog, self._name(table))
                 yield replace(answer, statement=each.text)
 
     def _followed(self, statement: Statement) -> Iterator[StatementResult] | None:

@@ -8,7 +8,7 @@ which was taken for dead cannot commit beside its successor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -69,7 +69,19 @@ class KafkaSink(Sink):
         self._flush(producer)
         return None
 
-    def commit(self, written: Sequence[list[Record] | None], epoch: int | None = None) -> None:
+    def claim(self) -> None:
+        """Take the transactions of the stream over: another process can commit none from now on.
+
+        A transaction that it left open ends, so what it committed can be read.
+        """
+        if self._producer is None:
+            name = f"{self._target.prefix}-{self._stream or self._env.new_id()}"
+            with self._cluster.told(f"the transactions of {self._target.topic}"):
+                producer = self._cluster.producer({"transactional.id": name})
+                producer.init_transactions(ANSWER_SECONDS)
+            self._producer = producer
+
+    def commit(self, written: Iterable[list[Record] | None], epoch: int | None = None) -> None:
         if self._target.guarantee != EXACTLY_ONCE:
             return
         count = self._made_topic()
@@ -85,19 +97,14 @@ class KafkaSink(Sink):
     def _commit(self, records: Iterable[Record], epoch: int | None, count: int) -> None:
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 
-        prefix = self._target.prefix
-        name = f"{prefix}-{self._stream or self._env.new_id()}"
-        if self._producer is None:
-            self._producer = self._cluster.producer({"transactional.id": name})
-            # It ends what a former process left open.
-            self._producer.init_transactions(ANSWER_SECONDS)
+        self.claim()
         producer = self._producer
         if epoch is None or self._stream is None:
             producer.begin_transaction()
             self._send(producer, records, count)
             _persistently(lambda: producer.commit_transaction(ANSWER_SECONDS))
             return
-        group = self._cluster.consumer(name)
+        group = self._cluster.consumer(f"{self._target.prefix}-{self._stream}")
         try:
             place = TopicPartition(self._target.topic, 0)
             [found] = group.committed([place], ANSWER_SECONDS)

@@ -10,6 +10,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from lakewright.platform.documents.expectation_catalog import COLUMN_ARGUMENTS, EXPECTATION_KINDS
 from lakewright.platform.documents.marked_yaml import Place
@@ -33,6 +34,7 @@ from lakewright.platform.tables.stream_checks import check_stream
 from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, parse_data_type
+from lakewright.storage.spec.log_options import LOG_SYSTEM, as_kept
 from lakewright.storage.spec.options import read_options
 from lakewright.storage.spec.reader_support import READERS
 from lakewright.storage.spec.schema import new_schema
@@ -486,6 +488,12 @@ def _check_schema(declaration: TableDeclaration) -> Iterator[Finding]:
         yield ("distribution",), str(err)
         return
     try:
+        if LOG_SYSTEM in schema.options:
+            schema = replace(schema, options=as_kept(schema.options))
+            # Few tables have a log.
+            from lakewright.connectors.log.table_log import TableLog  # noqa: PLC0415
+
+            TableLog.of(declaration.table, schema)
         check_new_options(schema, table=declaration.table)
         # Other clients allow numbers without units; a person who declares `7` means days.
         read_options(schema, table=declaration.table, bare_numbers=False)

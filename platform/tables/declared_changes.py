@@ -29,6 +29,7 @@ from lakewright.storage import (
 from lakewright.storage.spec.bucketing import BUCKET, BUCKET_KEY, BUCKET_OPTIONS
 from lakewright.storage.spec.cast_rules import Cast, cast_rule
 from lakewright.storage.spec.data_types import ArrayType, DataField, DataType, MapType, RowType
+from lakewright.storage.spec.log_options import LOG, as_written
 from lakewright.storage.spec.option_values import same_quantity
 from lakewright.storage.spec.schema import TableSchema, new_schema
 from lakewright.storage.spec.schema_change import ELEMENT, VALUE, SchemaChange, path_of, path_text
@@ -105,7 +106,7 @@ def declared_changes(declaration: TableDeclaration, actual: TableSchema) -> Decl
     changes += [
         SetOption(name, value)
         for name, value in _other_options(declared, actual).items()
-        if name not in BUCKET_OPTIONS
+        if name not in BUCKET_OPTIONS and not name.startswith(LOG)
     ]
     refused = [each for each in changes if _is_refused_cast(each, present)]
     ordered = in_order_of_kinds(each for each in changes if each not in refused)
@@ -149,25 +150,26 @@ def _keys_change(declared: TableSchema, actual: TableSchema) -> KeysChange | Non
 
 def _other_options(declared: TableSchema, actual: TableSchema) -> dict[str, str]:
     """The declared options that the table has not, or has with another value."""
+    present = as_written(actual.options)
     return {
         name: value
         for name, value in sorted(declared.options.items())
-        if (now := actual.options.get(name, _UNSET.get(name))) is None or not means(value, now)
+        if (now := present.get(name, _UNSET.get(name))) is None or not means(value, now)
     }
 
 
 def _no_changes(declared: TableSchema, actual: TableSchema) -> Iterator[str]:
     """What differs and is changed by no change of a schema."""
     others = _other_options(declared, actual)
+    of_log = (option for option in others if option.startswith(LOG))
     for option, way in (
         (BUCKET, "lakewright rescale"),
         (BUCKET_KEY, "ALTER TABLE … MODIFY DISTRIBUTION"),
+        *((option, "ALTER TABLE … SET in lakewright sql") for option in of_log),
     ):
         if option in others:
-            yield (
-                f"option {option} is declared {others[option]} and is "
-                f"{actual.options.get(option) or 'not set'} ({way} changes it)"
-            )
+            now = as_written(actual.options).get(option) or "not set"
+            yield f"option {option} is declared {others[option]} and is {now} ({way} changes it)"
     for what, left, right in (
         ("partition key", declared.partition_keys, actual.partition_keys),
         ("primary key", declared.primary_keys, actual.primary_keys),

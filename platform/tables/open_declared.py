@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lakewright.connectors.external_tables import ExternalTables
+from lakewright.connectors.managed_life import created
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.schema_drift import SchemaDrift, Writing, schema_drift
 from lakewright.storage import Catalog, Table
@@ -12,7 +14,12 @@ def open_declared(
     catalog: Catalog, declaration: TableDeclaration, writing: Writing | None = None
 ) -> tuple[Table, SchemaDrift]:
     """The declared table, created if it is missing, and how it differs for a run that writes it."""
-    table = catalog.create_table(declaration.table, declaration.schema_spec, if_not_exists=True)
+    name, spec = declaration.table, declaration.schema_spec
+    if catalog.table_exists(name):
+        table = catalog.table(name)
+    else:
+        with created(ExternalTables(catalog), name, spec) as settled:
+            table = catalog.create_table(name, settled, if_not_exists=True)
     return table, schema_drift(declaration, table, writing)
 
 

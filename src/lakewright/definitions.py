@@ -41,6 +41,7 @@ from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_schedule
 from lakewright.jobs.refresh_assets import Refresh, build_refresh_job
 from lakewright.jobs.rejection_sensor import build_rejection_sensor
+from lakewright.jobs.relay import build_relay
 from lakewright.jobs.replay import build_replay_job
 from lakewright.jobs.replay_rejects import build_replay_rejects_job
 from lakewright.jobs.scheduled_checks import build_scheduled_checks
@@ -66,6 +67,7 @@ from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.workspace import Workspace, read_workspace
 from lakewright.storage.errors import StorageError
+from lakewright.storage.spec.log_options import LOG_SYSTEM
 
 # Of tables that are not read in this time, the assets have no columns.
 _LISTING_SECONDS = 20.0
@@ -134,6 +136,7 @@ def build_definitions(
         else dg.Definitions(),
         _upkeep(tables, names, keys, bound, refresh, shown, page=REPORT if is_reported else ""),
         # Only a policy file says where alerts go.
+        _logs(workspace.declarations, names, keys),
         _alerts(tables, found, names) if policies else dg.Definitions(),
         _on_request(workspace, tables, names, keys),
     )
@@ -249,6 +252,14 @@ def _upkeep(
         page=names.job(page) if page else "",
     )
     return dg.Definitions(jobs=jobs, sensors=[sensor])
+
+
+def _logs(
+    declarations: Sequence[TableDeclaration], names: UpkeepNames, keys: ResourceKeys
+) -> dg.Definitions:
+    """What relays declared tables with a log."""
+    tables = [each.table for each in declarations if LOG_SYSTEM in each.options]
+    return build_relay(tables, names=names, resources=keys) if tables else dg.Definitions()
 
 
 def _alerts(tables: KeptTables, warehouse: WarehouseResource, names: UpkeepNames) -> dg.Definitions:

@@ -212,7 +212,8 @@ REFUSED_OPTIONS: tuple[Option, ...] = (
     ),
     *refused(
         {Use.WRITE},
-        "rows must be written to a log system too",
+        "rows must be written to a log system too; by statements of `lakewright sql` and by "
+        "declarations, a table gets a log that follows its commits",
         Option("log.system", Kind.TEXT, "none"),
         unless={"none"},
     ),

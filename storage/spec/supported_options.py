@@ -18,6 +18,7 @@ from lakewright.storage.spec.file_format import PARQUET, check_holds
 from lakewright.storage.spec.honoured_options import HONOURED_OPTIONS
 from lakewright.storage.spec.ignored_options import IGNORED_OPTIONS
 from lakewright.storage.spec.known_options import ROWS, Kind, Option, Refusal, Use
+from lakewright.storage.spec.log_options import KEPT_LOG
 from lakewright.storage.spec.merge_option_reader import is_merge_option
 from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
@@ -130,7 +131,8 @@ def check_option_name(name: str, value: str, *, table: str) -> None:
     Raises:
         InvalidOption: the name is almost one of Paimon's, or is none of ours.
     """
-    if name.startswith(_OURS) and name not in (CAST_MODE, UNTOLD):
+    is_ours = name in (CAST_MODE, UNTOLD) or name.startswith(KEPT_LOG)
+    if name.startswith(_OURS) and not is_ours:
         raise InvalidOption(
             f"{table}: {name}={value} is not an option of a table; did you mean {CAST_MODE!r}?",
             table=table,

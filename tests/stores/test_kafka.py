@@ -108,6 +108,7 @@ def messages_of(broker: str, topic: str) -> list[Any]:
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
         }
     )
     numbers = list(client.list_topics(topic).topics[topic].partitions)

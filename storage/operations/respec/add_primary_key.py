@@ -71,6 +71,7 @@ from lakewright.storage.spec.arguments import listed_names, whole_number
 from lakewright.storage.spec.client_rules import check_clients_open
 from lakewright.storage.spec.commit import Change, CommitMessage, RestatedBase
 from lakewright.storage.spec.data_types import not_null
+from lakewright.storage.spec.log_options import LOG_SYSTEM, has_log
 from lakewright.storage.spec.manifest import FileSource, ManifestEntry
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.schema import (
@@ -263,6 +264,13 @@ def _check_possible(files: TableFiles) -> None:
             f"{name} has {told} already, by which its files are sorted; create a table with the "
             "other key, and INSERT INTO it",
             table=name,
+        )
+    if has_log(schema.options):
+        raise UnsupportedError(
+            f"{name} has a log, whose messages have no key, and its readers could not go on; take "
+            f"the log away first (ALTER TABLE {name} RESET ('{LOG_SYSTEM}')), and set it again",
+            table=name,
+            option=LOG_SYSTEM,
         )
     consumers = sorted(files.references.consumers())
     if consumers:

@@ -70,6 +70,7 @@ _OWN: dict[str, dict[str, str]] = {
     },
     "Work under way": {
         "stream": "rows that arrive, written batch by batch, each once",
+        "relay": "what was committed, published in the table's log",
         "pending": "batches that wait to be committed",
         "lease": "the processes that work on a table",
     },

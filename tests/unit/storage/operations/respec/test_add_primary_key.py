@@ -25,10 +25,13 @@ from tests.support.tables.builders import content, events, expire, new_table, ro
 KEYS = ["day", "id"]
 
 
-def _attach_log(table: Table) -> None:
-    schema = table.schema
-    options = {**schema.options, "log.system": "kafka"}
-    table.table_files.schemas.put_schema(replace(schema, id=schema.id + 1, options=options))
+def _attach_log(option: str) -> Callable[[Table], object]:
+    def attach(table: Table) -> None:
+        schema = table.schema
+        options = {**schema.options, option: "kafka"}
+        table.table_files.schemas.put_schema(replace(schema, id=schema.id + 1, options=options))
+
+    return attach
 
 
 def appended(catalog: Catalog, **options: str) -> Table:
@@ -100,7 +103,12 @@ def test_a_null_in_the_key_is_refused(catalog: Catalog) -> None:
         ),
         (lambda t: t.history.set_consumer("reader", 1), UnsupportedError, "consumer reader reads"),
         (lambda t: t.history.create_branch("b"), UnsupportedError, "has branch b"),
-        (_attach_log, UnsupportedError, r"log\.system=kafka"),
+        (_attach_log("log.system"), UnsupportedError, r"log\.system=kafka"),
+        (
+            _attach_log("lakewright.log.system"),
+            UnsupportedError,
+            r"has a log, .* RESET \('log\.sys",
+        ),
     ],
 )
 def test_what_knows_the_table_without_a_key_rules_it_out(
