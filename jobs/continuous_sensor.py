@@ -90,7 +90,9 @@ def build_continuous_sensor(
             lag = read_lag(declaration, warehouse.catalog())
         except StorageError as error:
             failed = unreachable(declaration, now_ms - cursor.caught_up_ms, error.message)
-            after, is_news = cursor.telling(f"{type(error).__name__} {failed.severity}", now_ms)
+            after, is_news = cursor.telling(
+                f"{type(error).__name__} {failed.severity.value}", now_ms
+            )
             return dg.SensorResult(
                 skip_reason=f"{type(error).__name__}: {error.message}",
                 cursor=after.text,
@@ -101,7 +103,7 @@ def build_continuous_sensor(
         # Nothing of what waits was there when the table last had all rows.
         longest = (now_ms - cursor.caught_up_ms) / 1000
         found = lag_result(declaration, lag, lag.seconds(now_ms, longest))
-        told = f"{version_of(lag.backlog.end)} {found.passed} {found.severity}"
+        told = f"{version_of(lag.backlog.end)} {found.severity.value if not found.passed else 'OK'}"
         after, is_news = cursor.telling(told, now_ms)
         events: list[dg.AssetObservation | dg.AssetCheckEvaluation] = []
         if is_news:

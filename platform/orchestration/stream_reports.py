@@ -49,7 +49,7 @@ def source_spec(declaration: TableDeclaration, names: TableNames) -> dg.AssetSpe
     return dg.AssetSpec(
         key,
         group_name="sources",
-        description=f"What streams read by the connector {stream.connector}.",
+        description=f"A source that streams read by the connector {stream.connector}.",
         kinds={stream.connector},
     )
 
