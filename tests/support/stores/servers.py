@@ -152,6 +152,13 @@ def hive_server(version: int, folder: Path) -> Iterator[str]:
 @contextmanager
 def kafka_server(folder: Path) -> Iterator[str]:
     """A broker that is its own controller and keeps its log in a folder; its address."""
+    command, port = kafka_command(folder)
+    with running(command, port):
+        yield f"127.0.0.1:{port}"
+
+
+def kafka_command(folder: Path) -> tuple[list[str], int]:
+    """The command of a broker whose log is made, and where it will listen."""
     _needs("confluent_kafka")
     jars = INSTALLED / "kafka"
     if not jars.exists():
@@ -180,8 +187,7 @@ def kafka_server(folder: Path) -> Iterator[str]:
     java += ["-cp", f"{jars}/*"]
     made = ["kafka.tools.StorageTool", "format", "-t", "bGFrZXdyaWdodC10ZXN0cw", "-c", str(config)]
     subprocess.run([*java, *made], check=True, capture_output=True)
-    with running([*java, "kafka.Kafka", str(config)], port):
-        yield f"127.0.0.1:{port}"
+    return [*java, "kafka.Kafka", str(config)], port
 
 
 @contextmanager
@@ -351,6 +357,15 @@ def _with_us(command: Sequence[str]) -> list[str]:
 @contextmanager
 def running(command: Sequence[str], port: int, **settings: str) -> Iterator[None]:
     """A server while it listens on a port of this machine, with variables of its own."""
+    server = started(command, port, **settings)
+    try:
+        yield
+    finally:
+        _end(server)
+
+
+def started(command: Sequence[str], port: int, **settings: str) -> subprocess.Popen[bytes]:
+    """A server that listens; the caller ends it."""
     server = subprocess.Popen(
         _with_us(command),
         env={**os.environ, **settings},
@@ -360,9 +375,10 @@ def running(command: Sequence[str], port: int, **settings: str) -> Iterator[None
     )
     try:
         _wait_for(server, port)
-        yield
-    finally:
+    except BaseException:
         _end(server)
+        raise
+    return server
 
 
 def _wait_for(server: subprocess.Popen[bytes], port: int) -> None:
