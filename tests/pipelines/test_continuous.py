@@ -311,3 +311,15 @@ def test_a_stream_that_is_ahead_of_compaction_waits_for_it_and_goes_on(feed: Fee
     assert feed.ids == [0, 1, 2, 3]
     (partition,) = feed.lake.table("shop.orders").at().partitions()
     assert partition.buckets[0].sorted_run_count == 2
+
+
+def test_rows_that_a_rollback_took_away_are_asked_for_again(feed: Feed) -> None:
+    for number in (1, 2):
+        feed.add(number)
+        assert feed.run().success
+    assert "has all rows" in feed.tick().skip_message
+    feed.lake.table("shop.orders").history.rollback(snapshot=1)
+    assert feed.ids == [1]
+    assert feed.tick().run_requests
+    assert feed.run().success
+    assert feed.ids == [1, 2]
