@@ -20,7 +20,8 @@ from lakewright.storage.extras import needed_for
 
 PROPERTIES = "properties."
 SERVERS, GROUP = "bootstrap.servers", "group.id"
-ANSWER_SECONDS = 60.0
+# Dagster gives up on the look of a sensor after a minute.
+ANSWER_SECONDS = 30.0
 # The client's name for a partition: topic and number.
 Partition = tuple[str, int]
 
