@@ -25,11 +25,15 @@ COMPILE := $(UV) pip compile --quiet --no-header --generate-hashes --python-vers
 help: ## List the commands
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+		/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: java setup ## Ingest real flights, compact, expire, and show what happened
 	@$(VENV)/bin/lakewright demo
+
+.PHONY: demo-stream
+demo-stream: $(VENV)/.postgres ## Capture a database's changes into a table that upkeep keeps (three minutes)
+	@$(VENV)/bin/lakewright demo --stream $(ARGS)
 
 .PHONY: up
 up: java setup ## Open the workspace in the Dagster UI
@@ -45,10 +49,15 @@ test: java oracles ## Run every test that needs no other server (ARGS="-k name" 
 	$(RUN) -m pytest -m "not deep and not stores" -n $(WORKERS) $(ARGS)
 
 .PHONY: test-stores
-test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FTP, SFTP, PostgreSQL, Hive and Kafka
+test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FTP, SFTP and Hive
 	$(RUN) tests/stores/install.py .stores
 	$(RUN) tests/oracles/install.py .oracles java_latest
-	$(RUN) -m pytest -m stores tests/stores $(ARGS)
+	$(RUN) -m pytest -m "stores and not servers" tests/stores $(ARGS)
+
+.PHONY: test-servers
+test-servers: java $(VENV)/.stores ## Talk to real Kafka, PostgreSQL, MariaDB and Debezium
+	$(RUN) tests/stores/install.py .stores kafka debezium postgres mariadb
+	$(RUN) -m pytest -m "servers and not deep" tests/stores $(ARGS)
 
 .PHONY: test-flink
 test-flink: java setup ## Compare statements and formats with real Flink (FLINK= names a folder for it)
@@ -141,6 +150,12 @@ $(VENV)/.packages: requirements.lock requirements-build.lock
 $(VENV)/.stores: tests/stores/requirements.lock $(VENV)/.project
 	$(PIP) --require-hashes --no-deps --no-build-isolation --use-pep517 -r tests/stores/requirements.lock
 	$(RUN) -m pip check
+	@touch $@
+
+# The client of the database that the demo of streams captures.
+$(VENV)/.postgres: tests/stores/requirements.lock $(VENV)/.project
+	@awk '/^[a-z]/ { wanted = /^psycopg(-binary)?==/ } wanted' $< > $@.lock
+	$(PIP) --quiet --require-hashes --no-deps -r $@.lock
 	@touch $@
 
 # What makes mutants wants packages in versions of its own, so it gets an environment of its own.

@@ -7,9 +7,10 @@ from typing import Any
 import dagster as dg
 
 from lakewright.assets.checks import check_results, check_specs
+from lakewright.assets.following import Following
 from lakewright.assets.hooks import AssetHooks, TableRun
 from lakewright.assets.ingest_run import IngestRun, WriteConfig
-from lakewright.platform.ingest.drain_stream import StreamDrain
+from lakewright.platform.ingest.drain_stream import StreamDrain, is_drained_in_spark
 from lakewright.platform.ingest.expectations import ExpectationOutcome, ValidationReport
 from lakewright.platform.ingest.publication import Published, Rejected, totals_of
 from lakewright.platform.orchestration.check_events import evaluated_before
@@ -19,6 +20,7 @@ from lakewright.platform.orchestration.reports import rejected_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.schema_reports import evaluate_schema
+from lakewright.platform.orchestration.stream_reports import lag_specs
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.open_declared import check_rows_fit
 from lakewright.platform.upkeep.words import counted
@@ -68,31 +70,31 @@ def build_stream_asset(
             catalog=warehouse.catalog(),
             tell=tell,
         )
+        following = Following(context=context, drain=drain)
         try:
             with failures_for_dagster():
                 if refused:
                     check_rows_fit(drift)
-                outcome = drain.run()
+                outcome = following.run()
         except BaseException:
             if drain.batches:
-                context.log_event(_so_far(ingest, drain))
+                context.log_event(_so_far(ingest, following))
             raise
         if isinstance(outcome, Rejected):
             if drain.batches:
-                context.log_event(_so_far(ingest, drain))
+                context.log_event(_so_far(ingest, following))
             judged = ingest.judged_rows(outcome)
             yield from check_results(outcome.report, names, judged, ingest.check_history)
             raise _rejection(declaration, drain, outcome)
+        tags, metadata = following.observe_source(names), _metadata(ingest, following, outcome)
         if drain.batches or context.has_partition_key or context.has_partition_key_range:
-            yield dg.MaterializeResult(
-                asset_key=names.asset_key, metadata=_metadata(ingest, drain, outcome)
-            )
+            yield dg.MaterializeResult(asset_key=names.asset_key, metadata=metadata, tags=tags)
         else:
-            metadata = _metadata(ingest, drain, outcome)
             context.log_event(dg.AssetObservation(names.asset_key, metadata=metadata))
         outcome = replace(outcome, report=_of_all(declaration, outcome.report))
         judged = ingest.judged_rows(outcome)
         yield from check_results(outcome.report, names, judged, ingest.check_history)
+        yield from following.lag_results()
 
     def told(context: dg.AssetExecutionContext) -> Iterator[Any]:
         try:
@@ -104,12 +106,12 @@ def build_stream_asset(
     @dg.multi_asset(
         name=names.identifier,
         specs=[spec],
-        check_specs=check_specs(declaration, names),
+        check_specs=[*check_specs(declaration, names), *lag_specs(declaration, names)],
         backfill_policy=dg.BackfillPolicy.single_run() if spec.partitions_def else None,
         # With one place for the writers of a table, two runs of its stream never meet.
         pool=names.writers_pool,
         required_resource_keys={keys.warehouse, keys.spark},
-        op_tags={"lakewright/engine": "spark"},
+        op_tags={"lakewright/engine": "spark" if is_drained_in_spark(declaration) else "local"},
     )
     def stream_asset(context: dg.AssetExecutionContext) -> Iterator[Any]:
         run = TableRun(declaration=declaration, events=lambda: told(context))
@@ -118,14 +120,15 @@ def build_stream_asset(
     return stream_asset
 
 
-def _so_far(ingest: IngestRun, drain: StreamDrain) -> dg.AssetMaterialization:
+def _so_far(ingest: IngestRun, following: Following) -> dg.AssetMaterialization:
     """The batches that a run committed before it failed."""
-    metadata = _metadata(ingest, drain, drain.published)
+    metadata = _metadata(ingest, following, following.drain.published)
     return dg.AssetMaterialization(ingest.names.asset_key, metadata=metadata)
 
 
-def _metadata(ingest: IngestRun, drain: StreamDrain, outcome: Published) -> dict[str, Any]:
-    metadata = dict(ingest.metadata(drain.table, outcome))
+def _metadata(ingest: IngestRun, following: Following, outcome: Published) -> dict[str, Any]:
+    drain = following.drain
+    metadata = {**ingest.metadata(drain.table, outcome), **following.metadata()}
     metadata["lakewright/batches"] = len(drain.batches)
     if not drain.batches:
         return metadata

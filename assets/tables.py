@@ -11,6 +11,7 @@ from lakewright.assets.ingest_run import IngestRun, WriteConfig, partial_rejecti
 from lakewright.assets.stored_rows_check import stored_rows_after_failure
 from lakewright.assets.streams import build_stream_asset
 from lakewright.platform.documents.yaml_files import WrittenText
+from lakewright.platform.ingest.drain_stream import is_drained_in_spark
 from lakewright.platform.ingest.publication import AlreadyPublished, Published, Rejected
 from lakewright.platform.ingest.sources import source_text
 from lakewright.platform.ledger.kept_verbs import VALIDATE_SCHEMA
@@ -37,6 +38,7 @@ from lakewright.platform.orchestration.reports import (
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.schema_reports import EVOLVE, evaluate_schema
+from lakewright.platform.orchestration.stream_reports import source_key
 from lakewright.platform.orchestration.upkeep_links import upkeep_links
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.open_declared import check_rows_fit
@@ -162,16 +164,26 @@ def derived_spec(
     if declaration.source is not None:
         metadata["lakewright/source"] = source_text(declaration.source)
         metadata["lakewright/write_mode"] = declaration.write_kind.value
-        in_spark = declaration.is_stream or prefers_spark(declaration.write.engine)
+        engine = declaration.write.engine
+        in_spark = (
+            is_drained_in_spark(declaration) if declaration.is_stream else prefers_spark(engine)
+        )
         kinds.add("spark" if in_spark else "arrow")
+    source = source_key(declaration, TableNames(declaration.table))
     freshness = declaration.freshness
+    if freshness is not None and freshness.within and declaration.continuous_ms is not None:
+        # Dagster would call the table of an idle source stale; the check `lag` asks the source.
+        freshness = None
     # A sensor asks for streams: Dagster's conditions know runs for partitions only.
     automation = None if declaration.is_stream else declaration.automation
     return dg.AssetSpec(
         key=keys.of(declaration.table),
         deps=[
-            _dependency(upstream, declaration, workspace, adopted)
-            for upstream in declaration.upstream
+            *(
+                _dependency(upstream, declaration, workspace, adopted)
+                for upstream in declaration.upstream
+            ),
+            *([] if source is None else [dg.AssetDep(source)]),
         ],
         description=declaration.description or declaration.comment or None,
         owners=declaration.owners,

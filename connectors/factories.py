@@ -35,7 +35,8 @@ class DynamicTableFactory:
 
     `format_options` are the options whose values are names of formats: the options of `csv` are
     then found behind `csv.`, those of a `value.format` behind `value.csv.`. Options that begin
-    with one of `option_prefixes` are read by the factory itself, in `context.table.options`.
+    with one of `option_prefixes` are read by the factory itself, in `context.table.options`. The
+    values of `named_by` say what is read, such as a topic, whoever reads it.
     """
 
     identifier: str
@@ -44,6 +45,7 @@ class DynamicTableFactory:
     optional_options: Sequence[Option] = ()
     format_options: Sequence[str] = ()
     option_prefixes: Sequence[str] = ()
+    named_by: Sequence[str] = ()
 
 
 @runtime_checkable
@@ -111,11 +113,16 @@ class Context:
         factory = self.registry.decoding(identifier)
         return factory.decoding_format(self._format_options(option, identifier, factory))
 
-    def encoding_format(self, option: str = FORMAT) -> EncodingFormat:
-        """The format that an option names, for writing; see `decoding_format`."""
+    def encoding_format(
+        self, option: str = FORMAT, defaults: Mapping[str, str] | None = None
+    ) -> EncodingFormat:
+        """The format that an option names, for writing; see `decoding_format`.
+
+        `defaults` are texts of options that the format may have and the table does not give.
+        """
         identifier = self._format_name(option)
         factory = self.registry.encoding(identifier)
-        return factory.encoding_format(self._format_options(option, identifier, factory))
+        return factory.encoding_format(self._format_options(option, identifier, factory, defaults))
 
     def _format_name(self, option: str) -> str:
         found = self.table.options.get(option)
@@ -128,13 +135,18 @@ class Context:
             )
         return found
 
-    def _format_options(self, option: str, identifier: str, factory: Any) -> ReadOptions:
+    def _format_options(
+        self, option: str, identifier: str, factory: Any, defaults: Mapping[str, str] | None = None
+    ) -> ReadOptions:
         prefix = format_prefix(option, identifier)
         texts = {
             name.removeprefix(prefix): text
             for name, text in self.table.options.items()
             if name.startswith(prefix)
         }
+        for each in (*factory.required_options, *factory.optional_options):
+            if each.name in (defaults or {}) and not {each.name, *each.aliases} & {*texts}:
+                texts[each.name] = (defaults or {})[each.name]
         return read_options(
             texts,
             required=factory.required_options,

@@ -194,14 +194,17 @@ def seconds_to_wait(table: Table) -> float:
 
     A table whose writers compact is compacted first.
     """
-    if not table.schema.has_primary_key or not _has_full_buckets(table):
+    if not has_full_buckets(table):
         return 0.0
     if not table.options.write_only:
         table.upkeep.compact()
-    return _PATIENCE_SECONDS if _has_full_buckets(table) else 0.0
+    return _PATIENCE_SECONDS if has_full_buckets(table) else 0.0
 
 
-def _has_full_buckets(table: Table) -> bool:
+def has_full_buckets(table: Table) -> bool:
+    """Whether a bucket of a keyed table has as many sorted runs as stop writers."""
+    if not table.schema.has_primary_key:
+        return False
     most = table.options.num_sorted_run_stop_trigger
     stats = table.at().partitions()
     return any(bucket.sorted_run_count >= most for each in stats for bucket in each.buckets)

@@ -33,6 +33,7 @@ _BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "http": "lakewright.connectors.http_json:Http",
         "jdbc": "lakewright.connectors.jdbc.connector:Jdbc",
         "kafka": "lakewright.connectors.kafka.connector:Kafka",
+        "mysql-cdc": "lakewright.connectors.mysql_cdc.connector:MysqlCdc",
         "postgres-cdc": "lakewright.connectors.postgres_cdc.connector:PostgresCdc",
         "python": "lakewright.connectors.python_rows:PythonRows",
         "socket": "lakewright.connectors.socket_lines:Socket",

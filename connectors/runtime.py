@@ -72,6 +72,28 @@ class SupportsEndOffset(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What a source holds behind an offset.
+
+    `rows` has about how many rows, by part of the source, such as a partition of a topic; it is
+    None if only a read would tell. `since_ms` is the time of the oldest of them.
+    """
+
+    end: Offset
+    rows: Mapping[str, int] | None = None
+    since_ms: int | None = None
+
+
+@runtime_checkable
+class SupportsBacklog(Protocol):
+    """A scan that knows what it holds behind an offset without a read of all of it."""
+
+    def backlog(self, start: Offset) -> Backlog:
+        """What is there; its `end` is `start` itself if nothing is."""
+        ...
+
+
 # Told of a record that cannot be decoded: where it is, its bytes, and why.
 ReportBad = Callable[[str, bytes, str], None]
 

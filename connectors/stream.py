@@ -31,6 +31,7 @@ from lakewright.connectors.runtime import (
     KnowsStreams,
     Offset,
     Sink,
+    SupportsBacklog,
     SupportsEndOffset,
 )
 from lakewright.storage.env import Env, FileSystem
@@ -202,7 +203,8 @@ def run_stream(
     try:
         if available_now and isinstance(source, SupportsEndOffset):
             # Of a source that grows faster than it is read, there would be no end.
-            source.end_at(source.latest(start))
+            known = source.backlog(start) if isinstance(source, SupportsBacklog) else None
+            source.end_at(source.latest(start) if known is None else known.end)
         while ends_ms is None or env.now_ms() < ends_ms:
             _wait(env, sink.wait_seconds())
             end = source.latest(start, max_rows) if again is None else again

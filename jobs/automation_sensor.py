@@ -6,22 +6,31 @@ from collections.abc import Sequence
 
 import dagster as dg
 
+from lakewright.jobs.continuous_sensor import build_continuous_sensor
 from lakewright.jobs.ingest import VERB
 from lakewright.jobs.stream_sensor import build_stream_sensor
 from lakewright.platform.orchestration.names import VERB_TAG, UpkeepNames
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.tables.declarations import TableDeclaration
 
 
 def build_automation_sensors(
-    declarations: Sequence[TableDeclaration], *, names: UpkeepNames
+    declarations: Sequence[TableDeclaration], *, names: UpkeepNames, resources: ResourceKeys
 ) -> list[dg.SensorDefinition]:
-    """A sensor for each stream that follows its upstream, and one for all other tables."""
+    """A sensor for each stream that follows its upstream or source, and one for other tables."""
     automated = [each for each in declarations if each.automation is not None]
-    others = [each.table for each in automated if not each.is_stream]
-    sensors = [
-        build_stream_sensor(each, names.of(each.table)) for each in automated if each.is_stream
-    ]
-    return [*([build_automation_sensor(others, names=names)] if others else []), *sensors]
+    sensors: list[dg.SensorDefinition] = []
+    if others := [each.table for each in automated if not each.is_stream]:
+        sensors.append(build_automation_sensor(others, names=names))
+    for each in automated:
+        own = names.of(each.table)
+        if each.continuous_ms is not None:
+            sensors.append(
+                build_continuous_sensor(each, each.continuous_ms, own, resources=resources)
+            )
+        elif each.is_stream:
+            sensors.append(build_stream_sensor(each, own))
+    return sensors
 
 
 def build_automation_sensor(

@@ -10,9 +10,8 @@ import json
 
 import dagster as dg
 
-from lakewright.jobs.ingest import VERB, written_assets
-from lakewright.platform.orchestration.names import VERB_TAG, TableNames
-from lakewright.platform.orchestration.runs import tables_of
+from lakewright.jobs.ingest import VERB, is_written_by_runs, written_assets
+from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.tables.declarations import TableDeclaration
 
 _INTERVAL_SECONDS = 30
@@ -43,7 +42,7 @@ def build_stream_sensor(declaration: TableDeclaration, names: TableNames) -> dg.
         cursor = json.dumps(last, sort_keys=True)
         if not last or cursor == context.cursor:
             return dg.SkipReason("nothing upstream was written since the last run was asked for")
-        if _waits(context.instance, names):
+        if is_written_by_runs(context.instance, names, _WAITING):
             context.update_cursor(cursor)
             return dg.SkipReason("a run that waits will read what is new")
         return dg.SensorResult(
@@ -51,10 +50,3 @@ def build_stream_sensor(declaration: TableDeclaration, names: TableNames) -> dg.
         )
 
     return stream_sensor
-
-
-def _waits(instance: dg.DagsterInstance, names: TableNames) -> bool:
-    return any(
-        names.table in tables_of(run, names.keys) and run.tags.get(VERB_TAG, VERB) == VERB
-        for run in instance.get_runs(filters=dg.RunsFilter(statuses=_WAITING))
-    )

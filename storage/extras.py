@@ -21,6 +21,7 @@ EXTRAS = {
     "psycopg": "postgres",
     "thriftpy2": "hive",
     "adbc_driver_postgresql": "jdbc",
+    "pymysqlreplication": "mysql-cdc",
     "confluent_kafka": "kafka",
 }
 

@@ -56,6 +56,8 @@ class Filesystem(DynamicTableFactory):
     )
     format_options = (FORMAT,)
 
+    named_by = ("path",)
+
     def create_source(self, context: Context) -> ScanTableSource:
         place = Place.of(context)
         monitors = context.options[_MONITOR] is not None

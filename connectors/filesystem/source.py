@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakewright.connectors.filesystem.file_formats import FileFormat
 from lakewright.connectors.filesystem.place import Found, Place
 from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
-from lakewright.connectors.runtime import Offset, ReportBad, Scan, Split
+from lakewright.connectors.runtime import Backlog, Offset, ReportBad, Scan, Split
 from lakewright.connectors.sources import ScanTableSource
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.codec.arrow_values import scalar_of
@@ -82,6 +82,7 @@ class FilesystemScan(Scan):
     def __init__(self, reading: _Reading) -> None:
         self._reading = reading
         self.is_bounded = not reading.monitors
+        self._last: frozenset[str] | None = None
 
     def earliest(self) -> Offset:
         return {"files": []}
@@ -89,6 +90,8 @@ class FilesystemScan(Scan):
     def latest(self, start: Offset, limit: int | None = None) -> Offset:
         known = {*start["files"]}
         new = [name for each in self._found() if (name := self._name(each)) not in known]
+        if self._last is not None:
+            new = [name for name in new if name in self._last]
         # Files without a word of how many rows they have: a batch takes some of them.
         taken = new if limit is None or not self._reading.monitors else new[: _files_of(limit)]
         if len(known) + len(taken) > _MOST_FILES and self._reading.monitors:
@@ -99,6 +102,19 @@ class FilesystemScan(Scan):
                 table=self._reading.place.table,
             )
         return {"files": [*start["files"], *taken]} if taken else start
+
+    def backlog(self, start: Offset) -> Backlog:
+        """The oldest file tells since when; the number of rows is in the files."""
+        known = {*start["files"]}
+        new = {name: each for each in self._found() if (name := self._name(each)) not in known}
+        if not new:
+            return Backlog(end=start)
+        since_ms = min(each.status.modified_ms for each in new.values())
+        return Backlog(end={"files": [*start["files"], *new]}, since_ms=since_ms)
+
+    def end_at(self, offset: Offset) -> None:
+        """Files that come later are left to the next drain."""
+        self._last = frozenset(offset["files"])
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
         known, wanted = {*start["files"]}, {*end["files"]}

@@ -8,7 +8,7 @@ a moment for other readers of Avro.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -56,7 +56,7 @@ _ENCODING = Option(
     choices=("binary",),
     description="how records are encoded; for Avro in JSON, use the format json",
 )
-_LEGACY = Option(
+LEGACY = Option(
     name="timestamp_mapping.legacy",
     kind=OptionKind.BOOLEAN,
     default=True,
@@ -85,13 +85,13 @@ class AvroFormat(FormatFactory):
 
     identifier = _NAME
     description = "Avro records, each with the schema of the table"
-    optional_options = (_ENCODING, _LEGACY)
+    optional_options = (_ENCODING, LEGACY)
 
     def decoding_format(self, options: ReadOptions) -> DecodingFormat:
-        return _Avro(options[_LEGACY.name])
+        return _Avro(options[LEGACY.name])
 
     def encoding_format(self, options: ReadOptions) -> EncodingFormat:
-        return _Avro(options[_LEGACY.name])
+        return _Avro(options[LEGACY.name])
 
 
 @dataclass(frozen=True)
@@ -110,17 +110,22 @@ class _Avro(DecodingFormat, EncodingFormat):
         return _AvroEncoder(tuple(fields), self.is_legacy)
 
     def _type_problem(self, data_type: DataType) -> str | None:
-        match data_type:
-            case MapType(key=key) | MultisetType(element=key):
-                is_text = isinstance(key, AtomicType) and key.root.is_text
-                return None if is_text else "maps of Avro have texts as keys; make the key a STRING"
-            case AtomicType(root=TypeRoot.TIMESTAMP_LTZ) if self.is_legacy:
-                return f"set '{_LEGACY.name}' = 'false'"
-            case AtomicType(root=root, precision=precision) if root.is_timestamp:
-                # Flink's schema says microseconds then, and its records hold milliseconds.
-                return None if precision <= 3 else "make its precision at most 3"
-            case _:
-                return None
+        return type_problem(data_type, is_legacy=self.is_legacy)
+
+
+def type_problem(data_type: DataType, *, is_legacy: bool) -> str | None:
+    """Why a type has no form in schemas that are derived from a table's columns, if it has none."""
+    match data_type:
+        case MapType(key=key) | MultisetType(element=key):
+            is_text = isinstance(key, AtomicType) and key.root.is_text
+            return None if is_text else "maps of Avro have texts as keys; make the key a STRING"
+        case AtomicType(root=TypeRoot.TIMESTAMP_LTZ) if is_legacy:
+            return f"set '{LEGACY.name}' = 'false'"
+        case AtomicType(root=root, precision=precision) if root.is_timestamp:
+            # Flink's schema says microseconds then, and its records hold milliseconds.
+            return None if precision <= 3 else "make its precision at most 3"
+        case _:
+            return None
 
 
 def avro_schema(fields: Sequence[DataField], *, is_legacy: bool) -> Any:
@@ -171,19 +176,20 @@ def _required(data_type: DataType, name: str, is_legacy: bool) -> Any:
 
 def _parsed(fields: Sequence[DataField], is_legacy: bool) -> Any:
     # Moments are handled as numbers, which keep every year and digit.
-    return fastavro.parse_schema(_numbers_alone(avro_schema(fields, is_legacy=is_legacy)))
+    return fastavro.parse_schema(numbers_alone(avro_schema(fields, is_legacy=is_legacy)))
 
 
-def _numbers_alone(schema: Any) -> Any:
+def numbers_alone(schema: Any) -> Any:
+    """A schema without logical types, but for decimals."""
     match schema:
         case {"logicalType": "decimal"}:
             return schema
         case dict():
             return {
-                key: _numbers_alone(value) for key, value in schema.items() if key != "logicalType"
+                key: numbers_alone(value) for key, value in schema.items() if key != "logicalType"
             }
         case list():
-            return [_numbers_alone(each) for each in schema]
+            return [numbers_alone(each) for each in schema]
         case _:
             return schema
 
@@ -200,7 +206,7 @@ class _AvroDecoder(MessageDecoder):
         records: list[Mapping[str, Any]] = []
         for number, message in messages:
             try:
-                records.append(_record(message, schema))
+                records.append(record_of(message, schema))
             except ValueError as error:
                 bad.add(number, str(error))
         bad.check()
@@ -211,7 +217,8 @@ class _AvroDecoder(MessageDecoder):
         return batch_of(columns, self.fields, None)
 
 
-def _record(message: bytes, schema: Any) -> Mapping[str, Any]:
+def record_of(message: bytes, schema: Any) -> Mapping[str, Any]:
+    """The record that a message is; raises a ValueError if it is none."""
     source = BytesIO(message)
     try:
         record: Any = fastavro.schemaless_reader(source, schema, None)
@@ -247,21 +254,33 @@ class _AvroEncoder:
     is_legacy: bool
 
     def encode(self, rows: pa.RecordBatch) -> list[bytes | None]:
-        schema = _parsed(self.fields, self.is_legacy)
-        columns = [_values(rows.column(each.name), each.type) for each in self.fields]
-        names = [each.name for each in self.fields]
-        messages: list[bytes | None] = []
-        for at, row in enumerate(zip(*columns, strict=True)):
-            target = BytesIO()
-            try:
-                fastavro.schemaless_writer(target, schema, dict(zip(names, row, strict=True)))
-            except (TypeError, ValueError) as error:
-                raise InvalidRows(f"{_NAME}: row {at + 1} cannot be encoded: {error}") from error
-            messages.append(target.getvalue())
-        return messages
+        return list(encoded_records(rows, self.fields, _parsed(self.fields, self.is_legacy)))
 
 
-def _values(array: pa.Array, data_type: DataType) -> list[Any]:
+def encoded_records(
+    rows: pa.RecordBatch,
+    fields: Sequence[DataField],
+    schema: Any,
+    enclosed: Callable[[int, dict[str, Any]], object] = lambda _, row: row,
+) -> Iterator[bytes]:
+    """Rows as records of a schema; `enclosed` makes the record of a row by its number.
+
+    Raises:
+        InvalidRows: a row cannot be encoded.
+    """
+    columns = [avro_values(rows.column(each.name), each.type) for each in fields]
+    names = [each.name for each in fields]
+    for at, row in enumerate(zip(*columns, strict=True)):
+        target = BytesIO()
+        try:
+            record = enclosed(at, dict(zip(names, row, strict=True)))
+            fastavro.schemaless_writer(target, schema, record)
+        except (TypeError, ValueError) as error:
+            raise InvalidRows(f"{_NAME}: row {at + 1} cannot be encoded: {error}") from error
+        yield target.getvalue()
+
+
+def avro_values(array: pa.Array, data_type: DataType) -> list[Any]:
     """Values as fastavro writes them: moments as the numbers of their unit."""
     match data_type:
         case AtomicType(root=TypeRoot.DATE | TypeRoot.TIME):
@@ -271,7 +290,7 @@ def _values(array: pa.Array, data_type: DataType) -> list[Any]:
         case AtomicType():
             return list(array.to_pylist())
         case ArrayType(element=element):
-            return parts_of(array, _values(array.flatten(), element))
+            return parts_of(array, avro_values(array.flatten(), element))
         case MapType(value=value):
             return _maps(array, value)
         case MultisetType():
@@ -279,7 +298,8 @@ def _values(array: pa.Array, data_type: DataType) -> list[Any]:
         case RowType(fields=fields):
             names = [each.name for each in fields]
             members = [
-                _values(part, each.type) for part, each in zip(array.flatten(), fields, strict=True)
+                avro_values(part, each.type)
+                for part, each in zip(array.flatten(), fields, strict=True)
             ]
             valid = array.is_valid().to_pylist()
             rows = zip(*members, strict=True)
@@ -291,5 +311,5 @@ def _values(array: pa.Array, data_type: DataType) -> list[Any]:
 
 def _maps(array: pa.MapArray, value: DataType) -> list[Any]:
     present = array.filter(array.is_valid())
-    pairs = list(zip(present.keys.to_pylist(), _values(present.items, value), strict=True))
+    pairs = list(zip(present.keys.to_pylist(), avro_values(present.items, value), strict=True))
     return [None if each is None else dict(each) for each in parts_of(array, pairs)]

@@ -25,7 +25,7 @@ from lakewright.connectors.formats.messages import Numbered, cut
 from lakewright.storage.spec.data_types import STRING, DataField, RowType
 from lakewright.storage.spec.rows import RowKind
 
-_BEFORE, _AFTER = "before", "after"
+BEFORE, AFTER = "before", "after"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ class BeforeAfterJson(ChangeJson):
         kind = event.get(known.member)
         what = f"of {known.member} {kind}"
         if kind in known.creates:
-            yield RowKind.INSERT, row_of(event, _AFTER, what=what)
+            yield RowKind.INSERT, row_of(event, AFTER, what=what)
         elif kind == known.update:
             if not self.is_upsert:
                 yield RowKind.UPDATE_BEFORE, self._before(event, what, self.without_before)
-            yield RowKind.UPDATE_AFTER, row_of(event, _AFTER, what=what)
+            yield RowKind.UPDATE_AFTER, row_of(event, AFTER, what=what)
         elif kind == known.deletion:
             yield RowKind.DELETE, self._before(event, what, "")
         else:
@@ -69,25 +69,25 @@ class BeforeAfterJson(ChangeJson):
             )
 
     def _before(self, event: Event, what: str, else_: str) -> Row:
-        if event.get(_BEFORE) is None:
+        if event.get(BEFORE) is None:
             raise ValueError(
-                f"the event is {what}, and {_BEFORE} is null: the database logs no former rows; in "
+                f"the event is {what}, and {BEFORE} is null: the database logs no former rows; in "
                 f"PostgreSQL, set REPLICA IDENTITY FULL for the table{else_}"
             )
-        return row_of(event, _BEFORE, what=what)
+        return row_of(event, BEFORE, what=what)
 
     def event(self, *, is_removed: bool) -> tuple[str, str]:
         known = self.operations
         if is_removed:
-            return f'{{"{_BEFORE}":', f',"{_AFTER}":null,"{known.member}":"{known.deletion}"}}'
-        return f'{{"{_BEFORE}":null,"{_AFTER}":', f',"{known.member}":"{known.creates[0]}"}}'
+            return f'{{"{BEFORE}":', f',"{AFTER}":null,"{known.member}":"{known.deletion}"}}'
+        return f'{{"{BEFORE}":null,"{AFTER}":', f',"{known.member}":"{known.creates[0]}"}}'
 
     def quick_changes(
         self, messages: Sequence[Numbered], fields: Sequence[DataField], form: JsonForm
     ) -> Changes | None:
         row = RowType(tuple(fields))
         known = self.operations
-        members = ((_BEFORE, row), (_AFTER, row), (known.member, STRING))
+        members = ((BEFORE, row), (AFTER, row), (known.member, STRING))
         wanted = [DataField(-1, name, kind) for name, kind in members]
         found = arrow_columns(messages, wanted, form.mark)
         if found is None:

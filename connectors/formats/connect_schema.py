@@ -1,8 +1,8 @@
 """Schemas that Kafka Connect writes beside values: what their numbers and texts stand for.
 
-A decimal is base64 of its unscaled digits, a date a number of days, a time or a timestamp a number
-of a unit that its logical type names. Only columns of such types are restored: a column of whole
-numbers gets the number itself.
+A decimal is base64 of its unscaled digits, or their bytes, a date a number of days, a time or a
+timestamp a number of a unit that its logical type names. Only columns of such types are restored: a
+column of whole numbers gets the number itself.
 """
 
 from __future__ import annotations
@@ -39,14 +39,17 @@ _UNITS = {
 }
 _DATES = ("org.apache.kafka.connect.data.Date", "io.debezium.time.Date")
 _ZONED = "io.debezium.time.ZonedTimestamp"
+# What MySQL has for truth values, one digit wide.
+_SMALL = ("int8", "int16")
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_BITS = "io.debezium.data.Bits"
 _VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
 
 def row_schema(schema: object) -> Mapping[str, Schema]:
     """The schema of each column of the rows that an event holds; none if it has no schema."""
-    members = _members(schema)
-    return _members(members.get("after") or members.get("before"))
+    members = members_of(schema)
+    return members_of(members.get("after") or members.get("before"))
 
 
 def restored(
@@ -72,7 +75,8 @@ def restored(
     return made
 
 
-def _members(schema: object) -> dict[str, Schema]:
+def members_of(schema: object) -> dict[str, Schema]:
+    """The schemas of a record's members, by name."""
     fields = schema.get("fields") if isinstance(schema, dict) else None
     return {
         each["field"]: each
@@ -90,7 +94,7 @@ def _restored(value: object, kind: Schema, data_type: DataType) -> object:
         case MapType(value=inner) if isinstance(value, dict):
             return {name: _or_null(each, kind["values"], inner) for name, each in value.items()}
         case RowType(fields=fields) if isinstance(value, dict):
-            return restored(value, _members(kind), fields)
+            return restored(value, members_of(kind), fields)
         case _:
             return value
 
@@ -102,6 +106,11 @@ def _or_null(value: object, kind: Schema, data_type: DataType) -> object:
 def _atom(value: Any, kind: Schema, data_type: AtomicType) -> object:
     name = kind.get("name")
     root = data_type.root
+    if root is TypeRoot.BOOLEAN and kind.get("type") in _SMALL:
+        return value != 0
+    if root.is_bytes and name == _BITS:
+        # They have the last bits first.
+        return base64.b64encode(_bytes(value)[::-1]).decode() if type(value) is str else value[::-1]
     if root is TypeRoot.DECIMAL and name == _DECIMAL:
         return _unscaled(value, int(kind["parameters"]["scale"]))
     if root is TypeRoot.DECIMAL and name == _VARIABLE_DECIMAL:
@@ -122,6 +131,10 @@ def _atom(value: Any, kind: Schema, data_type: AtomicType) -> object:
     return value
 
 
-def _unscaled(text: str, scale: int) -> Decimal:
-    digits = int.from_bytes(base64.b64decode(text, validate=True), "big", signed=True)
+def _unscaled(held: str | bytes, scale: int) -> Decimal:
+    digits = int.from_bytes(_bytes(held), "big", signed=True)
     return Decimal(digits).scaleb(-scale, EXACT_DECIMALS)
+
+
+def _bytes(held: str | bytes) -> bytes:
+    return held if isinstance(held, bytes) else base64.b64decode(held, validate=True)

@@ -24,13 +24,13 @@ from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import Option, OptionKind
 from lakewright.storage.spec.data_types import STRING, DataField
 
-_SCHEMA_INCLUDE = Option(
+SCHEMA_INCLUDE = Option(
     name="schema-include",
     kind=OptionKind.BOOLEAN,
     default=False,
     description="each message holds its schema beside its payload (value.converter.schemas.enable)",
 )
-_UPDATES = Option(
+UPDATES = Option(
     name="updates",
     default="retract",
     choices=("retract", "upsert"),
@@ -73,10 +73,12 @@ def _schema(event: Event) -> object:
     return None if schema is None else json_text(schema)
 
 
-class _Debezium(BeforeAfterJson):
+class DebeziumJson(BeforeAfterJson):
+    """The events of Debezium, in JSON or as any other format has their members."""
+
     name = "debezium-json"
     operations = Operations("op", ("c", "r"), "u", "d")
-    without_before = f", or set '{_UPDATES.name}' = 'upsert' and write into a table with a key"
+    without_before = f", or set '{UPDATES.name}' = 'upsert' and write into a table with a key"
     metadata: ClassVar[Mapping[str, Metadata]] = {
         "schema": (STRING, _schema),
         "ingestion-timestamp": (MOMENT, _ingested),
@@ -89,13 +91,13 @@ class _Debezium(BeforeAfterJson):
 
     @property
     def is_upsert(self) -> bool:
-        return bool(self.options[_UPDATES.name] == "upsert")
+        return bool(self.options[UPDATES.name] == "upsert")
 
     def changelog_mode(self) -> ChangelogMode:
         return ChangelogMode.upsert() if self.is_upsert else ChangelogMode.all()
 
     def changes(self, event: Event, fields: Sequence[DataField]) -> Iterable[Change]:
-        if self.options[_SCHEMA_INCLUDE.name]:
+        if self.options[SCHEMA_INCLUDE.name]:
             payload = dict(row_of(event, "payload", what="enclosed"))
             schema = row_schema(event.get("schema"))
             for kind, row in super().changes(payload, fields):
@@ -104,14 +106,14 @@ class _Debezium(BeforeAfterJson):
         if "payload" in event and "op" not in event:
             raise ValueError(
                 "the event lies in payload, beside its schema; set "
-                f"'{_SCHEMA_INCLUDE.name}' = 'true'"
+                f"'{SCHEMA_INCLUDE.name}' = 'true'"
             )
         yield from super().changes(event, fields)
 
     def quick_changes(
         self, messages: Sequence[Numbered], fields: Sequence[DataField], form: JsonForm
     ) -> Changes | None:
-        if self.options[_SCHEMA_INCLUDE.name]:
+        if self.options[SCHEMA_INCLUDE.name]:
             return None
         return super().quick_changes(messages, fields, form)
 
@@ -119,7 +121,7 @@ class _Debezium(BeforeAfterJson):
 class DebeziumJsonFormat(ChangeJsonFactory):
     """Makes the format of events of Debezium."""
 
-    identifier = _Debezium.name
+    identifier = DebeziumJson.name
     description = "changes that Debezium tells as JSON"
-    made = _Debezium
-    optional_options = (_SCHEMA_INCLUDE, _UPDATES, *ChangeJsonFactory.optional_options)
+    made = DebeziumJson
+    optional_options = (SCHEMA_INCLUDE, UPDATES, *ChangeJsonFactory.optional_options)

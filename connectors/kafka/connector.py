@@ -132,6 +132,7 @@ class Kafka(DynamicTableFactory):
     )
     format_options = (FORMAT, _VALUE_FORMAT, _KEY_FORMAT)
     option_prefixes = (PROPERTIES,)
+    named_by = ("topic", "topic-pattern")
 
     def create_source(self, context: Context) -> ScanTableSource:
         return _KafkaSource(context, _Layout.of(context), is_upsert=False)
@@ -152,6 +153,7 @@ class UpsertKafka(DynamicTableFactory):
     optional_options = (*_KEYS, *_ENDING, *_WRITING)
     format_options = (_VALUE_FORMAT, _KEY_FORMAT)
     option_prefixes = (PROPERTIES,)
+    named_by = ("topic",)
 
     def create_source(self, context: Context) -> ScanTableSource:
         return _KafkaSource(context, _Layout.of_upserts(context), is_upsert=True)
@@ -367,8 +369,9 @@ class _KafkaSink(DynamicTableSink):
             guarantee=options[_GUARANTEE],
             prefix=prefix,
         )
-        self._value = context.encoding_format(layout.value_format)
-        self._key = context.encoding_format(layout.key_format) if layout.keys else None
+        value, key = ({"subject": f"{topics[0]}-{part}"} for part in ("value", "key"))
+        self._value = context.encoding_format(layout.value_format, value)
+        self._key = context.encoding_format(layout.key_format, key) if layout.keys else None
         self._metadata: tuple[tuple[str, DataField], ...] = ()
         _check_kinds(context, self._value.changelog_mode(), is_upsert=is_upsert)
 

@@ -12,6 +12,8 @@ from lakewright.connectors.runtime import Offset
 from lakewright.storage.errors import InvalidOption, NotFoundError
 
 _BEGINNING, _END = -2, -1
+# What is looked at to know the time of the next messages; the backlog is known without it.
+_MOST_LOOKS, _LOOK_SECONDS = 20, 0.1
 # The next offset of each partition.
 Positions = dict[Partition, int]
 
@@ -119,6 +121,27 @@ def _of_group(cluster: Cluster, partitions: list[Partition]) -> Positions:
             return {(each.topic, each.partition): max(each.offset, -1) for each in found}
     finally:
         consumer.close()
+
+
+def oldest_ms(cluster: Cluster, positions: Positions) -> int | None:
+    """The time of the oldest of the messages that stand first behind positions, as far as known."""
+    consumer = cluster.consumer()
+    found: dict[Partition, int] = {}
+    try:
+        with cluster.told("the next messages"):
+            from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, TopicPartition  # noqa: PLC0415
+
+            consumer.assign([TopicPartition(*each, at) for each, at in positions.items()])
+            for _ in range(_MOST_LOOKS):
+                for each in consumer.consume(len(positions), _LOOK_SECONDS):
+                    kind, at_ms = each.timestamp()
+                    if each.error() is None and kind != TIMESTAMP_NOT_AVAILABLE:
+                        found.setdefault((each.topic(), each.partition()), at_ms)
+                if len(found) == len(positions):
+                    break
+    finally:
+        consumer.close()
+    return min(found.values(), default=None)
 
 
 def limited(begin: Positions, end: Positions, limit: int) -> Positions:

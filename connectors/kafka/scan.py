@@ -20,9 +20,10 @@ from lakewright.connectors.kafka.positions import (
     Topics,
     limited,
     offset_of,
+    oldest_ms,
     positions_of,
 )
-from lakewright.connectors.runtime import Offset, ReportBad, Scan, Split
+from lakewright.connectors.runtime import Backlog, Offset, ReportBad, Scan, Split
 from lakewright.storage.errors import FileMissing, NotFoundError, UnavailableError
 
 _MESSAGES = 20_000
@@ -87,6 +88,19 @@ class KafkaScan(Scan):
             more = limited(begin, more, limit)
         return offset_of(
             positions_of(start) | {each: at for each, at in more.items() if at > begin[each]}
+        )
+
+    def backlog(self, start: Offset) -> Backlog:
+        """Positions tell the messages; marks of transactions are among them."""
+        end = self.latest(start)
+        begin, until = positions_of(start), positions_of(end)
+        first = self._first([each for each in until if each not in begin])
+        rows = {each: at - begin.get(each, first.get(each, at)) for each, at in until.items()}
+        behind = {each: until[each] - count for each, count in rows.items() if count > 0}
+        return Backlog(
+            end=end,
+            rows={f"{topic}/{number}": count for (topic, number), count in rows.items()},
+            since_ms=oldest_ms(self._cluster, behind) if behind else None,
         )
 
     def end_at(self, offset: Offset) -> None:

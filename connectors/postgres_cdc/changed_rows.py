@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from lakewright.connectors.postgres_cdc.captured import FULL, Captured
 from lakewright.connectors.postgres_cdc.database import Connection, TableFacts, marked
@@ -50,11 +50,13 @@ class ChangedRows:
         self._last: dict[tuple[object, ...], Values] = {}
         # Places of rows that still lack values, with their transactions.
         self._lacking: dict[int, int] = {}
-        self.kinds: list[str] = []
-        self.values: list[Values] = []
+        self._kinds: list[str] = []
+        self._values: list[Values] = []
 
-    def take(self, messages: Iterable[bytes], begin: int, end: int) -> None:
-        """Add the changes of transactions that end behind one position, up to another.
+    def pieces(
+        self, messages: Iterable[bytes], begin: int, end: int, size: int
+    ) -> Iterator[tuple[list[str], list[Values]]]:
+        """The changes of transactions that end behind one position, up to another, piece by piece.
 
         Raises:
             InvalidRequestError: the table was truncated, or its columns do not fit any more.
@@ -76,16 +78,29 @@ class ChangedRows:
                         assert relation is not None
                         self._settle(relation)
                     self._add(change, xid)
+                    if len(self._kinds) >= size:
+                        yield from self._taken()
                 case Truncate(relations) if oid in relations:
                     raise self._of.truncated()
 
-    def complete(self) -> None:
+        yield from self._taken()
+
+    def _taken(self) -> Iterator[tuple[list[str], list[Values]]]:
+        """The rows so far, if there are any; later updates do not find their values any more."""
+        self._complete()
+        if self._kinds:
+            yield self._kinds, self._values
+        self._kinds, self._values = [], []
+        self._last.clear()
+        self._lacking.clear()
+
+    def _complete(self) -> None:
         """Fetch values that updates left out; a row that is gone is left out, too."""
         if not self._lacking:
             return
         for xid in set(self._lacking.values()):
             self._connection.wait_for_transaction(xid, self._of.env)
-        rows = [self.values[at] for at in self._lacking]
+        rows = [self._values[at] for at in self._lacking]
         wanted = [at for at in range(len(self._names)) if any(row[at] is UNCHANGED for row in rows)]
         found = self._fetched([self._key_of(row) for row in rows], wanted)
         gone = set()
@@ -97,8 +112,8 @@ class ChangedRows:
             for place, value in zip(wanted, values, strict=True):
                 if row[place] is UNCHANGED:
                     row[place] = value
-        self.kinds = [each for at, each in enumerate(self.kinds) if at not in gone]
-        self.values = [each for at, each in enumerate(self.values) if at not in gone]
+        self._kinds = [each for at, each in enumerate(self._kinds) if at not in gone]
+        self._values = [each for at, each in enumerate(self._values) if at not in gone]
 
     def _settle(self, relation: Relation) -> None:
         self._of.check_identity(relation.identity)
@@ -153,13 +168,13 @@ class ChangedRows:
         elif old is not None and self._all_kinds:
             self._put(_BEFORE, old)
         if UNCHANGED in new:
-            self._lacking[len(self.values)] = xid
+            self._lacking[len(self._values)] = xid
         self._last[key] = new
         self._put(kind, new)
 
     def _put(self, kind: str, values: Values) -> None:
-        self.kinds.append(kind)
-        self.values.append(values)
+        self._kinds.append(kind)
+        self._values.append(values)
 
     def _key_of(self, row: Values) -> tuple[object, ...]:
         return tuple(row[at] for at in self._key)

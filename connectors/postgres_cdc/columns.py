@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewright.connectors import server_texts
 from lakewright.connectors.postgres_cdc.pgoutput import Column
 from lakewright.storage.codec.arrow_types import to_arrow_type
-from lakewright.storage.errors import InvalidRequestError, InvalidRows
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 
 _SMALLINT, _INTEGER, _BIGINT, _NUMERIC = 21, 23, 20, 1700
@@ -80,20 +81,7 @@ def column_of_texts(texts: pa.Array, field: DataField, *, owner: str) -> pa.Arra
     Raises:
         InvalidRows: a value is not of the declared type, such as NaN or infinity.
     """
-    try:
-        return _typed(texts, field)
-    except (pa.ArrowException, ValueError):
-        for text in texts.drop_null():
-            try:
-                _typed(pa.array([text.as_py()], texts.type), field)
-            except (pa.ArrowException, ValueError):
-                raise InvalidRows(
-                    f"column {field.name} of {owner}: {text.as_py()!r:.200} is no {field.type}; "
-                    "declare the column as STRING, or change the value and begin anew",
-                    table=owner,
-                    column=field.name,
-                ) from None
-        raise
+    return server_texts.column_of_texts(texts, field, lambda each: _typed(each, field), owner)
 
 
 def _typed(texts: pa.Array, field: DataField) -> pa.Array:

@@ -75,6 +75,8 @@ class PostgresCdc(DynamicTableFactory):
         ),
     )
 
+    named_by = ("database-name", "schema-name", "table-name")
+
     def create_source(self, context: Context) -> ScanTableSource:
         options, table = context.options, context.table
         if not table.primary_keys:

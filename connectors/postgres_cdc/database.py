@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import chain
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from lakewright.storage.extras import needed_for
 PLUGIN = "pgoutput"
 _CONNECT_SECONDS = 30
 _PAUSE_MS = 100
+_MESSAGES_AT_ONCE = 10_000
 # How long another process may hold the slot: the server notices late that a killed one is gone.
 _PATIENCE_MS = 60_000
 # Texts of values depend on these settings.
@@ -59,6 +61,8 @@ _PEEK = """
 SELECT data FROM pg_logical_slot_peek_binary_changes(
   %s, %s::pg_lsn, %s, 'proto_version', '1', 'publication_names', %s)
 """
+# The first byte of a message is its kind: I, U or D.
+_COUNT = f"SELECT count(*) FROM ({_PEEK}) AS peeked WHERE get_byte(data, 0) IN (73, 85, 68)"  # noqa: S608
 _ADVANCE = """
 SELECT pg_replication_slot_advance(slot_name, %s::pg_lsn) FROM pg_replication_slots
 WHERE slot_name = %s AND confirmed_flush_lsn < %s::pg_lsn
@@ -253,17 +257,42 @@ class Connection:
         plugin, database, status, *positions = found[0]
         return SlotFacts(plugin, database, status, *(int(each or 0) for each in positions))
 
+    @contextmanager
     def peek(
         self, slot: str, publication: str, env: Env, *, until: int | None, limit: int | None
-    ) -> list[bytes]:
-        """Messages of whole transactions from the slot's position on, which stays."""
+    ) -> Iterator[Iterator[bytes]]:
+        """Messages of whole transactions from the slot's position on, which stays.
+
+        The server decodes and keeps them all before the first one comes, so the slot is free.
+        """
         values = (slot, None if until is None else lsn_text(until), limit, quoted(publication))
+        cursor: Any = None
 
-        def ask() -> list[bytes]:
-            with closing(self.client.cursor(binary=True)) as cursor:
-                return [data for (data,) in cursor.execute(_PEEK, values)]
+        def ask() -> Any:
+            nonlocal cursor
+            # It reads in a transaction, in which each statement sees what was committed before it.
+            self.client.execute("BEGIN")
+            try:
+                cursor = self.client.cursor("lakewright_peek", binary=True)
+                cursor.itersize = _MESSAGES_AT_ONCE
+                cursor.execute(_PEEK, values)
+                return cursor.fetchmany(1)
+            except BaseException:
+                self.client.execute("ROLLBACK")
+                raise
 
-        return self._patiently(ask, env)
+        first = self._patiently(ask, env)
+        try:
+            yield (data for (data,) in chain(first, cursor))
+        finally:
+            cursor.close()
+            self.client.execute("ROLLBACK")
+
+    def count_changes(self, slot: str, publication: str, env: Env, *, most: int) -> int:
+        """About how many rows changed behind the slot's position, beyond `most` uncounted."""
+        values = (slot, None, most, quoted(publication))
+        ((count,),) = self._patiently(lambda: self.rows(_COUNT, *values), env)
+        return int(count)
 
     def advance(self, slot: str, lsn: int, env: Env) -> None:
         """Let the server forget changes before a position."""

@@ -35,6 +35,7 @@ class Commit:
     """The last message of a transaction; `end_lsn` is where its commit record ends."""
 
     end_lsn: int
+    time_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,8 @@ class Truncate:
 
 Message = Begin | Commit | Relation | Change | Truncate
 
+# Times count from the year 2000.
+_EPOCH_MS = 946_684_800_000
 _BEGIN, _COMMIT = Struct("!qqI"), Struct("!bqqq")
 _UINT32, _INT16, _TYPE = Struct("!I"), Struct("!h"), Struct("!Ii")
 
@@ -97,7 +100,8 @@ def decoded(message: bytes) -> Message | None:
             commit_lsn, _, xid = _BEGIN.unpack_from(message, 1)
             return Begin(commit_lsn, xid)
         case b"C":
-            return Commit(_COMMIT.unpack_from(message, 1)[2])
+            _, _, end_lsn, micros = _COMMIT.unpack_from(message, 1)
+            return Commit(end_lsn, micros // 1000 + _EPOCH_MS)
         case b"R":
             return _relation(message)
         case b"T":

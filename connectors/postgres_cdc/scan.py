@@ -23,8 +23,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import pairwise
 
 import pyarrow as pa
@@ -43,11 +44,14 @@ from lakewright.connectors.postgres_cdc.database import (
     marked,
 )
 from lakewright.connectors.postgres_cdc.pgoutput import Commit, decoded
-from lakewright.connectors.runtime import Offset, Scan, Split
+from lakewright.connectors.runtime import Backlog, Offset, Scan, Split
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.spec.rows import RowKind
 
 _ROWS_AT_ONCE = 1 << 14
+_MOST_COUNTED = 100_000
+# Messages that are kept between `latest` and `read`.
+_MOST_HELD = 1 << 17
 # How much the log grows by what does not concern the table, before the slot moves on.
 _IDLE_BYTES = 4 << 20
 
@@ -67,6 +71,10 @@ class CaptureScan(Scan):
         self._held: tuple[str, str, list[bytes]] | None = None
         # An end of a record, up to which the log may not be on disk yet.
         self._ahead = 0
+        # Where changes begin; where a drain ends; whether that is still to be found, behind chunks.
+        self._begin: Offset | None = None
+        self._end: int | None = None
+        self._is_to_end = False
         # How far the log went when nothing was found behind an offset.
         self._nothing_until: tuple[str, int] | None = None
 
@@ -83,11 +91,39 @@ class CaptureScan(Scan):
             if start["phase"] == "begin":
                 start = self._of.begun(connection, self._known.oid)
                 if start["phase"] == "stream":
+                    self._begin = start
                     return start
             slot = self._of.checked_slot(connection, start)
             if start["phase"] == "snapshot":
-                return self._end_of_chunks(connection, start, limit)
+                end = self._end_of_chunks(connection, start, limit)
+                self._begin = end if end["phase"] == "stream" else None
+                return end
             return self._end_of_changes(connection, start, slot, limit)
+
+    def backlog(self, start: Offset) -> Backlog:
+        """Of changes, about how many rows, up to a limit; nothing is known of a snapshot's."""
+        if start["phase"] != "stream":
+            return Backlog(end={"phase": "stream"})
+        with self._of.server.told():
+            connection, of = self._opened(), self._of
+            slot = of.checked_slot(connection, start)
+            with connection.peek(of.slot, of.publication, of.env, until=None, limit=1) as found:
+                last = deque(found, maxlen=1)
+            commit = decoded(last[0]) if last else None
+            if not isinstance(commit, Commit):
+                # Without a reader, the server would keep the log of other tables.
+                is_idle = slot.inserted - lsn_number(start["lsn"]) <= _IDLE_BYTES
+                end = start if is_idle else {**start, "lsn": lsn_text(slot.flushed)}
+                return Backlog(end=end, rows={of.place: 0})
+            count = connection.count_changes(of.slot, of.publication, of.env, most=_MOST_COUNTED)
+        end = {**start, "lsn": lsn_text(slot.flushed)}
+        return Backlog(end=end, rows={of.place: count}, since_ms=commit.time_ms)
+
+    def end_at(self, offset: Offset) -> None:
+        """What commits behind an offset is left to the next drain."""
+        # A drain that begins before the changes ends where the log ends after the last chunk.
+        self._is_to_end = offset == self._begin or "lsn" not in offset
+        self._end = None if self._is_to_end else lsn_number(offset["lsn"])
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
         if start == end or (start["phase"] == "begin" and self._of.startup != INITIAL):
@@ -201,7 +237,10 @@ class CaptureScan(Scan):
         self, connection: Connection, start: Offset, slot: SlotFacts, limit: int | None
     ) -> Offset:
         begin = lsn_number(start["lsn"])
-        if self._nothing_until == (start["lsn"], slot.flushed):
+        if self._is_to_end:
+            self._end, self._is_to_end = slot.flushed, False
+        is_over = self._end is not None and begin >= self._end
+        if is_over or self._nothing_until == (start["lsn"], slot.flushed):
             return start
         end = self._peeked(connection, begin, limit)
         if end == begin and slot.inserted - begin > _IDLE_BYTES:
@@ -210,6 +249,7 @@ class CaptureScan(Scan):
             if self._ahead <= begin:
                 self._ahead = slot.inserted
             end = self._ahead if self._ahead <= slot.flushed else begin
+            end = end if self._end is None else min(end, self._end)
         self._nothing_until = (start["lsn"], slot.flushed) if end == begin else None
         return {**start, "lsn": lsn_text(end)}
 
@@ -217,34 +257,42 @@ class CaptureScan(Scan):
         """Where the transactions end that there are; their messages are held."""
         of = self._of
         while True:
-            messages = connection.peek(of.slot, of.publication, of.env, until=None, limit=limit)
-            commits = (decoded(each) for each in reversed(messages) if each[:1] == b"C")
-            last = next(commits, None)
-            end = max(begin, last.end_lsn) if isinstance(last, Commit) else begin
-            if end > begin or limit is None or len(messages) < limit:
-                self._held = (lsn_text(begin), lsn_text(end), messages)
+            messages, count, last = list[bytes](), 0, b""
+            with connection.peek(
+                of.slot, of.publication, of.env, until=self._end, limit=limit
+            ) as found:
+                for count, message in enumerate(found, 1):
+                    last = message if message[:1] == b"C" else last
+                    if count <= _MOST_HELD:
+                        messages.append(message)
+            commit = decoded(last)
+            end = max(begin, commit.end_lsn) if isinstance(commit, Commit) else begin
+            if end > begin or limit is None or count < limit:
+                is_whole = count == len(messages)
+                self._held = (lsn_text(begin), lsn_text(end), messages) if is_whole else None
                 return end
             # What is not acknowledged yet comes again, and took up the limit.
             limit *= 2
 
     def _changes(self, connection: Connection, begin: str, end: str) -> Iterator[pa.RecordBatch]:
         of = self._of
+        rows = ChangedRows(of, self._known, connection, self._told, all_kinds=self._all_kinds)
+        given: AbstractContextManager[Iterator[bytes]]
         if self._held is not None and self._held[:2] == (begin, end):
-            messages = self._held[2]
+            given = nullcontext(iter(self._held[2]))
         else:
-            messages = connection.peek(
+            given = connection.peek(
                 of.slot, of.publication, of.env, until=lsn_number(end), limit=None
             )
-        rows = ChangedRows(of, self._known, connection, self._told, all_kinds=self._all_kinds)
-        rows.take(messages, lsn_number(begin), lsn_number(end))
-        rows.complete()
-        for at in range(0, len(rows.kinds), _ROWS_AT_ONCE):
-            part = rows.values[at : at + _ROWS_AT_ONCE]
-            texts = [
-                pa.array(column, pa.binary()).cast(pa.string())
-                for column in zip(*part, strict=True)
-            ]
-            yield self._typed(texts, rows.kinds[at : at + _ROWS_AT_ONCE])
+        with given as messages:
+            for kinds, values in rows.pieces(
+                messages, lsn_number(begin), lsn_number(end), _ROWS_AT_ONCE
+            ):
+                texts = [
+                    pa.array(column, pa.binary()).cast(pa.string())
+                    for column in zip(*values, strict=True)
+                ]
+                yield self._typed(texts, kinds)
 
     def _typed(self, texts: Sequence[pa.Array], kinds: list[str]) -> pa.RecordBatch:
         of = self._of

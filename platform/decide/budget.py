@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from lakewright.platform.ledger.intents import Cost, Declined, Intent, Why, WhyNot
+from lakewright.platform.ledger.intents import URGENT, Cost, Declined, Intent, Why, WhyNot
 from lakewright.platform.ledger.kept_verbs import COMPACT, waits_for
 from lakewright.platform.ledger.savings import sum_of_costs
 from lakewright.platform.policies.policies import DayBudget
@@ -15,7 +15,8 @@ from lakewright.platform.upkeep.words import duration_text, size_text
 # The budgets that cover a table.
 BudgetsOf: TypeAlias = Callable[[str], Sequence[DayBudget]]
 
-_FIRST = (Why.SCHEDULED, Why.ROWS_WAIT)
+_FIRST = (Why.SCHEDULED, *URGENT)
+_WAITING = {Why.ROWS_WAIT: "rows wait", Why.WRITERS_WAIT: "writers wait"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,8 @@ def choose(
     An intent must fit into each budget that covers its table; `spent` is what the day took, by
     table. On one table, an intent waits for those that are taken before it and would be in its way.
 
-    Rows that no reader sees before a compaction are worth any budget. Deletions rewrite nothing, so
+    Rows that no reader sees before a compaction, and writers that wait for one, are worth any
+    budget. Deletions rewrite nothing, so
     only the budget of time applies to them.
     """
     chosen: list[Intent] = []
@@ -56,7 +58,7 @@ def choose(
             continue
         lefts = [left_of.setdefault(each, _Left(each, Cost())) for each in budgets_of(given.table)]
         intent = _cut(given, lefts)
-        short = None if intent.why is Why.ROWS_WAIT else _shortage(intent, lefts)
+        short = None if intent.why in URGENT else _shortage(intent, lefts)
         if short is not None:
             why_not, told = short
             declined.append(given.waiting(why_not, told, day_ends_ms))
@@ -165,7 +167,7 @@ def _beyond_told(intent: Intent, lefts: Sequence[_Left]) -> Intent:
             told = f"it takes {needed}, more than is left of {each.time_text}"
         else:
             continue
-        why = "rows wait" if intent.why is Why.ROWS_WAIT else "no day's budget covers it"
+        why = _WAITING.get(intent.why, "no day's budget covers it")
         return replace(intent, told=f"{intent.told}; {told}: {why}")
     return intent
 

@@ -24,6 +24,7 @@ from lakewright.platform.decide.judge_keys import (
 from lakewright.platform.decide.judge_partition import (
     judge_partition,
     makes_readers_wait,
+    stop_trigger,
     weight,
 )
 from lakewright.platform.decide.judge_tags import tags_past
@@ -32,6 +33,7 @@ from lakewright.platform.decide.table_state import UpkeepState
 from lakewright.platform.documents.declared_values import Declared
 from lakewright.platform.ledger.calibrate import Calibration
 from lakewright.platform.ledger.intents import (
+    URGENT,
     Benefit,
     Cost,
     Decision,
@@ -95,12 +97,14 @@ def decide(
     clock: Clock,
     *,
     declared_keys: tuple[str, ...] | None = None,
+    is_streamed: bool = False,
 ) -> tuple[Decision, ...]:
     """Decide on every verb for a table; a verb that cannot apply to it gets no decision.
 
-    `declared_keys` are the partition keys that its declaration says, None if none does.
+    `declared_keys` are the partition keys that its declaration says, None if none does. A table
+    that `is_streamed` has a stream that waits for compactions.
     """
-    look = _Look(state, policy, past, clock, declared_keys)
+    look = _Look(state, policy, past, clock, declared_keys, is_streamed)
     hindered = look.hindered()
     if hindered is not None:
         return (hindered,)
@@ -139,6 +143,7 @@ class _Look:
     past: Past
     clock: Clock
     declared_keys: tuple[str, ...] | None
+    is_streamed: bool
 
     @property
     def table(self) -> str:
@@ -269,9 +274,10 @@ class _Look:
         if barred is not None:
             yield barred
             return
+        keyed, stop_at = self.state.health.keyed, self._stop_at
         due: list[tuple[PartitionHealth, str, Why]] = []
         for partition in self._most_read_first():
-            counts, why = judge_partition(partition, policy, keyed=self.state.health.keyed)
+            counts, why = judge_partition(partition, policy, keyed=keyed, stop_at=stop_at)
             if why is None:
                 yield self._left(partition, WhyNot.HEALTHY, f"{counts}: leave")
                 continue
@@ -283,6 +289,12 @@ class _Look:
             yield self._left(partition, why_not, f"{counts}: {told}", again_ms)
         if due:
             yield self._unless_busy(self._to_compact(due), policy)
+
+    @property
+    def _stop_at(self) -> int | None:
+        """The sorted runs of a bucket at which a stream into the table waits, if it has one."""
+        waits = self.is_streamed and self.state.health.keyed
+        return stop_trigger(self.state.survey.options) if waits else None
 
     def _most_read_first(self) -> Sequence[PartitionHealth]:
         """The partitions, the worst first; where reads are counted, what most reads open first."""
@@ -299,11 +311,12 @@ class _Look:
         if held is not None and (written_ms is None or written_ms <= held.at_ms):
             return WhyNot.UNDONE, f"{held.told}, or rows come into it", None
         age_ms = None if written_ms is None else max(now_ms - written_ms, 0)
-        if policy.quiet_for and age_ms is not None and age_ms < policy.quiet_for:
+        is_urgent = why is Why.WRITERS_WAIT
+        if policy.quiet_for and not is_urgent and age_ms is not None and age_ms < policy.quiet_for:
             ago, quiet = age_ms // 1000, policy.quiet_for // 1000
             told = f"waits, written {ago} s ago, until it is quiet for {quiet} s"
             return WhyNot.STILL_WRITTEN, told, now_ms - age_ms + policy.quiet_for
-        if why is not Why.ROWS_WAIT:
+        if why not in URGENT:
             if policy.hours is not None and not policy.hours.hold(now_ms, policy.timezone):
                 told = f"waits for its hours, {policy.hours} {policy.timezone}"
                 again_ms = policy.hours.next_ms(now_ms, policy.timezone)
@@ -324,7 +337,8 @@ class _Look:
 
     def _to_compact(self, due: Sequence[tuple[PartitionHealth, str, Why]]) -> Intent:
         partitions = [each for each, _, _ in due]
-        waiting, keyed = any(each.waiting_files for each in partitions), self.state.health.keyed
+        keyed = self.state.health.keyed
+        urgent = next((why for why in URGENT if any(each[2] is why for each in due)), None)
         read = sum(each.joined_bytes or each.small_bytes for each in partitions)
         files = sum(each.joined_files for each in partitions)
         fewer = sum(
@@ -349,15 +363,17 @@ class _Look:
         return Intent(
             table=self.table,
             verb=COMPACT,
-            why=Why.ROWS_WAIT if waiting else worst[0][2],
+            why=urgent or worst[0][2],
             told=f"{told}{more}: compact",
             partitions=keys if self.state.survey.partition_keys else None,
+            # The policy asks for more files than make the stream wait.
+            options={} if urgent is not Why.WRITERS_WAIT else {"min_files": self._stop_at},
             cost=cost,
             benefit=benefit,
             state=_digest(f"{each.key}={each.fingerprint}" for each in partitions),
             table_uuid=self.state.survey.uuid,
             # What is not counted, is compared as if it was hardly read.
-            score=_score(cost, benefit, rows_wait=waiting) * (1 + reads),
+            score=_score(cost, benefit, is_urgent=urgent is not None) * (1 + reads),
         )
 
     def _reads_of(self, partitions: Sequence[PartitionHealth]) -> float:
@@ -695,9 +711,9 @@ class _Look:
         )
 
 
-def _score(cost: Cost, benefit: Benefit, *, rows_wait: bool = False) -> float:
-    """Benefit for each MiB rewritten; rows that no reader sees yet come before all else."""
-    if rows_wait:
+def _score(cost: Cost, benefit: Benefit, *, is_urgent: bool = False) -> float:
+    """Benefit for each MiB rewritten; rows or writers that wait come before all else."""
+    if is_urgent:
         return float("inf")
     gained = (
         benefit.files_fewer

@@ -186,7 +186,14 @@ class TableWatch:
             if answer is None:
                 continue
             kept, known = answer
-            found = decide(known.state, kept.policy, past, clock, declared_keys=kept.declared_keys)
+            found = decide(
+                known.state,
+                kept.policy,
+                past,
+                clock,
+                declared_keys=kept.declared_keys,
+                is_streamed=kept.declaration is not None and kept.declaration.is_stream,
+            )
             decisions[kept.name] = found
             due = intents(found)
             (shadows if kept.policy.mode is UpkeepMode.SHADOW else live).extend(due)

@@ -68,6 +68,7 @@ _UPKEEP_OPTIONS = (
     "changelog-producer",
     "deletion-vectors.enabled",
     "num-sorted-run.compaction-trigger",
+    "num-sorted-run.stop-trigger",
     "compaction.min.file-num",
     "full-compaction.delta-commits",
     "snapshot.time-retained",

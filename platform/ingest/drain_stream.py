@@ -54,8 +54,7 @@ _NO_ROWS = ValidationReport(outcomes=(), row_count=0, engine="none", duration_ms
 class StreamDrain:
     """The run of one declared stream, and the batches that it has committed so far.
 
-    `tell` is called with each batch, of Spark's in a thread of its own. A connector is drained of
-    what is there, or followed for some `seconds`.
+    `tell` is called with each batch, of Spark's in a thread of its own.
     """
 
     declaration: TableDeclaration
@@ -64,7 +63,6 @@ class StreamDrain:
     find_table: Callable[[str], Table]
     catalog: Catalog
     tell: Callable[[CommittedBatch], None]
-    seconds: float | None = None
     env: Env = field(default_factory=SystemEnv)
     batches: list[CommittedBatch] = field(default_factory=list)
     report: ValidationReport = _NO_ROWS
@@ -84,16 +82,9 @@ class StreamDrain:
             report=self.report,
             snapshot=self.batches[-1].snapshot if self.batches else None,
             commits=len(self.batches),
-            engine="spark" if self.in_spark else "local",
+            engine="spark" if is_drained_in_spark(self.declaration) else "local",
             duration_ms=self.env.now_ms() - self._started_ms,
         )
-
-    @property
-    def in_spark(self) -> bool:
-        """Whether Spark reads the rows, and stages them."""
-        stream = self.declaration.stream
-        by_connector = stream is not None and stream.connector is not None
-        return not by_connector or self.declaration.write.engine is EngineChoice.SPARK
 
     def run(self) -> Published | Rejected:
         """Commit what is new; `Rejected` is the batch at which the stream stands.
@@ -101,13 +92,13 @@ class StreamDrain:
         Raises:
             StorageError: a batch does not fit the table, or cannot be committed.
         """
-        self._started_ms = self.env.now_ms()
+        self._started_ms = self._started_ms or self.env.now_ms()
         here, values = with_source_variables(self.declaration)
         stream = here.stream
         assert stream is not None and here.source is not None
         with values_hidden(values):
             try:
-                if self.in_spark:
+                if is_drained_in_spark(self.declaration):
                     self._drain_in_spark(here.source, stream)
                 else:
                     self._drain_here(stream)
@@ -136,15 +127,13 @@ class StreamDrain:
             fields=scan.given.fields,
             mode=scan.mode,
         )
-        files = self.table.table_files
         for _ in run_stream(
             scan,
             sink,
             self.env,
-            checkpoint=stream.checkpoint or files.fs.uri(files.paths.checkpoint),
+            checkpoint=stream.checkpoint or checkpoint_of(self.table),
             max_rows=stream.rows_per_batch or _MOST_ROWS,
-            available_now=self.seconds is None,
-            seconds=self.seconds,
+            available_now=True,
         ):
             pass
 
@@ -242,11 +231,22 @@ class StreamDrain:
         self.tell(batch)
 
 
-def default_checkpoint(table: Table) -> str:
+def is_drained_in_spark(declaration: TableDeclaration) -> bool:
+    """Whether Spark reads the rows of a stream, and stages them."""
+    stream = declaration.stream
+    by_connector = stream is not None and stream.connector is not None
+    return not by_connector or declaration.write.engine is EngineChoice.SPARK
+
+
+def checkpoint_of(table: Table) -> str:
     """Where a stream into a table is kept track of: below the table, and dropped with it."""
-    files = table.table_files
-    place = files.fs.uri(files.paths.checkpoint)
-    # Spark's clients know the store by this name only.
+    return table.table_files.fs.uri(table.table_files.paths.checkpoint)
+
+
+def default_checkpoint(table: Table) -> str:
+    """The same as Spark's clients take it."""
+    place = checkpoint_of(table)
+    # They know the store by this name only.
     return f"s3a{place.removeprefix('s3')}" if place.startswith("s3://") else place
 
 

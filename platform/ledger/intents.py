@@ -17,10 +17,15 @@ class Why(Enum):
     SMALL_FILES = "small_files"
     SORTED_RUNS = "sorted_runs"
     ROWS_WAIT = "rows_wait"
+    WRITERS_WAIT = "writers_wait"
     SCHEDULED = "scheduled"
     MANIFESTS = "manifests"
     PARTITION_KEYS = "partition_keys"
     STOPPED_CHANGE = "stopped_change"
+
+
+# Of these, compactions are worth any budget and come first.
+URGENT = (Why.ROWS_WAIT, Why.WRITERS_WAIT)
 
 
 class WhyNot(Enum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import dagster as dg
@@ -15,6 +15,8 @@ TABLE_TAG = "lakewright/table"
 DEFERRED_TAG = "lakewright/deferred"
 # The tag with the work of a run: ingest, compact or expire_snapshots.
 VERB_TAG = "lakewright/verb"
+# The tag of runs that a stream's sensor asked for: they stay for the declared delay.
+CONTINUOUS_TAG = "lakewright/continuous"
 # Between the names of tables in the tag of a run of several.
 _BETWEEN_TABLES = ", "
 
@@ -173,6 +175,11 @@ class TableNames:
 
     def schedule(self, verb: str) -> str:
         return f"{verb}_schedule__{self.identifier}"
+
+    def source_key(self, connector: str, names: Sequence[str]) -> dg.AssetKey:
+        """The key of what a connector reads, by its names; without any it is the table's alone."""
+        found = [each for each in names if each] or self.table.split(".")
+        return dg.AssetKey(["sources", *map(_as_key_part, (connector, *found))])
 
     @property
     def stream_sensor(self) -> str:

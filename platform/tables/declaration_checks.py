@@ -44,7 +44,8 @@ from lakewright.storage.spec.supported_options import check_new_options
 SCHEMA_MATCHES = "schema_matches"
 STORED_ROWS_FIT = "stored_rows_fit_schema"
 NEWEST_PARTITION = "newest_partition_has_rows"
-TABLE_CHECKS = frozenset({SCHEMA_MATCHES, STORED_ROWS_FIT, NEWEST_PARTITION})
+LAG = "lag"
+TABLE_CHECKS = frozenset({SCHEMA_MATCHES, STORED_ROWS_FIT, NEWEST_PARTITION, LAG})
 
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"

@@ -426,6 +426,11 @@ class TableDeclaration(Declared):
         return self.stream is not None
 
     @property
+    def continuous_ms(self) -> int | None:
+        """About how long rows of the stream take into the table; None if no sensor follows it."""
+        return None if self.automation is None else self.automation.continuous
+
+    @property
     def upstream(self) -> tuple[str, ...]:
         """The tables that it is made of, with the one that streams into it."""
         streamed = None if self.stream is None else self.stream.table

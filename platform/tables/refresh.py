@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import core_schema
 
-from lakewright.platform.documents.declared_values import Declared, DurationMs
+from lakewright.platform.documents.declared_values import DURATION_PATTERN, Declared, DurationMs
 from lakewright.platform.documents.wrong_places import did_you_mean
 
 
@@ -56,8 +63,19 @@ class AutomationKind(Enum):
     ON_MISSING = "on_missing"
 
 
+_Delay = Annotated[
+    DurationMs,
+    # Scalars of YAML come as texts.
+    BeforeValidator(lambda given: "1min" if given in (True, "true") else given),
+    WithJsonSchema({"type": ["string", "boolean"], "pattern": DURATION_PATTERN}),
+]
+
+
 class AutomationDeclaration(Shortened):
-    """When Dagster writes the table by itself: eager, on_missing, or on_cron with a schedule."""
+    """When Dagster writes the table by itself.
+
+    It is eager, on_missing, on_cron with a schedule, or of a stream continuous with a delay.
+    """
 
     main_key: ClassVar[str] = "when"
 
@@ -70,20 +88,29 @@ class AutomationDeclaration(Shortened):
         description="cron of five fields: after each tick, as soon as upstream was written, too",
     )
     timezone: str = Field(default="UTC", description="the time zone of `on_cron`")
+    continuous: _Delay | None = Field(
+        default=None,
+        description="of a stream: about how long rows take from the source into the table; true "
+        "is 1min",
+    )
 
     @field_validator("when", mode="before")
     @classmethod
     def _check_when(cls, given: object) -> object:
         known = [each.value for each in AutomationKind]
         if isinstance(given, str) and given not in known:
-            near = did_you_mean(given, [*known, "on_cron"])
-            raise ValueError(f'{given!r} is no automation; {near} ({{on_cron: "0 6 * * *"}})')
+            near = did_you_mean(given, [*known, "on_cron", "continuous"])
+            raise ValueError(
+                f'{given!r} is no automation; {near} ({{on_cron: "0 6 * * *"}}, {{continuous: 1m}})'
+            )
         return given
 
     @model_validator(mode="after")
     def _check_one(self) -> AutomationDeclaration:
-        if (self.when is None) == (self.on_cron is None):
-            raise ValueError('write eager, on_missing, or {on_cron: "0 6 * * *"}')
+        if [self.when, self.on_cron, self.continuous].count(None) != 2:
+            raise ValueError(
+                'write eager, on_missing, {on_cron: "0 6 * * *"}, or {continuous: 1m} of a stream'
+            )
         return self
 
 

@@ -11,6 +11,8 @@ from lakewright.platform.tables.refresh import SINGLE_RUN, AutomationKind
 
 # Dagster looks about every half minute.
 _LEAST_MS = 60_000
+# Sensors and the queue of runs are looked at every five seconds, and a run needs some to begin.
+_LEAST_DELAY_MS = 30_000
 
 
 def check_refresh(declaration: TableDeclaration) -> Iterator[Finding]:
@@ -49,6 +51,20 @@ def _check_automation(declaration: TableDeclaration) -> Iterator[Finding]:
         yield ("automation",), f"{message}; add them, or write on_missing or on_cron"
     if automation.on_cron is None and "timezone" in automation.model_fields_set:
         yield ("automation", "timezone"), "it is the time zone of on_cron; leave it out"
+    if automation.continuous is None:
+        return
+    if automation.continuous < _LEAST_DELAY_MS:
+        yield ("automation", "continuous"), "it is at least 30s, which a run needs to begin"
+    stream = declaration.stream
+    if stream is None:
+        message = "continuous follows a stream; give the source a stream, or write eager or on_cron"
+        yield ("automation",), message
+    elif stream.files:
+        message = (
+            "continuous follows a connector or a table; write connector: filesystem with "
+            "source.monitor-interval, or a schedule"
+        )
+        yield ("automation",), message
 
 
 def _check_freshness(declaration: TableDeclaration) -> Iterator[Finding]:

@@ -111,10 +111,12 @@ def _check_beside(declaration: TableDeclaration) -> Iterator[Finding]:
     schedule, automation = declaration.schedule, declaration.automation
     if schedule is not None and schedule.partitions > 1:
         yield ("schedule", "partitions"), "a tick writes all that is new; leave it out"
-    if automation is not None and automation.when is not AutomationKind.EAGER:
+    if automation is not None and (
+        automation.on_cron is not None or automation.when is AutomationKind.ON_MISSING
+    ):
         message = (
-            "a stream has no partition that is missing, and no tick to wait for; write eager, or "
-            "a schedule"
+            "a stream has no partition that is missing, and no tick to wait for; write eager, "
+            "{continuous: 1m}, or a schedule"
         )
         yield ("automation",), message
 

@@ -62,6 +62,7 @@ from lakewright.platform.orchestration.names import UpkeepNames, usual_key
 from lakewright.platform.orchestration.newest_partition_reports import deadlines_of
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
+from lakewright.platform.orchestration.stream_reports import source_spec
 from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.workspace import Workspace, read_workspace
@@ -193,8 +194,14 @@ def _writing(
     jobs = []
     if any(map(can_be_backfilled, declarations)):
         jobs.append(build_backfill_job(declarations, names=names, resources=keys, hooks=hooks))
-    sensors = build_automation_sensors(declarations, names=names)
-    return dg.Definitions(jobs=jobs, sensors=sensors)
+    sensors = build_automation_sensors(declarations, names=names, resources=keys)
+    return dg.Definitions(assets=_sources(declarations, names), jobs=jobs, sensors=sensors)
+
+
+def _sources(declarations: Sequence[TableDeclaration], names: UpkeepNames) -> list[dg.AssetSpec]:
+    """What streams read by connectors; several tables may read one topic."""
+    specs = (source_spec(each, names.of(each.table)) for each in declarations)
+    return [*{each.key: each for each in specs if each is not None}.values()]
 
 
 def _schemas(

@@ -17,12 +17,16 @@ _LOADING = "whether a code server or the process of a run loads the definitions"
 _JOB = "the type of what the public `define_asset_job` returns"
 _RELOAD = "no public call lets the server of a code location load it again"
 
+_VERSION = "no public call gives an event a data version, or says which one was read"
+
 _RECORD = "dagster._core.storage.asset_check_execution_record"
 
 WHY = {
     "dagster._check.CheckError": "what the public FreshnessPolicy raises",
     "dagster._cli.api._execute_run_command_body": _LAUNCHER,
     "dagster._config.UserConfigSchema": _LAUNCHER,
+    "dagster._core.definitions.data_version.DATA_VERSION_TAG": _VERSION,
+    "dagster._core.definitions.data_version.get_input_data_version_tag": _VERSION,
     "dagster._core.definitions.definitions_load_context.DefinitionsLoadContext": _LOADING,
     "dagster._core.definitions.definitions_load_context.DefinitionsLoadType": _LOADING,
     "dagster._core.definitions.unresolved_asset_job_definition.UnresolvedAssetJobDefinition": _JOB,

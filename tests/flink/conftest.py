@@ -14,9 +14,8 @@ from tests.flink.flink_formats import FlinkFormats
 FOLDER = Path(os.environ.get("FLINK", ".flink"))
 IS_THERE = FOLDER.is_dir() and any(FOLDER.rglob("flink-json-*.jar"))
 # `make test-flink` installs it; a run without it has no test to skip.
-collect_ignore = [] if IS_THERE and shutil.which("java") else ["test_formats.py", "test_log.py"]
-if not list(FOLDER.rglob("flink-sql-connector-kafka-*.jar")):
-    collect_ignore.append("test_log.py")
+_TESTS = ["test_formats.py", "test_jobs.py", "test_log.py"]
+collect_ignore = [] if IS_THERE and shutil.which("java") else _TESTS
 
 
 @pytest.fixture(scope="session")

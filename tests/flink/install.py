@@ -8,10 +8,15 @@ import tarfile
 from pathlib import Path
 
 _LIBRARIES = "apache-flink-libraries==2.0.1"
-_JARS = {
-    "flink-sql-avro": "org.apache.flink:flink-sql-avro:2.0.0",
-    "flink-sql-connector-kafka": "org.apache.flink:flink-sql-connector-kafka:4.0.1-2.0",
-}
+_AVRO = (
+    "org.apache.flink:flink-sql-avro:2.0.0",
+    "org.apache.flink:flink-sql-avro-confluent-registry:2.0.0",
+)
+_OF_JOBS = (
+    "org.apache.paimon:paimon-flink-2.0:1.4.2",
+    "commons-logging:commons-logging:1.3.0",
+    "org.apache.flink:flink-sql-connector-kafka:4.0.1-2.0",
+)
 
 
 def main() -> None:
@@ -33,9 +38,15 @@ def main() -> None:
         with tarfile.open(archive) as held:
             held.extractall(folder, filter="data")
         archive.unlink()
-    for name, artifact in _JARS.items():
-        if list(folder.rglob(f"{name}-*.jar")):
-            continue
+    for each in _AVRO:
+        _copy(each, folder)
+    for each in _OF_JOBS:
+        _copy(each, folder / "more")
+
+
+def _copy(artifact: str, folder: Path) -> None:
+    _, name, version = artifact.split(":")
+    if not (folder / f"{name}-{version}.jar").exists():
         copied = ["dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
         subprocess.run(["mvn", "--batch-mode", "--quiet", *copied], check=True)
 

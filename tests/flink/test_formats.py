@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pytest
+from fastavro.schema import to_parsing_canonical_form
 
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import DataField
 from tests.flink.flink_formats import FlinkFormats, Row, rows_of
 from tests.support.drawn_rows import drawn_rows
 from tests.support.formats import decoding, encoding, fields_of
+from tests.support.schema_registry import schema_registry
 
 _ATOMS = {
     "b": "BOOLEAN",
@@ -92,6 +95,25 @@ def test_flink_reads_the_rows_that_we_wrote_and_we_those_of_flink(
         assert flink.decode(name, options, fields, ours) == [[each] for each in rows]
         read = decoding(name, options).decoder(fields).decode(theirs)
         assert rows_of(read, fields) == rows
+
+
+@pytest.mark.parametrize("name", ["avro-confluent", "debezium-avro-confluent"])
+def test_flink_and_we_share_a_schema_registry(flink: FlinkFormats, name: str) -> None:
+    fields = fields_of(**_ATOMS, **_NESTED)
+    with schema_registry() as registry:
+        options = {"url": registry.url, "subject": "rows-value"}
+        for seed in range(3):
+            batch = drawn_rows(fields, 100, seed)
+            rows = rows_of(batch, fields)
+            ours = encoding(name, options).encoder(fields).encode(batch)
+            theirs = flink.encode(name, options, fields, rows)
+            assert flink.decode(name, options, fields, ours) == [[each] for each in rows]
+            read = decoding(name, options).decoder(fields).decode(theirs)
+            assert rows_of(read, fields) == rows
+        # The same schemas, but for their spelling; Flink lets an event be null.
+        schemas = [json.loads(each["schema"]) for each in registry.schemas]
+        records = [each[1] if isinstance(each, list) else each for each in schemas]
+        assert len({to_parsing_canonical_form(each) for each in records}) == 1
 
 
 _ROW = {"id": "INT", "n": "STRING"}

@@ -139,6 +139,7 @@ def test_the_base_stays_small(base: Base) -> None:
         ("webhdfs", "requests"),
         ("sftp", "paramiko"),
         ("postgres", "psycopg"),
+        ("mysql-cdc", "pymysqlreplication"),
         ("hive", "thriftpy2"),
         ("dagster-postgres", "dagster_postgres"),
     ],

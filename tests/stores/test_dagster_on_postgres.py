@@ -18,6 +18,8 @@ from tests.support.stores.servers import ROOT, SECRET, postgres_server
 from tests.support.tables.builders import rows as rows_of
 from tests.unit.platform.orchestration.test_event_log import home, materialize_all, told
 
+pytestmark = pytest.mark.servers
+
 DECLARED = """\
 table: shop.events
 columns:

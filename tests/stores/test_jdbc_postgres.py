@@ -20,7 +20,7 @@ from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError
 from tests.support.stores.servers import SECRET, postgres_server
 
-pytestmark = pytest.mark.stores
+pytestmark = pytest.mark.servers
 
 _COLUMNS = {
     "id": "BIGINT",

@@ -31,7 +31,7 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import FileMissing, InvalidOption, InvalidRows, UnavailableError
 from tests.support.stores.servers import ROOT, free_port, kafka_server
 
-pytestmark = pytest.mark.stores
+pytestmark = pytest.mark.servers
 
 _NUMBERS = itertools.count(1)
 _COLUMNS = {"id": "BIGINT NOT NULL", "name": "STRING", "at": "TIMESTAMP(3)"}
@@ -458,6 +458,27 @@ def test_events_of_debezium_are_changes_with_metadata_of_both(broker: str, tmp_p
     rows = session.sql("SELECT * FROM k").rows
     assert rows is not None
     assert rows.to_pylist() == [{"id": 1, "name": "b", "o": 1, "db": "shop"}]
+
+
+def test_schemas_of_a_topic_are_registered_under_its_name(broker: str, tmp_path: Path) -> None:
+    topic = new_topic(broker, 1)
+    folder = tmp_path / "schemas"
+    session = Session(Catalog.open(str(tmp_path / "warehouse")))
+    session.sql(f"""
+        CREATE DATABASE d; USE d;
+        CREATE TABLE k (id BIGINT, name STRING) WITH (
+          'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{broker}',
+          'key.fields' = 'id', 'key.format' = 'avro-confluent', 'value.format' = 'avro-confluent',
+          'key.avro-confluent.url' = '{folder.as_uri()}',
+          'value.avro-confluent.url' = '{folder.as_uri()}',
+          'scan.bounded.mode' = 'latest-offset');
+        INSERT INTO k VALUES (1, 'a'), (2, NULL)""")
+    subjects = sorted(each.name for each in (folder / "subjects").iterdir())
+    assert subjects == [f"{topic}-key", f"{topic}-value"]
+    assert {each.value()[:4] for each in messages_of(broker, topic)} == {b"\0\0\0\0"}
+    rows = session.sql("SELECT * FROM k ORDER BY id").rows
+    assert rows is not None
+    assert rows.to_pylist() == [{"id": 1, "name": "a"}, {"id": 2, "name": None}]
 
 
 def test_a_bad_message_is_named_by_its_place_and_can_be_reported(broker: str) -> None:

@@ -26,6 +26,8 @@ from lakewright.storage.files.row_lock import RowLock
 from tests.support.stores.servers import SECRET, ftp_server, postgres_server
 from tests.support.tables.builders import EVENTS, content, events, new_table, rows
 
+pytestmark = pytest.mark.servers
+
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:

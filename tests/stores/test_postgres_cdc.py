@@ -8,11 +8,9 @@ import logging
 import pickle
 import random
 import subprocess
-import sys
 import threading
 import time
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,20 +19,19 @@ from urllib.parse import urlsplit
 import pytest
 
 from lakewright.connectors import ExternalTables
-from lakewright.connectors.planning.plan_sink import WriteRequest, plan_write
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
+from lakewright.connectors.postgres_cdc import database as postgres_database
+from lakewright.connectors.postgres_cdc import scan as postgres_scan
 from lakewright.connectors.postgres_cdc.database import lsn_number
-from lakewright.connectors.stream import Batch, run_stream
 from lakewright.session import Session
-from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, UnavailableError
+from tests.stores.capturing import Capture, killed_run
 from tests.support.stores.servers import SECRET, postgres_server
 from tests.support.tally import tally
 
 psycopg = pytest.importorskip("psycopg")
-pytestmark = pytest.mark.stores
+pytestmark = pytest.mark.servers
 
-ROOT = Path(__file__).parents[2]
 WRITERS, KILLS, PATIENCE_SECONDS = 3, 24, 120
 
 
@@ -58,15 +55,22 @@ def server() -> Iterator[str]:
         yield url
 
 
-class Lake:
-    """A table of the server, the external table db.src of it, and db.dst that is filled."""
+class Lake(Capture):
+    """A table of the server, and what captures it."""
 
     def __init__(self, url: str, folder: Path) -> None:
-        self.url, self.folder = url, folder
-        self.name = f"t_{uuid.uuid4().hex[:8]}"
-        self.checkpoint = str(folder / "checkpoint")
-        self.session = Session(Catalog.open(str(folder / "warehouse")))
-        self.session.sql("CREATE DATABASE db; USE db")
+        super().__init__(folder)
+        self.url = url
+        self.options = {
+            "connector": "postgres-cdc",
+            "hostname": "127.0.0.1",
+            "port": str(urlsplit(url).port),
+            "username": "keeper",
+            "password": "${env:CAPTURE_PASSWORD}",
+            "database-name": "postgres",
+            "schema-name": "public",
+            "slot.name": self.name,
+        }
         self.client = self.connect()
 
     def connect(self) -> Any:
@@ -76,59 +80,6 @@ class Lake:
         for each in statements:
             self.client.execute(each.replace("TABLE_NAME", self.name))
 
-    def define(self, columns: str, key: str, options: Mapping[str, str] | None = None) -> None:
-        """Define both tables anew."""
-        given = {
-            "connector": "postgres-cdc",
-            "hostname": "127.0.0.1",
-            "port": str(urlsplit(self.url).port),
-            "username": "keeper",
-            "password": "${env:CAPTURE_PASSWORD}",
-            "database-name": "postgres",
-            "schema-name": "public",
-            "table-name": self.name,
-            "slot.name": self.name,
-            **(options or {}),
-        }
-        texts = ", ".join(f"'{name}' = '{value}'" for name, value in given.items())
-        key = f"PRIMARY KEY ({key}) NOT ENFORCED"
-        self.session.sql(f"""
-            DROP TABLE IF EXISTS src;
-            CREATE TABLE src ({columns}, {key}) WITH ({texts});
-            CREATE TABLE IF NOT EXISTS dst ({columns}, {key}) WITH ('bucket' = '1')
-        """)
-
-    def batches(self, max_rows: int = 1000) -> list[Batch]:
-        """Carry what is there now."""
-        externals = ExternalTables(self.session.catalog)
-        scan = plan_scan(externals.context("db.src"), ScanRequest())
-        request = WriteRequest(mode=scan.mode, source_name="db.src")
-        sink = plan_write(externals.managed_context("db.dst"), request)
-        return list(
-            run_stream(
-                scan,
-                sink,
-                self.session.catalog.env,
-                checkpoint=self.checkpoint,
-                max_rows=max_rows,
-                available_now=True,
-            )
-        )
-
-    def changes(self) -> list[tuple[Any, ...]]:
-        """Kinds and rows that a reader gets now."""
-        externals = ExternalTables(self.session.catalog)
-        scan = plan_scan(externals.context("db.src"), ScanRequest())
-        runtime = scan.runtime
-        begin = runtime.latest(runtime.earliest())
-        found = pieces(scan.changes(begin, runtime.latest(begin)))
-        runtime.close()
-        return found
-
-    def rows(self) -> list[tuple[Any, ...]]:
-        found = self.session.sql("SELECT * FROM dst").rows
-        return sorted(tuple(row.values()) for row in found.to_pylist())
-
     def source_rows(self, columns: str = "*") -> list[tuple[Any, ...]]:
         return sorted(self.client.execute(f"SELECT {columns} FROM {self.name}").fetchall())
 
@@ -137,10 +88,6 @@ class Lake:
         asked = "SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = %s"
         found = self.client.execute(asked, (self.name,)).fetchone()
         return None if found is None else int(found[0])
-
-
-def pieces(tables: Any) -> list[tuple[Any, ...]]:
-    return [(row.pop("_rowkind"), *row.values()) for table in tables for row in table.to_pylist()]
 
 
 @pytest.fixture
@@ -362,6 +309,50 @@ def test_a_slot_moves_on_while_other_tables_are_written(lake: Lake) -> None:
     assert lake.batches() == []
 
 
+def test_a_transaction_that_is_too_large_to_be_kept_is_read_piece_by_piece(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_scan, "_MOST_HELD", 100)
+    monkeypatch.setattr(postgres_scan, "_ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(postgres_database, "_MESSAGES_AT_ONCE", 50)
+    lake.run(
+        "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT, big TEXT)",
+        "ALTER TABLE TABLE_NAME ALTER big SET STORAGE EXTERNAL",
+    )
+    lake.define("id INT, n INT, big STRING", "id")
+    lake.batches()
+    lake.run(
+        "BEGIN",
+        "INSERT INTO TABLE_NAME SELECT i, i, repeat('x', 3000) FROM generate_series(1, 2000) i",
+        "UPDATE TABLE_NAME SET n = -n",
+        "UPDATE TABLE_NAME SET id = id + 10000 WHERE id < 500",
+        "COMMIT",
+    )
+    (batch,) = lake.batches(max_rows=10)
+    assert batch.rows == 2000 + 2000 + 2 * 499 - 499
+    assert lake.rows() == lake.source_rows()
+
+
+def test_a_drain_ends_where_the_log_ended_when_it_began(lake: Lake) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+    lake.define("id INT", "id")
+    lake.batches()
+    scan = plan_scan(ExternalTables(lake.session.catalog).context("db.src"), ScanRequest()).runtime
+    start = scan.latest(scan.latest(scan.earliest()))
+    for number in range(3):
+        lake.run(f"INSERT INTO TABLE_NAME VALUES ({number})")
+    end = scan.latest(start)
+    scan.end_at(end)
+    lake.run("INSERT INTO TABLE_NAME VALUES (7)")
+    rows = 0
+    while (until := scan.latest(start, 1)) != start:
+        for split in scan.plan(start, until):
+            rows += sum(each.num_rows for each in scan.read(split))
+        start = until
+    scan.close()
+    assert (rows, start) == (3, end)
+
+
 def test_without_rights_the_error_has_the_statement_to_run(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -498,28 +489,6 @@ def test_a_stream_that_is_killed_at_any_moment_loses_and_doubles_nothing(
     for phase in phases:
         tally(f"kills survived, last told: {phase}")
     tally("transactions captured", sum(each.transactions for each in writers))
-
-
-def killed_run(lake: Lake, chance: random.Random) -> str:
-    """Run the driver until a random moment; in which phase it was killed."""
-    command = [sys.executable, "-m", "tests.stores.capture_driver"]
-    arguments = [str(lake.folder / "warehouse"), lake.checkpoint, "250"]
-    with (lake.folder / "driver.log").open("w") as log:
-        process = subprocess.Popen(
-            [*command, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
-        )
-    assert process.stdout is not None
-    told = process.stdout.readline()
-    assert told == "begins\n", (lake.folder / "driver.log").read_text()
-    for _ in range(chance.choice([0, 1, 3, 5])):
-        told = process.stdout.readline()
-    time.sleep(chance.uniform(0, 0.1))
-    assert process.poll() is None, (lake.folder / "driver.log").read_text()
-    process.kill()
-    last = [told, *process.stdout.readlines()][-1]
-    process.stdout.close()
-    process.wait()
-    return last.split()[-1]
 
 
 def check_confirmed(lake: Lake) -> None:

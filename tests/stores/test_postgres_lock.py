@@ -18,6 +18,8 @@ from tests.support.stores.servers import SECRET, ftp_server, postgres_server
 from tests.support.tables.builders import EVENTS, events, new_table, rows
 from tests.support.tables.invariants import assert_sound
 
+pytestmark = pytest.mark.servers
+
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:

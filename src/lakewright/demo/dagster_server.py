@@ -71,7 +71,7 @@ class DagsterServer:
     _process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        self.port = _free_port()
+        self.port = free_port()
         self.home.mkdir(parents=True, exist_ok=True)
         heed_interrupts()
         with self.log.open("wb") as log:
@@ -336,7 +336,8 @@ def _successful(answer: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     return answer
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine on which nothing listens."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])

@@ -45,6 +45,7 @@ from lakewright.demo.evolution import (
     seen_lines,
 )
 from lakewright.demo.hourly_weather import HOURLY_WEATHER, give_hours, hours_to_give
+from lakewright.demo.narrator import Narrator
 from lakewright.demo.partition_keys import all_rows, give_keys, keys_to_give, told
 from lakewright.demo.report import ShownChange, ShownState, render_changes, render_health, state_of
 from lakewright.platform.documents.variables import DEFAULT_WAREHOUSE, TABLES_VARIABLE
@@ -122,34 +123,6 @@ def _say_how_to_look(say: Narrator, workspace: ServedProject, tables: Path) -> N
     say.line(f"{command} up --tables {shlex.quote(str(tables))}   the Dagster UI, with every run")
     say.line(f"{command} show {FLIGHTS}           schema, partitions, health")
     say.line(f"{command} read {FLIGHTS} --limit 5  rows, without Spark")
-
-
-@dataclass
-class Narrator:
-    """Prints what happens, with the seconds since the start."""
-
-    env: SystemEnv
-    started_ms: int
-    _count: int = 0
-    _last: str = ""
-
-    def step(self, text: str) -> None:
-        """The next thing that is done."""
-        self._count += 1
-        self.line("")
-        self.line(f"[{self._count}] {text}")
-
-    def note(self, text: str) -> None:
-        """Print progress; a repeated text is printed once."""
-        if text != self._last:
-            seconds = (self.env.now_ms() - self.started_ms) / 1000
-            self.line(f"    {seconds:5.0f} s  {text}")
-            self._last = text
-
-    def line(self, text: str) -> None:
-        """A line as it is."""
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
 
 
 @dataclass

@@ -12,12 +12,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.stores.install import found_on_system
 
 ROOT = Path(__file__).resolve().parents[3]
 # The folder of installed servers may lie outside of the tree.
@@ -153,7 +155,7 @@ def kafka_server(folder: Path) -> Iterator[str]:
     _needs("confluent_kafka")
     jars = INSTALLED / "kafka"
     if not jars.exists():
-        pytest.skip(f"Kafka is not installed at {jars}: run make test-stores where Maven is")
+        pytest.skip(f"Kafka is not installed at {jars}: run make test-servers where Maven is")
     port, controller = free_port(), free_port()
     settings = {
         "process.roles": "broker,controller",
@@ -183,6 +185,45 @@ def kafka_server(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
+def debezium_server(
+    folder: Path, broker: str, connector: Mapping[str, str], *, has_schemas: bool
+) -> Iterator[None]:
+    """Kafka Connect with one connector of Debezium, which captures as the user `keeper`."""
+    jars = INSTALLED / "debezium"
+    if not jars.exists():
+        pytest.skip(f"Debezium is not installed at {jars}: run make test-servers where Maven is")
+    port = free_port()
+    converter = "org.apache.kafka.connect.json.JsonConverter"
+    worker = {
+        "bootstrap.servers": broker,
+        "listeners": f"http://127.0.0.1:{port}",
+        "offset.storage.file.filename": str(folder / "offsets"),
+        "offset.flush.interval.ms": "1000",
+        "plugin.discovery": "service_load",
+        "key.converter": converter,
+        "value.converter": converter,
+        "value.converter.schemas.enable": str(has_schemas).lower(),
+    }
+    source = {
+        "name": "captured",
+        "topic.creation.default.replication.factor": "1",
+        "topic.creation.default.partitions": "1",
+        "database.hostname": "127.0.0.1",
+        "database.user": "keeper",
+        "database.password": SECRET,
+        **connector,
+    }
+    files = []
+    for name, settings in (("worker", worker), ("source", source)):
+        files.append(folder / f"{name}.properties")
+        files[-1].write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    command = [_program("java"), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    command += ["-cp", f"{jars}/*", "org.apache.kafka.connect.cli.ConnectStandalone"]
+    with running([*command, *map(str, files)], port):
+        yield
+
+
+@contextmanager
 def ftp_server(folder: Path) -> Iterator[str]:
     """A folder over FTP; its address."""
     _needs("pyftpdlib")
@@ -206,7 +247,7 @@ def sftp_server(folder: Path, port: int = 0) -> Iterator[str]:
 @contextmanager
 def postgres_server(*settings: str) -> Iterator[str]:
     """A PostgreSQL that requires a password; its URL without the password."""
-    initdb, server = _program("initdb"), _program("postgres")
+    initdb, server = (_database_program("postgres", each) for each in ("initdb", "postgres"))
     # Not among pytest's folders, which other users may not enter.
     with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
         password, data = Path(folder) / "password", f"{folder}/data"
@@ -235,6 +276,35 @@ def postgres_server(*settings: str) -> Iterator[str]:
             yield f"postgresql://keeper@127.0.0.1:{port}/postgres"
 
 
+@contextmanager
+def mariadb_server(*settings: str) -> Iterator[int]:
+    """A MariaDB with a binary log, whose user `keeper` may do everything; its port."""
+    _needs("pymysqlreplication")
+    make, server = (
+        _database_program("mariadb", each) for each in ("mariadb-install-db", "mariadbd")
+    )
+    # Not among pytest's folders, which may be deleted while the server ends.
+    with tempfile.TemporaryDirectory(prefix="mariadb-") as folder:
+        as_root = ["--user=root"] if os.geteuid() == 0 else []
+        base = Path(server).parents[1]
+        place = ["--no-defaults", *as_root, f"--basedir={base}", f"--datadir={folder}/data"]
+        subprocess.run([make, *place, "--skip-test-db"], check=True, capture_output=True)
+        users = Path(folder) / "users.sql"
+        users.write_text(
+            f"CREATE USER keeper@'%' IDENTIFIED BY '{SECRET}';\n"
+            "GRANT ALL ON *.* TO keeper@'%' WITH GRANT OPTION;\nCREATE DATABASE shop;\n"
+        )
+        port = free_port()
+        command = [server, *place, f"--socket={folder}/socket", f"--init-file={users}"]
+        command += ["--bind-address=127.0.0.1", f"--port={port}", "--skip-name-resolve"]
+        command += ["--character-set-server=utf8mb4"]
+        command += ["--log-bin=binlog", "--server-id=1", "--binlog-format=ROW"]
+        command += ["--binlog-row-image=FULL", "--binlog-row-metadata=FULL"]
+        command += ["--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0"]
+        with running([*command, *settings], port):
+            yield port
+
+
 def _needs(*packages: str) -> None:
     for each in packages:
         if find_spec(each) is None:
@@ -247,6 +317,28 @@ def _program(name: str, installed: str | None = None) -> str:
         found = str(INSTALLED / installed)
     if found is None:
         pytest.skip(f"{name} is not on the PATH, and make test-stores does not bring it")
+    return found
+
+
+def _database_program(server: str, name: str) -> str:
+    """A program of a database that is on this machine, or was unpacked."""
+    unpacked = INSTALLED / server
+    found = found_on_system(name)
+    if found is None and unpacked.exists():
+        # Its libraries lie beside it.
+        folders = {str(each.parent) for each in unpacked.rglob("*.so*")}
+        known = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+        os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(sorted({*folders, *known} - {""}))
+        found = next(
+            (
+                str(each)
+                for each in unpacked.rglob(name)
+                if os.access(each, os.X_OK) and each.is_file()
+            ),
+            None,
+        )
+    if found is None:
+        pytest.skip(f"{server} is not here: run make test-servers where apt-get is")
     return found
 
 

@@ -55,11 +55,20 @@ def _transaction(begin: int, *changes: bytes) -> list[bytes]:
     return [first, *changes, b"C" + struct.pack("!bqqq", 0, begin, begin + 10, 0)]
 
 
-class _Types:
-    """What a connection says of types; nothing else is asked of it."""
+class _Connection:
+    """What a connection says of types, and of the row with the key 1."""
 
     def type_name(self, column: Column) -> str:
         return {23: "integer", 20: "bigint", 25: "text"}[column.type_oid]
+
+    def wait_for_transaction(self, xid: int, _: object) -> None:
+        assert xid == 7
+
+    def texts(self, _: str, keys: Sequence[Sequence[str]], names: Sequence[str]) -> pa.Table:
+        found = [(str(at), "now") for at, key in enumerate(keys[0]) if key == "1"]
+        return pa.table({name: [row[at] for row in found] for at, name in enumerate(names)}).cast(
+            pa.schema([(name, pa.string()) for name in names])
+        )
 
 
 def _rows(
@@ -82,10 +91,13 @@ def _rows(
         env=SystemEnv(),
     )
     facts = TableFacts(_OID, "r", "d", ("id",), _COLUMNS, ("integer",))
-    connection: Any = _Types()
+    connection: Any = _Connection()
     found = ChangedRows(captured, facts, connection, set(), all_kinds=all_kinds)
-    found.take(messages, begin, end)
-    return [(kind, *row) for kind, row in zip(found.kinds, found.values, strict=True)]
+    return [
+        (kind, *row)
+        for kinds, rows in found.pieces(messages, begin, end, 1000)
+        for kind, row in zip(kinds, rows, strict=True)
+    ]
 
 
 def test_changes_are_rows_in_order_and_those_of_other_tables_are_left_out() -> None:
@@ -132,9 +144,10 @@ def test_transactions_belong_to_the_batch_in_which_they_end() -> None:
     assert ids == [[b"1"], [b"2", b"3"], []]
 
 
-def test_a_value_that_nothing_in_the_batch_has_waits_to_be_fetched() -> None:
-    messages = _transaction(100, _relation(), _change(b"U", (b"N", _tuple(1, 2, UNCHANGED))))
-    assert _rows(messages) == [("+U", b"1", b"2", UNCHANGED)]
+def test_a_value_that_nothing_in_the_batch_has_is_fetched_if_its_row_is_there() -> None:
+    changes = [_change(b"U", (b"N", _tuple(key, 2, UNCHANGED))) for key in (1, 3)]
+    assert _rows(_transaction(100, _relation(), *changes)) == [("+U", b"1", b"2", b"now")]
+    assert _rows(_transaction(100, _relation(), changes[1])) == []
 
 
 def test_truncation_and_columns_that_do_not_fit_are_refused() -> None:

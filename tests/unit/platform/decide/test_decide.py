@@ -127,6 +127,20 @@ def test_rows_that_no_reader_sees_come_before_all_else() -> None:
     assert due.benefit.rows_shown == 1
 
 
+def test_a_bucket_at_which_a_stream_waits_is_compacted_whatever_the_policy_waits_for() -> None:
+    patient = CompactionPolicy.model_validate(
+        {"small_files": 50, "quiet_for": "1h", "hours": "23:00-06:00"}
+    )
+    runs = state(partition("a", 8, sorted_runs=8), keyed=True)
+    policy = UpkeepPolicy(compaction=patient)
+    (left,) = compaction(runs, policy)
+    assert left.why_not is WhyNot.HEALTHY
+    decided = decide(runs, policy, Past(), CLOCK, is_streamed=True)
+    (due,) = [each for each in intents(decided) if each.verb == "compact"]
+    assert (due.why, due.score) == (Why.WRITERS_WAIT, float("inf"))
+    assert "8 sorted runs ≥ 8, at which its stream waits" in due.reason
+
+
 def test_little_work_waits_until_it_is_worth_a_run_or_has_waited_long() -> None:
     policy = UpkeepPolicy(
         compaction=CompactionPolicy.model_validate({"min_bytes": "1 MB", "at_latest": "1h"})

@@ -54,8 +54,10 @@ EXTERNAL = "table: shop.orders\n\n\n\n"
             "automation: egaer",
             "automation.when: 'egaer' is no automation; did you mean 'eager'?",
         ),
-        (TABLE, "automation: on_cron", "did you mean 'on_cron'? ({on_cron: \"0 6 * * *\"})"),
-        (TABLE, "automation: {timezone: UTC}", "automation: write eager, on_missing, or {on_cron"),
+        (TABLE, "automation: on_cron", "did you mean 'on_cron'? ({on_cron: \"0 6 * * *\"}"),
+        (TABLE, "automation: {timezone: UTC}", "automation: write eager, on_missing, {on_cron"),
+        (TABLE, "automation: {continuous: 1m}", "automation: continuous follows a stream; give"),
+        (TABLE, "automation: {continuous: 5}", "automation.continuous: 5 has no unit"),
         (TABLE, "freshness: 36", "freshness.within: 36 has no unit; write 36d"),
         (TABLE, "freshness: 10s", "freshness.within: it is at least 1min"),
         (TABLE, "freshness: {within: 1d, warn_after: 2d}", "freshness.warn_after: a warning comes"),
@@ -89,3 +91,15 @@ def test_what_cannot_be_is_said_with_its_line(
     (problem,) = str(raised.value).splitlines()
     assert problem.startswith("orders.yaml:5: ")
     assert expected in problem
+
+
+@pytest.mark.parametrize(
+    ("given", "expected_ms"), [("true", 60_000), ("1m", 60_000), ("90s", 90_000)]
+)
+def test_a_continuous_stream_says_its_delay_or_has_that_of_a_minute(
+    tmp_path: Path, given: str, expected_ms: int
+) -> None:
+    text = "table: db.t\ncolumns: [{name: id, type: INT}]\nsource: {stream: {connector: socket}}\n"
+    (tmp_path / "t.yaml").write_text(f"{text}automation: {{continuous: {given}}}\n")
+    (declared,) = load_declarations([tmp_path], check=check_for_dagster)
+    assert declared.declaration.continuous_ms == expected_ms

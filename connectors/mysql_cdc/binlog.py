@@ -1,0 +1,217 @@
+"""The binary log as events that concern a table: its rows, ends of transactions, and statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from lakewright.connectors.mysql_cdc.columns import SourceColumn
+from lakewright.connectors.mysql_cdc.database import Connection, Position, Server
+from lakewright.connectors.mysql_cdc.row_values import decimal_size
+
+# Types of columns in the log, with the sizes of those that are fixed.
+_TYPES: Mapping[int, tuple[str, int]] = {
+    1: ("tinyint", 1),
+    2: ("smallint", 2),
+    3: ("int", 4),
+    4: ("float", 4),
+    5: ("double", 8),
+    8: ("bigint", 8),
+    9: ("mediumint", 3),
+    10: ("date", 3),
+    13: ("year", 1),
+    15: ("varchar", 0),
+    16: ("bit", 0),
+    17: ("timestamp", 4),
+    18: ("datetime", 5),
+    19: ("time", 3),
+    245: ("json", 0),
+    246: ("decimal", 0),
+    247: ("enum", 0),
+    248: ("set", 0),
+    252: ("text", 0),
+    253: ("varchar", 0),
+    254: ("char", 0),
+    255: ("geometry", 0),
+}
+_TEXTS = (15, 252, 253, 254)
+_GEOMETRY = 255
+_BINARY = {"char": "binary", "varchar": "varbinary", "text": "blob"}
+_CHARSET_OF_BYTES = "binary"
+# Events that are not read, by their types: of MariaDB, those of compressed rows and statements.
+_UNREAD = {
+    26: "an incident, so events are lost",
+    40: "a compressed transaction",
+    **dict.fromkeys(range(165, 172), "a compressed event"),
+}
+INSERT, UPDATE, DELETE = "insert", "update", "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one event: `data` has a row for each, or for an update the former and the new one."""
+
+    kind: str
+    columns: tuple[SourceColumn, ...]
+    key: tuple[str, ...]
+    data: bytes
+    # Whether the log has all columns.
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A transaction ended, or nothing was in the log up to here."""
+
+    end: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement that is in the log as its text; `database` is that of its session."""
+
+    text: str
+    database: str
+    end: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What is in the log and not read; without `is_always`, it matters behind rows of the table."""
+
+    what: str
+    is_always: bool = True
+
+
+Event = Rows | Committed | Statement | Unread
+
+
+def events(
+    server: Server, connection: Connection, begin: Position, table: str, server_id: int
+) -> Iterator[Event]:
+    """What the log has behind a position now; within `Server.told`."""
+    stream = import_module("pymysqlreplication")
+    event, row_event = (
+        import_module(f"{stream.__name__}.{each}") for each in ("event", "row_event")
+    )
+    kinds = {
+        row_event.WriteRowsEvent: INSERT,
+        row_event.UpdateRowsEvent: UPDATE,
+        row_event.DeleteRowsEvent: DELETE,
+    }
+    others = (event.QueryEvent, event.XidEvent, event.RotateEvent, event.XAPrepareEvent)
+    charsets = connection.charsets()
+    columns: dict[int, tuple[tuple[SourceColumn, ...], tuple[str, ...]]] = {}
+    log = stream.BinLogStreamReader(
+        dict(server.settings),
+        server_id=server_id,
+        log_file=begin.file,
+        log_pos=begin.at,
+        resume_stream=True,
+        only_events=[*kinds, row_event.TableMapEvent, *others, event.NotImplementedEvent],
+        only_schemas=[server.database],
+        only_tables=[table],
+        enable_logging=False,
+        pymysql_wrapper=_connecting(server.client()),
+    )
+    before = begin
+    with closing(log):
+        for found in log:
+            now = Position(log.log_file, log.log_pos)
+            if isinstance(found, row_event.TableMapEvent):
+                columns[found.table_id] = _described(found, charsets)
+            elif isinstance(found, event.XidEvent | event.RotateEvent):
+                yield Committed(now)
+            elif isinstance(found, event.QueryEvent):
+                word = found.query[:40].upper().split(None, 1)[:1]
+                if word == ["COMMIT"]:
+                    yield Committed(now)
+                elif word != ["BEGIN"]:
+                    yield Statement(found.query, found.schema.decode(), now)
+            elif isinstance(found, event.XAPrepareEvent):
+                yield (
+                    Committed(now)
+                    if found.one_phase
+                    else Unread("a prepared XA transaction", is_always=False)
+                )
+            elif type(found) in kinds:
+                whole = (1 << found.number_of_columns) - 1
+                bitmaps = [found.columns_present_bitmap]
+                if type(found) is row_event.UpdateRowsEvent:
+                    bitmaps.append(found.columns_present_bitmap2)
+                body = found.packet.read(found.event_size - found.packet.read_bytes)
+                yield Rows(
+                    kinds[type(found)],
+                    *columns[found.table_id],
+                    body,
+                    all(int.from_bytes(bits, "little") & whole == whole for bits in bitmaps),
+                )
+            elif found.event_type in _UNREAD:
+                yield Unread(_UNREAD[found.event_type])
+            if now.file == before.file and now.at < before.at:
+                # Positions have four bytes.
+                yield Unread(f"events behind the first 4 GiB of {now.file}")
+            before = now
+
+
+def _connecting(client: Any) -> Callable[..., Any]:
+    """How the reader of the log connects; it names the database by a parameter of old clients."""
+
+    def connect(*, db: str | None = None, **settings: Any) -> Any:
+        return client.connect(database=db, **settings)
+
+    return connect
+
+
+def _described(
+    found: Any, charsets: Mapping[int, str]
+) -> tuple[tuple[SourceColumn, ...], tuple[str, ...]]:
+    """The columns of a table, and its key, as an event says them before rows."""
+    facts = found.optional_metadata
+    numbers = iter(facts.charset_collation_list or ())
+    columns = []
+    for each in found.columns:
+        has_charset = each.type in _TEXTS or (each.type == _GEOMETRY and found.dbms == "mariadb")
+        number = next(numbers, None) if has_charset else None
+        charset = charsets.get(number, f"collation {number}") if number is not None else None
+        columns.append(_column(each, charset))
+    key = facts.simple_primary_key_list or list(facts.primary_keys_with_prefix)
+    return tuple(columns), tuple(columns[at].name for at in key)
+
+
+def _column(each: Any, charset: str | None) -> SourceColumn:
+    kind, size = _TYPES.get(each.type, (f"of type {each.type} in the log", 0))
+    precision, scale, length = 0, 0, 0
+    labels: Sequence[str] = ()
+    if kind in ("char", "varchar"):
+        length = each.max_length
+        size = 2 if length > 255 else 1
+    elif kind in ("text", "json", "geometry"):
+        size = each.length_size
+    elif kind in ("timestamp", "datetime", "time"):
+        scale = each.fsp
+        size += (scale + 1) // 2
+    elif kind == "decimal":
+        precision, scale = each.precision, each.decimals
+        size = decimal_size(precision, scale)
+    elif kind == "bit":
+        precision, size = each.bits, each.bytes
+    elif kind in ("enum", "set"):
+        size = each.size
+        labels = (each.enum_values or ("",))[1:] if kind == "enum" else each.set_values or ()
+    if charset == _CHARSET_OF_BYTES:
+        kind, charset = _BINARY.get(kind, kind), None
+    return SourceColumn(
+        each.name or "",
+        kind,
+        is_unsigned=each.unsigned and kind != "year",
+        precision=precision,
+        scale=scale,
+        charset=charset,
+        size=size,
+        length=length,
+        labels=tuple(labels),
+    )

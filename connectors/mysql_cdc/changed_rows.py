@@ -1,0 +1,96 @@
+"""From rows of the log to rows with kinds, in the order of the changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from lakewright.connectors.mysql_cdc.binlog import DELETE, INSERT, Rows
+from lakewright.connectors.mysql_cdc.captured import Captured
+from lakewright.connectors.mysql_cdc.columns import SourceColumn
+from lakewright.connectors.mysql_cdc.database import TableFacts
+from lakewright.connectors.mysql_cdc.row_values import RowReader, Values
+from lakewright.storage.errors import InvalidRows
+from lakewright.storage.spec.rows import RowKind
+
+_LOG = logging.getLogger(__name__)
+Change = tuple[str, Values]
+
+
+class ChangedRows:
+    """Reads the events of one table: declared columns, and the kind of each row.
+
+    An update whose key changed is a deletion and an insertion. `all_kinds` gives rows as they were
+    before an update, too. `told` are new columns that were told before.
+    """
+
+    def __init__(
+        self, captured: Captured, facts: TableFacts, told: set[str], *, all_kinds: bool
+    ) -> None:
+        self._of, self._facts, self._told, self._all_kinds = captured, facts, told, all_kinds
+        self._names = [each.name for each in captured.fields]
+        self._key = [self._names.index(each) for each in captured.primary_keys]
+        self._columns: tuple[SourceColumn, ...] | None = None
+        self._reader: RowReader | None = None
+
+    def read(self, event: Rows) -> list[Change]:
+        """The changes of an event.
+
+        Raises:
+            InvalidRequestError: the table's columns do not fit any more.
+            InvalidRows: a value cannot be decoded.
+        """
+        reader = self._settled(event)
+        found: list[Change] = []
+        at = 0
+        try:
+            while at < len(event.data):
+                row, at = reader.read(event.data, at)
+                if event.kind == INSERT:
+                    found.append((RowKind.INSERT.short, row))
+                elif event.kind == DELETE:
+                    found.append((RowKind.DELETE.short, row))
+                else:
+                    new, at = reader.read(event.data, at)
+                    found += self._update(row, new)
+        except (ValueError, IndexError) as error:
+            raise InvalidRows(
+                f"{self._of.owner}: a row of {self._of.place} in the log cannot be read: {error}",
+                table=self._of.owner,
+            ) from error
+        return found
+
+    def _update(self, old: Values, new: Values) -> list[Change]:
+        if [old[at] for at in self._key] != [new[at] for at in self._key]:
+            return [(RowKind.DELETE.short, old), (RowKind.INSERT.short, new)]
+        before = [(RowKind.UPDATE_BEFORE.short, old)] if self._all_kinds else []
+        return [*before, (RowKind.UPDATE_AFTER.short, new)]
+
+    def _settled(self, event: Rows) -> RowReader:
+        if self._reader is not None and event.columns == self._columns:
+            return self._reader
+        of = self._of
+        if not event.is_whole or not all(each.name for each in event.columns):
+            raise of.error(
+                f"the log has rows of {of.place} without all columns and their names: "
+                "binlog_row_image or binlog_row_metadata was not FULL when they were written; "
+                f"set both for all writers; {of.anew}"
+            )
+        of.check_key(event.key)
+        of.check_columns(event.columns)
+        names = [each.name for each in event.columns]
+        self._tell(names)
+        self._columns = event.columns
+        self._reader = RowReader(event.columns, [names.index(each) for each in self._names])
+        return self._reader
+
+    def _tell(self, names: Sequence[str]) -> None:
+        known = {each.name for each in self._facts.columns} | self._told
+        if added := [name for name in names if name not in known]:
+            self._told.update(added)
+            _LOG.warning(
+                "%s: %s has new columns that are not declared and not read: %s",
+                self._of.owner,
+                self._of.place,
+                ", ".join(added),
+            )

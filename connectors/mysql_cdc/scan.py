@@ -1,0 +1,333 @@
+"""The scan: rows of a table in chunks of its key, then changes, transaction by transaction.
+
+    {"phase": "begin"}                                                 nothing is read
+    {"phase": "snapshot", "file": "bin.07", "at": 42, "after": ["17"]} rows up to a key are read
+    {"phase": "stream", "file": "bin.07", "at": 1337}                  and the log up to there
+
+1. The position is taken before the first chunk, at a moment when no transaction that wrote to the
+   table is open, and stays until all chunks are read. Chunks are read each at its own moment, so
+   they have some changes behind that position, and the log gives all of those again, in order. By
+   key that is right: of a row that changed, the last change counts, and a row that did not change
+   is as its chunk had it. The table of the reader equals a state of the database from the first
+   batch on that was asked for after the last chunk.
+2. A batch ends where a transaction ends. `latest` reads the log to find that place and keeps the
+   changes for `read`, if there are few; many are read again, event by event.
+3. A statement after which rows are not what the log told ends the batch before it, and is an error
+   in the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+
+import pyarrow as pa
+
+from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
+from lakewright.connectors.mysql_cdc.binlog import Committed, Rows, Statement, Unread, events
+from lakewright.connectors.mysql_cdc.captured import INITIAL, Captured
+from lakewright.connectors.mysql_cdc.changed_rows import Change, ChangedRows
+from lakewright.connectors.mysql_cdc.columns import SourceColumn, typed_column
+from lakewright.connectors.mysql_cdc.database import (
+    LOST_LOG,
+    Connection,
+    Position,
+    TableFacts,
+    quoted,
+)
+from lakewright.connectors.mysql_cdc.row_values import Values
+from lakewright.connectors.mysql_cdc.statements import effect
+from lakewright.connectors.runtime import Offset, Scan, Split
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.spec.rows import RowKind
+
+_ROWS_AT_ONCE = 1 << 14
+# Changes that are kept between `latest` and `read`.
+_MOST_HELD_ROWS = 1 << 17
+# How much the log grows by what does not concern the table, before the position moves on.
+_IDLE_BYTES = 4 << 20
+Key = Sequence[str]
+
+
+class CaptureScan(Scan):
+    """Reads the table; a copy in another process connects for itself."""
+
+    is_bounded = False
+
+    def __init__(self, captured: Captured, *, all_kinds: bool) -> None:
+        self._of, self._all_kinds = captured, all_kinds
+        self._connection: Connection | None = None
+        self._facts: TableFacts | None = None
+        # New columns of which a warning told.
+        self._told = set[str]()
+        # What `latest` saw, for `read`: where it began and ended, and the changes.
+        self._held: tuple[Position, Position, list[Change]] | None = None
+        # Where changes begin; where a drain ends; whether that is still to be found, behind chunks.
+        self._begin: Offset | None = None
+        self._end: Position | None = None
+        self._is_to_end = False
+        # How far the log has nothing behind an offset.
+        self._nothing_until: tuple[Position, Position] | None = None
+
+    def __getstate__(self) -> Mapping[str, object]:
+        return {**self.__dict__, "_connection": None, "_held": None, "_nothing_until": None}
+
+    def earliest(self) -> Offset:
+        return {"phase": "begin"}
+
+    def latest(self, start: Offset, limit: int | None = None) -> Offset:
+        with self._of.server.told():
+            connection = self._opened()
+            status, server = self._of.checked_status(connection)
+            if start["phase"] == "begin":
+                start = self._of.begun(connection, status, server)
+                if start["phase"] == "stream":
+                    self._begin = start
+                    return start
+            self._of.check_server(start, server)
+            if start["phase"] == "snapshot":
+                end = self._end_of_chunks(connection, start, limit)
+                self._begin = end if end["phase"] == "stream" else None
+                return end
+            if self._is_to_end:
+                self._end, self._is_to_end = status.end, False
+            last = status.end if self._end is None else self._end
+            until = self._end_of_changes(connection, _position(start), last, limit)
+            return {**start, **until._asdict()}
+
+    def end_at(self, offset: Offset) -> None:
+        """What commits behind an offset is left to the next drain."""
+        # A drain that begins before the changes ends where the log ends after the last chunk.
+        self._is_to_end = offset == self._begin
+        self._end = None if self._is_to_end else _position(offset)
+
+    def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
+        if start == end or (start["phase"] == "begin" and self._of.startup != INITIAL):
+            return []
+        if start["phase"] == "stream":
+            return [("changes", _position(start), _position(end))]
+        with self._of.server.told():
+            connection, after = self._opened(), start.get("after")
+            edges = [after, *self._edges(connection, after, end.get("after")), end.get("after")]
+        return [("chunk", begin, until) for begin, until in pairwise(edges)]
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        kind, begin, end = split
+        with self._of.server.told(), self._used() as connection:
+            if kind == "chunk":
+                yield from self._chunk(connection, begin, end)
+            else:
+                yield from self._changes(connection, Position(*begin), Position(*end))
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _opened(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._of.server.connect()
+        if self._facts is None:
+            self._facts = self._of.facts(self._connection)
+        return self._connection
+
+    @contextmanager
+    def _used(self) -> Iterator[Connection]:
+        """The connection of this scan, or one for a read in a task."""
+        if self._connection is not None:
+            yield self._connection
+            return
+        try:
+            yield self._opened()
+        finally:
+            self.close()
+
+    # --- chunks ---
+
+    def _end_of_chunks(self, connection: Connection, start: Offset, limit: int | None) -> Offset:
+        over = {name: value for name, value in start.items() if name != "after"}
+        over["phase"] = "stream"
+        if limit is None:
+            return over
+        where, values = self._between(start["after"], None)
+        found = connection.rows(
+            f"SELECT {self._key_texts} FROM {self._of.quoted_place} WHERE {where} "  # noqa: S608 - quoted
+            f"ORDER BY {self._keys} LIMIT 1 OFFSET {max(limit, self._of.chunk_rows) - 1}",
+            *values,
+        )
+        return {**start, "after": list(found[0])} if found else over
+
+    def _edges(self, connection: Connection, after: Key | None, until: Key | None) -> list[Key]:
+        """The keys at which chunks between two keys end, without the last one."""
+        where, values = self._between(after, until)
+        numbered = (
+            f"SELECT {self._key_texts}, row_number() OVER (ORDER BY {self._keys}) AS lakewright_at "  # noqa: S608
+            f"FROM {self._of.quoted_place} WHERE {where}"
+        )
+        found = connection.rows(
+            f"SELECT * FROM ({numbered}) AS numbered "  # noqa: S608 - quoted
+            f"WHERE lakewright_at %% {self._of.chunk_rows} = 0 ORDER BY lakewright_at",
+            *values,
+        )
+        return [list(each[:-1]) for each in found]
+
+    def _chunk(
+        self, connection: Connection, after: Key | None, until: Key | None
+    ) -> Iterator[pa.RecordBatch]:
+        kinds = {each.name: each.kind for each in self._known.columns}
+        # A FLOAT is printed with six digits, and as a DOUBLE with all.
+        columns = ", ".join(
+            f"{quoted(each.name)}{' * 1e0' if kinds[each.name] == 'float' else ''}"
+            for each in self._of.fields
+        )
+        where, values = self._between(after, until)
+        query = f"SELECT {columns} FROM {self._of.quoted_place} WHERE {where}"  # noqa: S608 - quoted
+        for rows in connection.pieces(query, values, _ROWS_AT_ONCE):
+            yield self._typed(rows, [RowKind.INSERT.short] * len(rows))
+
+    @property
+    def _keys(self) -> str:
+        return ", ".join(quoted(each) for each in self._known.key)
+
+    @property
+    def _key_texts(self) -> str:
+        """The key as it is kept in offsets: binary columns in hexadecimal digits."""
+        return ", ".join(
+            f"HEX({quoted(each.name)})" if _is_binary(each) else quoted(each.name)
+            for each in self._key_columns
+        )
+
+    def _between(self, after: Key | None, until: Key | None) -> tuple[str, list[str]]:
+        """The condition of keys behind one, up to another, and its values."""
+        marks = ", ".join("UNHEX(%s)" if _is_binary(each) else "%s" for each in self._key_columns)
+        parts, values = ["true"], list[str]()
+        for sign, key in ((">", after), ("<=", until)):
+            if key is not None:
+                parts.append(f"({self._keys}) {sign} ({marks})")
+                values += key
+        return " AND ".join(parts), values
+
+    @property
+    def _key_columns(self) -> list[SourceColumn]:
+        by_name = {each.name: each for each in self._known.columns}
+        return [by_name[each] for each in self._known.key]
+
+    # --- changes ---
+
+    def _end_of_changes(
+        self, connection: Connection, begin: Position, last: Position, limit: int | None
+    ) -> Position:
+        scanned = begin
+        if self._nothing_until is not None and self._nothing_until[0] == begin:
+            scanned = self._nothing_until[1]
+        if scanned.order >= last.order:
+            return begin
+        self._of.check_position(connection, begin)
+        end, changes = self._found(connection, scanned, last, limit)
+        if changes or end.file != begin.file or end.at - begin.at > _IDLE_BYTES:
+            self._nothing_until = None
+            is_few = len(changes) <= _MOST_HELD_ROWS
+            self._held = (begin, end, changes) if is_few else None
+            return end
+        self._nothing_until = (begin, end)
+        return begin
+
+    def _found(
+        self, connection: Connection, begin: Position, last: Position, limit: int | None
+    ) -> tuple[Position, list[Change]]:
+        """Where the transactions end that are asked for, and their changes: all, or too many."""
+        end, changes, open_ones = begin, list[Change](), list[Change]()
+        for rows, committed in self._transactions(connection, begin):
+            if len(changes) + len(open_ones) <= _MOST_HELD_ROWS:
+                open_ones += rows
+            if committed is not None:
+                end, changes, open_ones = committed, changes + open_ones, []
+                is_enough = limit is not None and len(changes) >= limit
+                if is_enough or end.order >= last.order:
+                    break
+        return end, changes
+
+    def _transactions(
+        self, connection: Connection, begin: Position
+    ) -> Iterator[tuple[list[Change], Position | None]]:
+        """The changes of each event, or the end of each transaction.
+
+        A statement after which rows are not what the log told ends them; if nothing comes before
+        it, it is an error.
+        """
+        of = self._of
+        reader = ChangedRows(of, self._known, self._told, all_kinds=self._all_kinds)
+        names = [each.name for each in of.fields]
+        table, end, is_open = (of.server.database, of.table), begin, False
+        failures = of.server.client().err
+        try:
+            for event in events(of.server, connection, begin, of.table, of.new_server_id()):
+                match event:
+                    case Rows():
+                        is_open = True
+                        yield reader.read(event), None
+                    case Committed(end):
+                        is_open = False
+                        yield [], end
+                    case Statement(text, database, behind):
+                        what = effect(text, database, table, names)
+                        if is_open and text.upper().startswith("ROLLBACK"):
+                            what = "undoes rows that are in the log (of several engines)"
+                        if what is None:
+                            if not is_open:
+                                end = behind
+                                yield [], end
+                        elif end == begin:
+                            raise of.untold(text, what, behind)
+                        else:
+                            return
+                    case Unread(what, is_always):
+                        if is_open or is_always:
+                            raise of.error(f"the log has {what}, which is not read; {of.anew}")
+        except failures.Error as error:
+            if error.args and error.args[0] == LOST_LOG:
+                raise of.lost(begin) from error
+            raise
+
+    def _changes(
+        self, connection: Connection, begin: Position, end: Position
+    ) -> Iterator[pa.RecordBatch]:
+        if self._held is not None and self._held[:2] == (begin, end):
+            changes = self._held[2]
+        else:
+            changes = []
+            for rows, committed in self._transactions(connection, begin):
+                changes += rows
+                if len(changes) >= _ROWS_AT_ONCE:
+                    yield self._batch(changes)
+                    changes = []
+                if committed == end:
+                    break
+        for at in range(0, len(changes), _ROWS_AT_ONCE):
+            yield self._batch(changes[at : at + _ROWS_AT_ONCE])
+
+    def _batch(self, changes: Sequence[Change]) -> pa.RecordBatch:
+        return self._typed([values for _, values in changes], [kind for kind, _ in changes])
+
+    def _typed(self, rows: Sequence[Values], kinds: list[str]) -> pa.RecordBatch:
+        of = self._of
+        columns = [
+            typed_column(list(values), field, zone=of.zone_of(field, self._known), owner=of.owner)
+            for values, field in zip(zip(*rows, strict=True), of.fields, strict=True)
+        ]
+        schema = to_arrow_schema(of.fields).append(pa.field(ROW_KIND_COLUMN, pa.string()))
+        return pa.record_batch([*columns, pa.array(kinds, pa.string())], schema=schema)
+
+    @property
+    def _known(self) -> TableFacts:
+        assert self._facts is not None
+        return self._facts
+
+
+def _position(offset: Offset) -> Position:
+    return Position(offset["file"], offset["at"])
+
+
+def _is_binary(column: SourceColumn) -> bool:
+    return column.kind in ("binary", "varbinary")

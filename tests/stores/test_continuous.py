@@ -1,0 +1,121 @@
+"""Continuous streams from real servers: a topic and a captured table, followed in Dagster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import dagster as dg
+import pytest
+
+from lakewright.platform.orchestration.names import TableNames
+from tests.pipelines.lake import Lake, opened
+from tests.stores.test_kafka import new_topic, send
+from tests.support.stores.servers import SECRET, kafka_server, postgres_server
+
+pytestmark = pytest.mark.stores
+NAMES = TableNames("shop.orders")
+ORDERS = """
+    table: shop.orders
+    columns: [{name: id, type: BIGINT NOT NULL}, {name: name, type: STRING}]
+    primary_key: [id]
+    options: {bucket: 1}
+    automation: {continuous: 1m}
+    source: {stream: {connector: %s, options: %s}}
+"""
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    yield from opened(tmp_path)
+
+
+def drained(lake: Lake) -> dict[str, Any]:
+    """The materialization of the run that the sensor asks for."""
+    (request,) = lake.tick_of(NAMES.stream_sensor).run_requests
+    assert request.tags["lakewright/verb"] == "ingest"
+    outcome = lake.materialize("shop.orders")
+    assert outcome.success, outcome.failure
+    assert "has all rows" in lake.tick_of(NAMES.stream_sensor).skip_message
+    return outcome.materializations[None]
+
+
+def observed(lake: Lake) -> dict[str, Any]:
+    """What the sensor last told of the source."""
+    (key,) = lake.definitions.resolve_asset_graph().get(NAMES.asset_key).parent_keys
+    found = lake.instance.fetch_observations(key, limit=1).records[0].asset_observation
+    assert found is not None
+    told = {name: each.value for name, each in found.metadata.items()}
+    return {"key": key, "version": found.tags["dagster/data_version"], **told}
+
+
+def test_a_topic_is_followed_by_its_offsets(lake: Lake, tmp_path: Path) -> None:
+    def sent(*ids: int) -> None:
+        send(broker, topic, [(None, json.dumps({"id": each}).encode()) for each in ids])
+
+    folder = tmp_path / "kafka"
+    folder.mkdir()
+    with kafka_server(folder) as broker:
+        topic = new_topic(broker, 2)
+        options = {"properties.bootstrap.servers": broker, "topic": topic, "format": "json"}
+        text = ORDERS.replace("primary_key: [id]", "comment: orders").replace("bucket: 1", "")
+        lake.declare(text % ("kafka", json.dumps(options)))
+        assert "has all rows" in lake.tick_of(NAMES.stream_sensor).skip_message
+        sent(*range(100))
+        told = drained(lake)
+        seen = observed(lake)
+        assert seen["key"] == dg.AssetKey(["sources", "kafka", topic])
+        assert json.loads(seen["version"]) == told["lakewright/position"]
+        assert sum(told["lakewright/position"][topic].values()) == 100
+        assert told["lakewright/lag_rows"] == 0
+
+        sent(*range(100, 130))
+        drained(lake)
+        assert [sum(each) for each in _rows_behind(lake)] == [30, 100]
+        assert len(lake.rows("shop.orders")) == 130
+
+
+def _rows_behind(lake: Lake) -> list[list[int]]:
+    """What the sensor saw behind the table, the newest first, where it saw something."""
+    (key,) = lake.definitions.resolve_asset_graph().get(NAMES.asset_key).parent_keys
+    found = []
+    for record in lake.instance.fetch_observations(key, limit=20).records:
+        assert record.asset_observation is not None
+        told = record.asset_observation.metadata.get("rows behind the table")
+        rows: Any = {} if told is None else told.value
+        found += [[*rows.values()]] if any(rows.values()) else []
+    return found
+
+
+def test_a_captured_table_is_followed_by_its_log(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
+    with postgres_server("wal_level=logical") as url:
+        client = psycopg.connect(url, password=SECRET, autocommit=True)
+        client.execute("CREATE TABLE orders (id BIGINT PRIMARY KEY, name TEXT)")
+        client.execute("INSERT INTO orders SELECT i, 'first' FROM generate_series(1, 100) i")
+        options = {
+            "hostname": "127.0.0.1",
+            "port": str(urlsplit(url).port),
+            "username": "keeper",
+            "password": "${env:CAPTURE_PASSWORD}",
+            "database-name": "postgres",
+            "schema-name": "public",
+            "table-name": "orders",
+            "slot.name": "orders",
+        }
+        lake.declare(ORDERS % ("postgres-cdc", json.dumps(options)))
+        assert drained(lake)["lakewright/rows_written"] == 100
+        client.execute("UPDATE orders SET name = 'second' WHERE id <= 30")
+        client.execute("DELETE FROM orders WHERE id > 90")
+        drained(lake)
+        assert _rows_behind(lake)[0] == [40]
+        rows = [(row["id"], row["name"]) for row in lake.rows("shop.orders")]
+        found = client.execute("SELECT id, name FROM orders").fetchall()
+        assert sorted(rows) == sorted(found)
+        client.close()
