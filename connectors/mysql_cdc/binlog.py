@@ -102,6 +102,11 @@ def events(
         row_event.UpdateRowsEvent: UPDATE,
         row_event.DeleteRowsEvent: DELETE,
     }
+    # Not asked for, so they stand for changes that would be lost.
+    unread = {
+        row_event.PartialUpdateRowsEvent: "a partial update (binlog_row_value_options is set)",
+        event.ExecuteLoadQueryEvent: "LOAD DATA as a statement (binlog_format is not ROW)",
+    }
     others = (event.QueryEvent, event.XidEvent, event.RotateEvent, event.XAPrepareEvent)
     charsets = connection.charsets()
     columns: dict[int, tuple[tuple[SourceColumn, ...], tuple[str, ...]]] = {}
@@ -111,7 +116,7 @@ def events(
         log_file=begin.file,
         log_pos=begin.at,
         resume_stream=True,
-        only_events=[*kinds, row_event.TableMapEvent, *others, event.NotImplementedEvent],
+        only_events=[*kinds, row_event.TableMapEvent, *others, *unread, event.NotImplementedEvent],
         only_schemas=[server.database],
         only_tables=[table],
         enable_logging=False,
@@ -149,6 +154,8 @@ def events(
                     body,
                     all(int.from_bytes(bits, "little") & whole == whole for bits in bitmaps),
                 )
+            elif type(found) in unread:
+                yield Unread(unread[type(found)])
             elif found.event_type in _UNREAD:
                 yield Unread(_UNREAD[found.event_type])
             if now.file == before.file and now.at < before.at:

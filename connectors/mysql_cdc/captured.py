@@ -177,8 +177,10 @@ class Captured:
         # What a transaction wrote to the log may be visible a moment later, so the position is
         # taken where no transaction that wrote to the table is open.
         connection.rows(f"LOCK TABLES {self.quoted_place} READ")
-        locked = connection.status()
-        connection.rows("UNLOCK TABLES")
+        try:
+            locked = connection.status()
+        finally:
+            connection.rows("UNLOCK TABLES")
         assert locked is not None
         return {"phase": "snapshot", **locked.end._asdict(), "server": server, "after": None}
 

@@ -18,8 +18,10 @@ _UNKNOWN_STATEMENT = 1064
 _DENIED = (1044, 1142, 1227)
 # What it answers of a position that its log does not have.
 LOST_LOG = 1236
-# How values are printed, and how long to wait for writers.
-_SETTINGS = "SET time_zone = '+00:00', sql_mode = '', lock_wait_timeout = 60"
+# How values are printed, and how long to wait for writers, and for a reader that writes a batch.
+_SETTINGS = (
+    "SET time_zone = '+00:00', sql_mode = '', lock_wait_timeout = 60, net_write_timeout = 3600"
+)
 _COLUMNS = """
 SELECT column_name, data_type, column_type, numeric_precision, numeric_scale, datetime_precision,
   character_set_name, extra
@@ -133,11 +135,12 @@ class Server:
             "charset": "utf8mb4",
             "connect_timeout": _CONNECT_SECONDS,
             "autocommit": True,
+            "init_command": _SETTINGS,
         }
 
     def connect(self) -> Connection:
         """A connection, for use within `told`."""
-        client = self.client().connect(**self.settings, conv={}, init_command=_SETTINGS)
+        client = self.client().connect(**self.settings, conv={})
         return Connection(client, self.client())
 
     def client(self) -> Any:

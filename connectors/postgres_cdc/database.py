@@ -23,10 +23,11 @@ _PAUSE_MS = 100
 _MESSAGES_AT_ONCE = 10_000
 # How long another process may hold the slot: the server notices late that a killed one is gone.
 _PATIENCE_MS = 60_000
-# Texts of values depend on these settings.
+# Texts of values depend on these settings; a batch may take long to write.
 _SETTINGS = """
 SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'iso_8601';
-SET extra_float_digits = 1; SET bytea_output = 'hex'; SET statement_timeout = 0
+SET extra_float_digits = 1; SET bytea_output = 'hex'; SET statement_timeout = 0;
+SET idle_in_transaction_session_timeout = 0
 """
 _TABLE = """
 SELECT c.oid::bigint, c.relkind::text, c.relreplident::text,

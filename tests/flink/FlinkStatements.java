@@ -1,11 +1,14 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.StringJoiner;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.table.api.EnvironmentSettings;
 import org.apache.flink.table.api.TableEnvironment;
 import org.apache.flink.table.api.TableResult;
+import org.apache.flink.types.Row;
+import org.apache.flink.util.CloseableIterator;
 
-/** Runs the statements of a file in a mini cluster: FILE, then settings as name=value. */
+/** Runs the statements of a file, and prints rows with their kinds: FILE, then name=value. */
 public class FlinkStatements {
     public static void main(String[] arguments) throws Exception {
         Configuration settings = new Configuration();
@@ -25,8 +28,8 @@ public class FlinkStatements {
                 TableResult result = environment.executeSql(statement);
                 if (statement.toUpperCase().startsWith("INSERT")) {
                     result.await();
-                } else {
-                    result.print();
+                } else if (statement.toUpperCase().startsWith("SELECT")) {
+                    print(result);
                 }
             } catch (Throwable error) {
                 error.printStackTrace();
@@ -34,5 +37,19 @@ public class FlinkStatements {
             }
         }
         System.exit(0);
+    }
+
+    private static void print(TableResult result) throws Exception {
+        try (CloseableIterator<Row> rows = result.collect()) {
+            while (rows.hasNext()) {
+                Row row = rows.next();
+                StringJoiner line = new StringJoiner("\t");
+                line.add("row").add(row.getKind().shortString());
+                for (int at = 0; at < row.getArity(); at++) {
+                    line.add(String.valueOf(row.getField(at)));
+                }
+                System.out.println(line);
+            }
+        }
     }
 }

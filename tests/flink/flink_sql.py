@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,12 +52,16 @@ class FlinkSql:
     def said(self, name: str = "job") -> str:
         return (self.work / f"{name}.out").read_text()
 
-    def rows(self, query: str) -> set[tuple[str, ...]]:
-        """The rows of a query in batch mode, as Flink prints them."""
-        process = self._started(f"{query};", {"execution.runtime-mode": "batch"}, "query")
-        lines = self.ended(process, name="query").splitlines()
-        cells = [line for line in lines if line.startswith("|")]
-        return {tuple(part.strip() for part in line.strip("|").split("|")) for line in cells[1:]}
+    def rows(self, statements: str, *, mode: str = "batch") -> list[tuple[str, ...]]:
+        """The rows that a query gives, as texts; after all changes, in streaming mode."""
+        process = self._started(f"{statements};", {"execution.runtime-mode": mode}, "query")
+        rows: Counter[tuple[str, ...]] = Counter()
+        for line in self.ended(process, name="query").splitlines():
+            if line.startswith("row\t"):
+                _, kind, *values = line.split("\t")
+                rows[tuple(values)] += -1 if kind in ("-D", "-U") else 1
+        assert min(rows.values(), default=0) >= 0
+        return sorted(rows.elements())
 
     def _started(
         self, statements: str, settings: Mapping[str, str], name: str
@@ -78,7 +83,7 @@ class FlinkSql:
             *spark.glob("hadoop-client-api-*.jar"),
             *spark.glob("hadoop-client-runtime-*.jar"),
         ]
-        jars = [*self.folder.rglob("lib/*.jar"), *(self.folder / "more").glob("*.jar"), *hadoop]
+        jars = [*self.folder.rglob("*.jar"), *hadoop]
         opened = [f"--add-opens=java.base/java.{each}=ALL-UNNAMED" for each in _OPENED]
         given = {"parallelism.default": "2", **settings}
         with (self.work / f"{name}.out").open("wb") as out:

@@ -8,14 +8,14 @@ import tarfile
 from pathlib import Path
 
 _LIBRARIES = "apache-flink-libraries==2.0.1"
-_AVRO = (
+_FORMATS = (
     "org.apache.flink:flink-sql-avro:2.0.0",
     "org.apache.flink:flink-sql-avro-confluent-registry:2.0.0",
+    "org.apache.flink:flink-sql-connector-kafka:4.0.1-2.0",
 )
 _OF_JOBS = (
     "org.apache.paimon:paimon-flink-2.0:1.4.2",
     "commons-logging:commons-logging:1.3.0",
-    "org.apache.flink:flink-sql-connector-kafka:4.0.1-2.0",
 )
 
 
@@ -38,7 +38,7 @@ def main() -> None:
         with tarfile.open(archive) as held:
             held.extractall(folder, filter="data")
         archive.unlink()
-    for each in _AVRO:
+    for each in _FORMATS:
         _copy(each, folder)
     for each in _OF_JOBS:
         _copy(each, folder / "more")

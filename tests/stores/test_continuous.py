@@ -16,7 +16,7 @@ from tests.pipelines.lake import Lake, opened
 from tests.stores.test_kafka import new_topic, send
 from tests.support.stores.servers import SECRET, kafka_server, postgres_server
 
-pytestmark = pytest.mark.stores
+pytestmark = pytest.mark.servers
 NAMES = TableNames("shop.orders")
 ORDERS = """
     table: shop.orders

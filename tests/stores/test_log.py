@@ -38,7 +38,7 @@ from tests.pipelines.lake import Lake
 from tests.stores.test_kafka import messages_of
 from tests.support.stores.servers import ROOT, kafka_server
 
-pytestmark = pytest.mark.stores
+pytestmark = pytest.mark.servers
 
 _NUMBERS = itertools.count(1)
 _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import os
 import pickle
 import random
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ from lakewright.connectors.mysql_cdc import scan as mysql_scan
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, UnavailableError
 from tests.stores.capturing import Capture, killed_run
-from tests.support.stores.servers import SECRET, mariadb_server
+from tests.support.stores.servers import SECRET, free_port, mariadb_server
 from tests.support.tally import tally
 
 pymysql = pytest.importorskip("pymysql")
@@ -209,6 +211,58 @@ def test_keys_of_several_columns_change(lake: Lake) -> None:
     assert lake.rows() == lake.source_rows()
 
 
+@pytest.mark.parametrize(
+    ("kind", "declared", "value"),
+    [
+        ("BIGINT UNSIGNED", "DECIMAL(20, 0)", "18446744073709551515 + {at}"),
+        ("BIGINT", "BIGINT", "-9223372036854775807 + CAST({at} AS SIGNED)"),
+        ("DECIMAL(30, 5)", "DECIMAL(30, 5)", "1234567890123456789012345.00001 + {at} / 100000"),
+        ("DATE", "DATE", "'2024-01-01' + INTERVAL {at} DAY"),
+        ("TIME(6)", "STRING", "SEC_TO_TIME({at} / 10 - 2)"),
+        ("DATETIME(6)", "TIMESTAMP(6)", "'2024-01-01' + INTERVAL {at} MICROSECOND"),
+        ("TIMESTAMP(3)", "TIMESTAMP_LTZ(3)", "'2024-01-01' + INTERVAL {at} * 1000 MICROSECOND"),
+        ("VARCHAR(20) COLLATE utf8mb4_general_ci", "STRING", "CONCAT('ä', {at}, 'A ''\\\\')"),
+        ("CHAR(9) CHARACTER SET latin1", "STRING", "CONCAT('é', {at})"),
+        ("BINARY(4)", "BYTES", "UNHEX(HEX({at} * 1000003))"),
+        ("SMALLINT UNSIGNED", "INT", "65430 + {at}"),
+    ],
+)
+def test_chunks_of_a_key_have_each_row_once(
+    lake: Lake, kind: str, declared: str, value: str
+) -> None:
+    lake.run(
+        "SET time_zone = '+00:00'",
+        f"CREATE TABLE TABLE_NAME (k {kind}, n INT, PRIMARY KEY (k, n))",
+        *(
+            f"INSERT INTO TABLE_NAME SELECT {value.format(at='seq')}, {n} FROM seq_1_to_40"
+            for n in (1, 2)
+        ),
+    )
+    options = {"scan.incremental.snapshot.chunk.size": "3"}
+    lake.define(f"k {declared}, n INT", "k, n", options)
+    batches = lake.batches(max_rows=7)
+    assert [each.rows for each in batches] == [7] * 11 + [3]
+    assert len(lake.rows()) == 80
+
+
+def test_the_first_position_waits_for_transactions_that_wrote(lake: Lake) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+    lake.define("id INT", "id")
+    other = lake.connect()
+    with closing(other), closing(other.cursor()) as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute(f"INSERT INTO {lake.name} VALUES (1)")
+        drain = threading.Thread(target=lake.batches)
+        drain.start()
+        waits = "SELECT 1 FROM information_schema.processlist WHERE state LIKE '%%metadata lock'"
+        while not lake.run(waits):
+            assert drain.is_alive()
+        cursor.execute("COMMIT")
+        drain.join()
+    assert lake.rows() == [(1,)]
+    assert lake.batches() == []
+
+
 def test_without_a_snapshot_rows_before_updates_are_given(lake: Lake) -> None:
     lake.run(
         "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT NOT NULL)",
@@ -307,6 +361,10 @@ def test_values_without_a_meaning_are_an_error_by_name(lake: Lake) -> None:
         ("ALTER TABLE shop.TABLE_NAME ADD x INT, MODIFY n SMALLINT", "changes column n"),
         ("ALTER TABLE TABLE_NAME CHANGE COLUMN `n` n BIGINT", "changes column n"),
         ("ALTER TABLE TABLE_NAME DROP COLUMN N", "changes column n"),
+        (
+            "SET STATEMENT binlog_format = 'STATEMENT' FOR LOAD DATA INFILE 'ROWS' INTO TABLE z3",
+            "LOAD DATA as a statement",
+        ),
         ("SET STATEMENT binlog_format = 'STATEMENT' FOR UPDATE TABLE_NAME SET n = 2", "not ROW"),
     ],
 )
@@ -319,7 +377,11 @@ def test_a_statement_that_changes_rows_untold_ends_the_stream_before_it(
     )
     lake.define("id INT, n INT", "id")
     lake.batches()
-    lake.run("INSERT INTO TABLE_NAME VALUES (2, 2)", statement)
+    (lake.folder / "rows").write_text("3\n")
+    lake.run("CREATE TABLE IF NOT EXISTS z3 (id INT)")
+    lake.run(
+        "INSERT INTO TABLE_NAME VALUES (2, 2)", statement.replace("ROWS", str(lake.folder / "rows"))
+    )
     if "DROP TABLE" in statement or "z2" in statement:
         lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT)")
     if "DROP COLUMN" in statement:
@@ -419,13 +481,11 @@ def test_prepared_transactions_are_refused(lake: Lake) -> None:
     lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
     lake.define("id INT", "id")
     lake.batches()
-    lake.run(
-        "XA START 'x'",
-        "INSERT INTO TABLE_NAME VALUES (1)",
-        "XA END 'x'",
-        "XA PREPARE 'x'",
-        "XA COMMIT 'x'",
-    )
+    begun = ["XA START 'x'", "INSERT INTO TABLE_NAME VALUES ({})", "XA END 'x'"]
+    lake.run(*(each.format(1) for each in begun), "XA COMMIT 'x' ONE PHASE")
+    lake.batches()
+    assert lake.rows() == [(1,)]
+    lake.run(*(each.format(2) for each in begun), "XA PREPARE 'x'", "XA COMMIT 'x'")
     with pytest.raises(InvalidRequestError, match="prepared XA transaction"):
         lake.batches()
 
@@ -558,6 +618,38 @@ class Writer(threading.Thread):
             self.model.update(rows)
         else:
             client.rollback()
+
+
+def test_a_server_that_is_killed_is_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
+    port, data, chance = free_port(), tmp_path / "mariadb", random.Random(7)
+    # A transaction that a reader of the log has seen is not lost.
+    settings = "--innodb-flush-log-at-trx-commit=1"
+    lake: Lake | None = None
+    for number in range(4):
+        with mariadb_server(settings, data=data, port=port):
+            if lake is None:
+                lake = Lake(port, tmp_path)
+                lake.run("CREATE TABLE TABLE_NAME (id BIGINT PRIMARY KEY, n BIGINT, big TEXT)")
+                lake.define("id BIGINT, n BIGINT, big STRING", "id")
+            lake.client = lake.connect()
+            if number == 3:
+                lake.batches()
+                assert lake.rows() == lake.source_rows()
+                assert lake.rows()
+                return
+            known = {row[0]: row[1:] for row in lake.source_rows()}
+            writer = Writer(lake, 0, known)
+            writer.start()
+            for _ in range(chance.randrange(1, 4)):
+                lake.batches(max_rows=500)
+            os.kill(int((data / "pid").read_text()), signal.SIGKILL)
+            writer.join()
+            assert isinstance(writer.failure, pymysql.Error), writer.failure
+            with pytest.raises(UnavailableError):
+                lake.batches()
 
 
 @pytest.mark.parametrize(

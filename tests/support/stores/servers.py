@@ -152,6 +152,13 @@ def hive_server(version: int, folder: Path) -> Iterator[str]:
 @contextmanager
 def kafka_server(folder: Path) -> Iterator[str]:
     """A broker that is its own controller and keeps its log in a folder; its address."""
+    command, port = kafka_command(folder)
+    with running(command, port):
+        yield f"127.0.0.1:{port}"
+
+
+def kafka_command(folder: Path) -> tuple[list[str], int]:
+    """The command of a broker whose log is made, and where it will listen."""
     _needs("confluent_kafka")
     jars = INSTALLED / "kafka"
     if not jars.exists():
@@ -180,8 +187,7 @@ def kafka_server(folder: Path) -> Iterator[str]:
     java += ["-cp", f"{jars}/*"]
     made = ["kafka.tools.StorageTool", "format", "-t", "bGFrZXdyaWdodC10ZXN0cw", "-c", str(config)]
     subprocess.run([*java, *made], check=True, capture_output=True)
-    with running([*java, "kafka.Kafka", str(config)], port):
-        yield f"127.0.0.1:{port}"
+    return [*java, "kafka.Kafka", str(config)], port
 
 
 @contextmanager
@@ -277,8 +283,11 @@ def postgres_server(*settings: str) -> Iterator[str]:
 
 
 @contextmanager
-def mariadb_server(*settings: str) -> Iterator[int]:
-    """A MariaDB with a binary log, whose user `keeper` may do everything; its port."""
+def mariadb_server(*settings: str, data: Path | None = None, port: int = 0) -> Iterator[int]:
+    """A MariaDB with a binary log, whose user `keeper` may do everything; its port.
+
+    With `data` it keeps its files there, and its process's number in `pid` among them.
+    """
     _needs("pymysqlreplication")
     make, server = (
         _database_program("mariadb", each) for each in ("mariadb-install-db", "mariadbd")
@@ -287,15 +296,19 @@ def mariadb_server(*settings: str) -> Iterator[int]:
     with tempfile.TemporaryDirectory(prefix="mariadb-") as folder:
         as_root = ["--user=root"] if os.geteuid() == 0 else []
         base = Path(server).parents[1]
-        place = ["--no-defaults", *as_root, f"--basedir={base}", f"--datadir={folder}/data"]
-        subprocess.run([make, *place, "--skip-test-db"], check=True, capture_output=True)
+        data = data or Path(folder) / "data"
+        place = ["--no-defaults", *as_root, f"--basedir={base}", f"--datadir={data}"]
+        if not data.exists():
+            subprocess.run([make, *place, "--skip-test-db"], check=True, capture_output=True)
         users = Path(folder) / "users.sql"
         users.write_text(
-            f"CREATE USER keeper@'%' IDENTIFIED BY '{SECRET}';\n"
-            "GRANT ALL ON *.* TO keeper@'%' WITH GRANT OPTION;\nCREATE DATABASE shop;\n"
+            f"CREATE USER IF NOT EXISTS keeper@'%' IDENTIFIED BY '{SECRET}';\n"
+            "GRANT ALL ON *.* TO keeper@'%' WITH GRANT OPTION;\n"
+            "CREATE DATABASE IF NOT EXISTS shop;\n"
         )
-        port = free_port()
+        port = port or free_port()
         command = [server, *place, f"--socket={folder}/socket", f"--init-file={users}"]
+        command += [f"--pid-file={data}/pid"]
         command += ["--bind-address=127.0.0.1", f"--port={port}", "--skip-name-resolve"]
         command += ["--character-set-server=utf8mb4"]
         command += ["--log-bin=binlog", "--server-id=1", "--binlog-format=ROW"]
@@ -351,6 +364,15 @@ def _with_us(command: Sequence[str]) -> list[str]:
 @contextmanager
 def running(command: Sequence[str], port: int, **settings: str) -> Iterator[None]:
     """A server while it listens on a port of this machine, with variables of its own."""
+    server = started(command, port, **settings)
+    try:
+        yield
+    finally:
+        _end(server)
+
+
+def started(command: Sequence[str], port: int, **settings: str) -> subprocess.Popen[bytes]:
+    """A server that listens; the caller ends it."""
     server = subprocess.Popen(
         _with_us(command),
         env={**os.environ, **settings},
@@ -360,9 +382,10 @@ def running(command: Sequence[str], port: int, **settings: str) -> Iterator[None
     )
     try:
         _wait_for(server, port)
-        yield
-    finally:
+    except BaseException:
         _end(server)
+        raise
+    return server
 
 
 def _wait_for(server: subprocess.Popen[bytes], port: int) -> None:
