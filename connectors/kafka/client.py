@@ -51,6 +51,10 @@ def admin_module() -> Any:
     return import_module("confluent_kafka.admin")
 
 
+class Fenced(InvalidRequestError):
+    """Another process took the transactions over."""
+
+
 @dataclass(frozen=True)
 class Cluster:
     """How a cluster is reached: properties of the client, which may be secrets. It pickles."""
@@ -164,6 +168,11 @@ class Cluster:
             yield
         except KafkaException as error:
             raise self.failure(error.args[0], what) from error
+        except SystemError as error:
+            # A fatal error while the client calls back.
+            if isinstance(error.__cause__, KafkaException):
+                raise self.failure(error.__cause__.args[0], what) from error
+            raise
 
     def failure(self, error: Any, what: str) -> StorageError:
         """What an error of the client means for a caller."""
@@ -177,7 +186,7 @@ class Cluster:
         elif name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"):
             kind = NotFoundError
         elif name in _FENCED:
-            kind = InvalidRequestError
+            kind = Fenced
             told += "; another process writes with the same sink.transactional-id-prefix and stream"
         elif name == "_INVALID_ARG":
             kind = InvalidOption

@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakewright.connectors.factories import FactoryFinder
+from lakewright.connectors.kafka.client import Fenced
 from lakewright.connectors.kafka.encoding import Record
 from lakewright.connectors.kafka.sink import KafkaSink
 from lakewright.connectors.log.table_log import HEADERS, TableLog
@@ -55,6 +56,8 @@ from lakewright.storage.table import Table
 
 CONSUMER = "log"
 _PAUSE_MS = 200
+# A relay that is taken over tries again; then the one that took it over goes on.
+_TRIES = 3
 _OF_HEADERS = pa.map_(pa.string(), pa.binary())
 Stale = Callable[[str], StalePlan]
 
@@ -103,8 +106,11 @@ def relay_again(table: Table, going: Relay | None) -> tuple[Relay | None, Relaye
     if going is not None and going.is_of(table):
         with suppress(StorageError):
             return going, going.run()
-    going = Relay(table)
-    return going, going.run()
+    for _ in range(_TRIES):
+        going = Relay(table)
+        with suppress(Fenced):
+            return going, going.run()
+    return None, None
 
 
 def follow(open_table: Callable[[], Table]) -> Iterator[Relayed]:
