@@ -42,7 +42,13 @@ _CLIENT = {
 }
 # A group that nobody joins: positions are the stream's own.
 _NO_GROUP = "lakewright"
-_FENCED = ("_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING")
+_FENCED = (
+    "_FENCED",
+    "_FATAL",
+    "INVALID_PRODUCER_EPOCH",
+    "PRODUCER_FENCED",
+    "INVALID_PRODUCER_ID_MAPPING",
+)
 _SILENT = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE", "_WAIT_COORD")
 
 
