@@ -145,7 +145,7 @@ def _why_not_now(instance: dg.DagsterInstance, last: dg.RunRecord | None, now_ms
         return ""
     return (
         f"run {run.run_id} ended as {run.status.value}; the next one is asked for in "
-        f" {duration_text(left_ms)}, unless a person starts one before"
+        f"{duration_text(left_ms)}, unless a person starts one before"
     )
 
 

@@ -33,6 +33,7 @@ from lakewright.storage.errors import (
     StorageError,
     UnsupportedError,
 )
+from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.files.stream_store import is_remote, place_of
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
@@ -164,6 +165,7 @@ def make_sink(
             table=table,
         )
     check_reachable(files)
+    _check_is_sparks(checkpoint)
     fixed, clock = divided_keys(files, partition or {})
     place = place_of(text_argument(checkpoint, "checkpoint"))
     sink = Sink(
@@ -178,6 +180,18 @@ def make_sink(
     sink.prepared(files, StreamBatch(stream=table, checkpoint=checkpoint, number=0), fixed)
     _check_columns(sink, rows)
     return sink
+
+
+def _check_is_sparks(checkpoint: str) -> None:
+    """Check that a checkpoint is not one that a stream without Spark keeps."""
+    # Spark has clients for more stores.
+    with suppress(UnsupportedError):
+        fs, path = open_file_system(checkpoint)
+        if fs.exists(f"{path.rstrip('/')}/stream"):
+            raise InvalidRequestError(
+                f"the checkpoint {checkpoint} is one of a stream without Spark; go on without it, "
+                "or begin a new checkpoint where the rows of the table end"
+            )
 
 
 def _check_columns(sink: Sink, rows: DataFrame) -> None:

@@ -113,7 +113,7 @@ def commit_batch(
 
     Raises:
         InvalidRequestError: the time lies outside of the calendar, or the table was rolled back
-            behind earlier batches since the stream began, and keeps its position.
+            behind batches that the stream takes for committed.
         CommitConflictError: the table changed and conflicts; stage the rows again.
         CommitOutcomeUnknownError: the store failed; a repeated batch finds out what happened.
     """
@@ -138,8 +138,7 @@ def commit_batch(
             abort_staged(files, staged)
         _check_not_behind(files, batch, before)
         return CommitResult(snapshot=None, attempts=0, already_committed=True)
-    if batch.position is not None:
-        _check_not_set_back(files, batch, staged)
+    _check_not_set_back(files, batch, staged)
     record = replace(
         _record(files, batch, committed=False),
         base_id=staged.base_snapshot_id,
@@ -334,10 +333,17 @@ def _check_not_set_back(files: TableFiles, batch: StreamBatch, staged: StagedWri
     try:
         to = set_back(files, batch.stream)
         if to is not None:
+            forget = f"lakewright stream forget {files.name} {batch.stream}"
             raise InvalidRequestError(
-                f"{files.name} was rolled back behind batch {to.lost} of stream {batch.stream} "
-                f"while it ran, so batch {batch.number} was not committed; start the stream again, "
-                "and it goes on where the rows of the table end",
+                f"{files.name} was rolled back behind batch {to.lost} of stream {batch.stream}, so "
+                f"batch {batch.number} was not committed; "
+                + (
+                    "start the stream again, and it goes on where the rows of the table end"
+                    if batch.position is not None
+                    else f"its checkpoint {batch.checkpoint} is ahead of the rows: {forget}, and "
+                    "let a new checkpoint begin where the rows of the table end, or go on without "
+                    "those that were taken away"
+                ),
                 table=files.name,
             )
     except BaseException:

@@ -19,7 +19,7 @@ from lakewright.connectors.stream import Checkpoint, run_stream
 from lakewright.session import Session
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
-from lakewright.storage.errors import CorruptionError, InvalidRequestError, UnavailableError
+from lakewright.storage.errors import CorruptionError, InvalidRequestError, NotFoundError
 from tests.support.tables.builders import expire
 from tests.support.tables.invariants import assert_only_reachable_files
 
@@ -97,7 +97,7 @@ def test_a_file_that_a_begun_batch_lost_is_named(carry: Carry, tmp_path: Path) -
     carry("first")
     (tmp_path / "first" / "commits" / "0").unlink()
     arrived.unlink()
-    with pytest.raises(UnavailableError, match=r"1 of 1 files .* gone, such as a\.json"):
+    with pytest.raises(NotFoundError, match=r"1 of 1 files .* gone, such as a\.json"):
         carry("first")
 
 
