@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -320,8 +320,7 @@ class Sink:
 
     def _now(self) -> TableFiles:
         """The table under its present schema, which may change while the stream runs."""
-        latest = self.files.schemas.latest(table=self.files.name)
-        return replace(self.files, schema=latest)
+        return self.files.refreshed()
 
 
 def _with_times(rows: DataFrame, clock: PartitionClock) -> tuple[DataFrame, Observation]:
