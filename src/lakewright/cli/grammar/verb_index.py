@@ -63,6 +63,12 @@ VERB_INDEX = {
         "lakewright.platform.upkeep.respec",
         "RESPEC",
     ),
+    "settle": IndexedVerb(
+        "Upkeep",
+        "bring files that a change of partition keys left behind into their folders",
+        "lakewright.platform.upkeep.settle",
+        "SETTLE",
+    ),
     "add-primary-key": IndexedVerb(
         "Upkeep",
         "give a table without a primary key one",
