@@ -43,7 +43,7 @@ def at_home(catalog: Catalog, table: Table, keys: Sequence[tuple[str, ...]]) -> 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("change", list(CHANGES))
 @pytest.mark.sampled(each="change")
-@pytest.mark.mission("PT1", "PT2", "PT3")
+@pytest.mark.mission("PT1")
 def test_they_read_a_settled_table_wherever_it_is_copied(
     catalog: Catalog,
     request: pytest.FixtureRequest,
@@ -72,7 +72,7 @@ def test_they_read_a_settled_table_wherever_it_is_copied(
 
 
 @pytest.mark.parametrize("client", ["java", "java_latest"])
-@pytest.mark.mission("PT4")
+@pytest.mark.mission("PT1")
 def test_an_expiry_of_java_keeps_the_files_that_came_home(
     catalog: Catalog, request: pytest.FixtureRequest, client: str
 ) -> None:

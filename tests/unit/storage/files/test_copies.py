@@ -13,8 +13,6 @@ from lakewright.storage.errors import AlreadyExistsError, FileMissing, Unavailab
 from lakewright.storage.files.local_files import LocalFiles
 from lakewright.storage.files.memory_files import MemoryFiles
 
-pytestmark = pytest.mark.mission("FS10")
-
 
 @pytest.fixture
 def source(tmp_path: Path) -> str:

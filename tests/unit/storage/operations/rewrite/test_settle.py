@@ -219,6 +219,16 @@ def places(table: Table) -> list[str]:
     return [files.data_file_path(each.place, each.file) for each in table.at().files()]
 
 
+def test_a_settling_is_taken_back_and_done_again(catalog: Catalog) -> None:
+    table = restated(catalog)
+    due, count = content(table), len(away(table))
+    table.history.revert(table.upkeep.settle().snapshot_ids[0])
+    assert (content(table), len(away(table))) == (due, count)
+    table.upkeep.settle()
+    assert (content(table), len(away(table))) == (due, 0)
+    assert all(each.file.file_name.count("-back-") == 1 for each in table.at().files())
+
+
 def test_a_branch_comes_home_by_itself(catalog: Catalog) -> None:
     table = restated(catalog)
     due = content(table)
