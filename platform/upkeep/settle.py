@@ -99,7 +99,7 @@ def _measures(_: Table, done: Done) -> Measures:
 
 SETTLE = Verb(
     name="settle",
-    summary="bring files that a change of partition keys left behind into their folders",
+    summary="bring files into the folders of changed partition keys",
     effect=Effect.REWRITES,
     command=Command(
         purpose="Upkeep",

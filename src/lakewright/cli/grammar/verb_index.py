@@ -65,7 +65,7 @@ VERB_INDEX = {
     ),
     "settle": IndexedVerb(
         "Upkeep",
-        "bring files that a change of partition keys left behind into their folders",
+        "bring files into the folders of changed partition keys",
         "lakewright.platform.upkeep.settle",
         "SETTLE",
     ),
