@@ -80,6 +80,8 @@ class MysqlCdc(DynamicTableFactory):
         ),
     )
 
+    named_by = ("database-name", "table-name")
+
     def create_source(self, context: Context) -> ScanTableSource:
         options, table = context.options, context.table
         if not table.primary_keys:
