@@ -101,6 +101,7 @@ SETTLE = Verb(
     name="settle",
     summary="bring files into the folders of changed partition keys",
     effect=Effect.REWRITES,
+    not_undone="the table has the same rows and files; only their places are others",
     command=Command(
         purpose="Upkeep",
         notes="""
