@@ -1,8 +1,9 @@
 """A run of a stream: takes what is new, and of a continuous one what comes in the next while.
 
 1. The drain commits what is there.
-2. A bucket that its table stops writers at slows the drain down: it waits for the compaction that
-   the upkeep sensor asks for, up to the time that rows may be late, and then goes on.
+2. A bucket that its table stops writers at slows a drain down. If the table leaves compaction to
+   others, the run waits for the one that the upkeep sensor asks for, up to the time that rows may
+   be late, and then goes on; else the drain compacts it.
 3. A run that the stream's sensor asked for stays up to the time that rows may be late, as long as
    each look finds more at the source. It looks a few times only, since each commit leaves files.
 4. It ends early if another run waits for a place, such as a compaction.
@@ -105,12 +106,12 @@ class Following:
         return read_version(key, self.lag)
 
     def _wait_for_compaction(self, until_ms: float) -> bool:
-        """Whether the buckets of a keyed table take more sorted runs, now or before a moment."""
+        """Whether the table takes more, now or before a moment."""
         env, table = self.drain.env, self.drain.table
-        is_full = has_full_buckets(table)
         begun_ms = env.now_ms()
-        while is_full and env.now_ms() < until_ms and not self._is_waited_for(_STEP_MS):
-            is_full = has_full_buckets(table)
+        while is_full := table.options.write_only and has_full_buckets(table):
+            if env.now_ms() >= until_ms or self._is_waited_for(_STEP_MS):
+                break
         self.waited_ms += env.now_ms() - begun_ms
         return not is_full
 

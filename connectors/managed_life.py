@@ -28,6 +28,7 @@ from lakewright.storage.spec.schema import Column, SchemaSpec, TableSchema
 from lakewright.storage.spec.schema_change import ResetOption, SchemaChange, SetOption
 
 _LOG = logging.getLogger(__name__)
+_PAUSE_MS = 60_000
 
 
 @contextmanager
@@ -149,6 +150,8 @@ class Relays:
 
     def __init__(self) -> None:
         self._relays: dict[str, Any] = {}
+        # Brokers that do not answer hold up one statement in a while, and not each.
+        self._not_before_ms: dict[str, int] = {}
 
     def after_commit(self, catalog: Catalog, name: str) -> None:
         """Publish what was committed to a table, if it has a log.
@@ -158,7 +161,8 @@ class Relays:
         if "$" in name or not catalog.table_exists(name):
             return
         table = catalog.table(name)
-        if not has_log(table.schema.options):
+        now_ms = catalog.env.now_ms()
+        if not has_log(table.schema.options) or now_ms < self._not_before_ms.get(name, 0):
             return
         from lakewright.connectors.log.publish import relay_again  # noqa: PLC0415
 
@@ -166,8 +170,10 @@ class Relays:
         try:
             self._relays[name], _ = relay_again(table, going)
         except StorageError as error:
+            self._not_before_ms[name] = catalog.env.now_ms() + _PAUSE_MS
             _LOG.warning(
-                "%s is committed, and its log lacks it: %s; `lakewright relay %s` publishes it",
+                "%s is committed, and its log lacks it: %s; `lakewright relay %s` publishes it, as "
+                "does a commit after a minute",
                 name,
                 error,
                 name,

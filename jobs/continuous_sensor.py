@@ -37,7 +37,8 @@ _LOOKS = 4
 _AFTER_FAILURE_MS = 300_000
 # What stays as it is, is told again so often.
 _TOLD_AGAIN_MS = 600_000
-_FAILED = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+_FAILED = dg.DagsterRunStatus.FAILURE
+_ENDED_BADLY = (_FAILED, dg.DagsterRunStatus.CANCELED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,9 @@ def build_continuous_sensor(
             lag = read_lag(declaration, warehouse.catalog())
         except StorageError as error:
             failed = unreachable(declaration, now_ms - cursor.caught_up_ms, error.message)
-            after, is_news = cursor.telling(f"{type(error).__name__} {failed.severity}", now_ms)
+            after, is_news = cursor.telling(
+                f"{type(error).__name__} {failed.severity.value}", now_ms
+            )
             return dg.SensorResult(
                 skip_reason=f"{type(error).__name__}: {error.message}",
                 cursor=after.text,
@@ -101,7 +104,7 @@ def build_continuous_sensor(
         # Nothing of what waits was there when the table last had all rows.
         longest = (now_ms - cursor.caught_up_ms) / 1000
         found = lag_result(declaration, lag, lag.seconds(now_ms, longest))
-        told = f"{version_of(lag.backlog.end)} {found.passed} {found.severity}"
+        told = f"{version_of(lag.backlog.end)} {found.severity.value if not found.passed else 'OK'}"
         after, is_news = cursor.telling(told, now_ms)
         events: list[dg.AssetObservation | dg.AssetCheckEvaluation] = []
         if is_news:
@@ -111,7 +114,7 @@ def build_continuous_sensor(
         last = _last_run(instance, names)
         why_not = "the table has all rows of the source"
         if lag.is_behind:
-            why_not = _why_not_now(last, now_ms)
+            why_not = _why_not_now(instance, last, names, now_ms)
         return dg.SensorResult(
             run_requests=[] if why_not else [_request(lag, last, names)],
             skip_reason=why_not or None,
@@ -128,17 +131,25 @@ def _last_run(instance: dg.DagsterInstance, names: TableNames) -> dg.RunRecord |
     return next(iter(instance.get_run_records(asked, limit=1)), None)
 
 
-def _why_not_now(last: dg.RunRecord | None, now_ms: int) -> str:
+def _why_not_now(
+    instance: dg.DagsterInstance, last: dg.RunRecord | None, names: TableNames, now_ms: int
+) -> str:
     """Why no run is asked for now; empty if one is."""
-    if last is None or last.dagster_run.status not in _FAILED:
+    if last is None or last.dagster_run.status not in _ENDED_BADLY:
+        return ""
+    run = last.dagster_run
+    if run.status is _FAILED and not instance.get_run_stats(run.run_id).steps_failed:
+        # Its process was killed; the work did not fail.
         return ""
     ended_ms = int((last.end_time or last.update_timestamp.timestamp()) * 1000)
     left_ms = ended_ms + _AFTER_FAILURE_MS - now_ms
-    if left_ms <= 0:
+    written = instance.get_latest_materialization_event(names.asset_key)
+    # A run that a person started went well since.
+    if left_ms <= 0 or (written is not None and written.timestamp * 1000 > ended_ms):
         return ""
     return (
-        f"run {last.dagster_run.run_id} ended as {last.dagster_run.status.value}; the next one is "
-        f"asked for in {duration_text(left_ms)}, unless a person starts one before"
+        f"run {run.run_id} ended as {run.status.value}; the next one is asked for in "
+        f"{duration_text(left_ms)}, unless a person starts one before"
     )
 
 

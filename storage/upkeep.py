@@ -145,10 +145,10 @@ def _plan_respec(  # noqa: PLR0913 - `add` and `drop` stand for `keys`
     """Change the partition keys of the table; see `respec.respec`.
 
     Give all `keys` in their order, or those to `drop`, and to `add` at the end. With
-    `partitions`, only split the files of these, which a later change then restates. Reopen
-    the table afterwards. With `moved_from` and the present keys, name the files of a table that
-    was moved or copied from there where they lie now. With `primary_key`, columns that become
-    partition keys join the primary key.
+    `partitions`, only split the files of these, which a later change then restates. Use
+    `Table.refresh()` afterwards. With `moved_from` and the present keys, name the files of a
+    table that was moved or copied from there where they lie now. With `primary_key`, columns that
+    become partition keys join the primary key.
     """
     return plan_respec(
         files,

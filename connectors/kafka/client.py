@@ -20,7 +20,8 @@ from lakewright.storage.extras import needed_for
 
 PROPERTIES = "properties."
 SERVERS, GROUP = "bootstrap.servers", "group.id"
-ANSWER_SECONDS = 60.0
+# Dagster gives up on the look of a sensor after a minute.
+ANSWER_SECONDS = 30.0
 # The client's name for a partition: topic and number.
 Partition = tuple[str, int]
 
@@ -42,13 +43,23 @@ _CLIENT = {
 }
 # A group that nobody joins: positions are the stream's own.
 _NO_GROUP = "lakewright"
-_FENCED = ("_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING")
+_FENCED = (
+    "_FENCED",
+    "_FATAL",
+    "INVALID_PRODUCER_EPOCH",
+    "PRODUCER_FENCED",
+    "INVALID_PRODUCER_ID_MAPPING",
+)
 _SILENT = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE", "_WAIT_COORD")
 
 
 def admin_module() -> Any:
     """The client's module of administration, whose types are not exported."""
     return import_module("confluent_kafka.admin")
+
+
+class Fenced(InvalidRequestError):
+    """Another process took the transactions over."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +175,11 @@ class Cluster:
             yield
         except KafkaException as error:
             raise self.failure(error.args[0], what) from error
+        except SystemError as error:
+            # A fatal error while the client calls back.
+            if isinstance(error.__cause__, KafkaException):
+                raise self.failure(error.__cause__.args[0], what) from error
+            raise
 
     def failure(self, error: Any, what: str) -> StorageError:
         """What an error of the client means for a caller."""
@@ -177,7 +193,7 @@ class Cluster:
         elif name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"):
             kind = NotFoundError
         elif name in _FENCED:
-            kind = InvalidRequestError
+            kind = Fenced
             told += "; another process writes with the same sink.transactional-id-prefix and stream"
         elif name == "_INVALID_ARG":
             kind = InvalidOption

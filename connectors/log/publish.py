@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakewright.connectors.factories import FactoryFinder
+from lakewright.connectors.kafka.client import Fenced
 from lakewright.connectors.kafka.encoding import Record
 from lakewright.connectors.kafka.sink import KafkaSink
 from lakewright.connectors.log.table_log import HEADERS, TableLog
@@ -55,6 +56,8 @@ from lakewright.storage.table import Table
 
 CONSUMER = "log"
 _PAUSE_MS = 200
+# A relay that is taken over tries again; then the one that took it over goes on.
+_TRIES = 3
 _OF_HEADERS = pa.map_(pa.string(), pa.binary())
 Stale = Callable[[str], StalePlan]
 
@@ -82,8 +85,7 @@ def relay(table: Table, *, anew: bool = False) -> Relayed:
     """
     commits = 0
     while True:
-        files = table.table_files
-        going = Relay(Table(replace(files, schema=files.schemas.latest(table=files.name))))
+        going = Relay(table.refresh())
         if anew:
             going.begin_anew()
             anew = False
@@ -103,8 +105,11 @@ def relay_again(table: Table, going: Relay | None) -> tuple[Relay | None, Relaye
     if going is not None and going.is_of(table):
         with suppress(StorageError):
             return going, going.run()
-    going = Relay(table)
-    return going, going.run()
+    for _ in range(_TRIES):
+        going = Relay(table)
+        with suppress(Fenced):
+            return going, going.run()
+    return None, None
 
 
 def follow(open_table: Callable[[], Table]) -> Iterator[Relayed]:
@@ -192,19 +197,18 @@ class Relay:
             reader, splits = whole_state(files, whole)
             published += self._publish(reader, splits, whole)
             done = self._done(whole)
-        before = None
         for number in range(done.snapshot_id + 1, latest + 1):
-            before, after = before or self._snapshot(number - 1), self._snapshot(number)
+            after = self._snapshot(number)
             if after.schema_id > files.schema.id:
                 self.is_outdated = True
                 break
-            plan = self._changes(before, after)
+            plan = self._changes(after)
             if plan is not None and plan.splits:
                 reader = ChangeReader(
                     files, columns=None, predicate=None, snapshot_ids=plan.snapshot_ids
                 )
                 published += self._publish(reader, plan.splits, after)
-            before, done = after, self._done(after)
+            done = self._done(after)
         if files.references.consumers().get(CONSUMER) != done.snapshot_id:
             # It keeps the published snapshot, which tells a rollback.
             files.references.set_consumer(CONSUMER, done.snapshot_id)
@@ -237,10 +241,14 @@ class Relay:
             )
         references = self._files.references
         found, held = self._topic.last(), references.consumers().get(CONSUMER, 0)
-        is_behind = held > (0 if found is None else found.snapshot_id)
-        if is_behind and CONSUMER not in references.consumers_without_rows():
+        if CONSUMER in references.consumers_without_rows() or not held:
+            return found
+        if found is None:
+            # Its messages are gone by age.
             return Published(held, self._snapshot(held).delta_manifest_list)
-        return found
+        # Snapshots in between changed no row, and may be gone. The one that is held changed none
+        # either, unless a rollback made room for another one.
+        return found if found.snapshot_id >= held - 1 else Published(held - 1, "")
 
     def _done(self, snapshot: Snapshot) -> Published:
         self._last = Published(snapshot.id, snapshot.delta_manifest_list)
@@ -260,7 +268,7 @@ class Relay:
         except SnapshotNotFound:
             # The next one is read, or its expiry told.
             return
-        if found is None or found.delta_manifest_list != self._last.commit:
+        if found is None or self._last.commit not in ("", found.delta_manifest_list):
             raise self._stale(
                 f"{files.name} was rolled back behind snapshot {number}, which its log has"
             )
@@ -280,25 +288,21 @@ class Relay:
                 table=self._files.name,
             ) from error
 
-    def _changes(self, before: Snapshot, after: Snapshot) -> ChangePlan | None:
+    def _changes(self, after: Snapshot) -> ChangePlan | None:
         """What a commit changed, None if it changed no row that a reader sees."""
         files, kind = self._files, after.commit_kind
-        if kind is CommitKind.APPEND and self._shows_as_written(before, after):
-            return written_plan(files, [after], IncrementalMode.DELTA, None, streamed=True)
-        if kind in (CommitKind.APPEND, CommitKind.OVERWRITE) or (
-            kind is CommitKind.COMPACT and _compaction_shows(files)
-        ):
-            return difference_plan(files, before, after, None)
-        return None
-
-    def _shows_as_written(self, before: Snapshot, after: Snapshot) -> bool:
-        """Whether readers see each row of an append as it was written."""
-        files = self._files
-        if not files.schema.has_primary_key:
-            return before.index_manifest == after.index_manifest
+        is_append, is_keyed = kind is CommitKind.APPEND, files.schema.has_primary_key
+        shows_later = level_0_waits(files) or files.options.bucket_mode is BucketMode.POSTPONE
+        if not is_append and kind is not CommitKind.OVERWRITE and not shows_later:
+            return None
         merge = files.merge_spec
         is_last_wins = merge.engine is MergeEngine.DEDUPLICATE and not merge.sequence_fields
-        return is_last_wins and not _compaction_shows(files)
+        if is_append and is_keyed and is_last_wins and not shows_later:
+            return written_plan(files, [after], IncrementalMode.DELTA, None, streamed=True)
+        before = self._snapshot(after.id - 1)
+        if is_append and not is_keyed and before.index_manifest == after.index_manifest:
+            return written_plan(files, [after], IncrementalMode.DELTA, None, streamed=True)
+        return difference_plan(files, before, after, None)
 
     def _publish(self, reader: Any, splits: Sequence[Any], snapshot: Snapshot) -> int:
         headers = [(SNAPSHOT, str(snapshot.id).encode())]
@@ -316,11 +320,6 @@ class Relay:
 
         self._sink.commit(written())
         return int(count > 0)
-
-
-def _compaction_shows(files: TableFiles) -> bool:
-    """Whether rows wait for a compaction before readers see them."""
-    return level_0_waits(files) or files.options.bucket_mode is BucketMode.POSTPONE
 
 
 def _check_columns(then: TableSchema, now: TableSchema, stale: Stale) -> None:

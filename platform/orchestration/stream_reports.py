@@ -39,14 +39,17 @@ def source_key(declaration: TableDeclaration, names: TableNames) -> dg.AssetKey 
 
 
 def source_spec(declaration: TableDeclaration, names: TableNames) -> dg.AssetSpec | None:
-    """The source as an asset: nothing here writes it, and its data version is its end."""
+    """The source as an asset: nothing here writes it, and its data version is its end.
+
+    It is the same for all tables that read it, which may be those of several components.
+    """
     key, stream = source_key(declaration, names), declaration.stream
     if key is None or stream is None or stream.connector is None:
         return None
     return dg.AssetSpec(
         key,
-        group_name=declaration.group or TableNames(declaration.database).identifier,
-        description=f"What streams read by the connector {stream.connector}.",
+        group_name="sources",
+        description=f"A source that streams read by the connector {stream.connector}.",
         kinds={stream.connector},
     )
 

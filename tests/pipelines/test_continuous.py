@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,8 +186,27 @@ def test_no_second_run_is_asked_for_while_one_writes(
     (request,) = feed.tick().run_requests
     run = run_in(feed.lake, status, **request.tags)
     assert "a run writes the table" in feed.tick().skip_message
+    # Its process dies, which says nothing of the work.
     feed.lake.instance.report_run_failed(run)
-    assert f"run {run.run_id} ended as FAILURE; the next one" in feed.tick().skip_message
+    assert feed.tick().run_requests
+
+
+def test_after_a_run_that_failed_the_next_one_waits_a_while(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (feed.folder / "bad.json").write_text("{")
+    (request,) = feed.tick().run_requests
+    failed = feed.run(request)
+    assert not failed.success
+    assert f"run {failed.run_id} ended as FAILURE; the next one" in feed.tick().skip_message
+    with monkeypatch.context() as later:
+        later.setattr(SystemEnv, "now_ms", lambda _: int(time.time() * 1000) + 301_000)
+        assert feed.tick().run_requests
+    (feed.folder / "bad.json").write_text('{"id": 1}')
+    # A person starts a run.
+    assert feed.run().success
+    feed.add(2)
+    assert feed.tick().run_requests
 
 
 def test_the_lag_of_rows_that_wait_is_told_and_an_idle_source_has_none(
@@ -297,3 +317,15 @@ def test_a_stream_that_is_ahead_of_compaction_waits_for_it_and_goes_on(feed: Fee
     assert feed.ids == [0, 1, 2, 3]
     (partition,) = feed.lake.table("shop.orders").at().partitions()
     assert partition.buckets[0].sorted_run_count == 2
+
+
+def test_rows_that_a_rollback_took_away_are_asked_for_again(feed: Feed) -> None:
+    for number in (1, 2):
+        feed.add(number)
+        assert feed.run().success
+    assert "has all rows" in feed.tick().skip_message
+    feed.lake.table("shop.orders").history.rollback(snapshot=1)
+    assert feed.ids == [1]
+    assert feed.tick().run_requests
+    assert feed.run().success
+    assert feed.ids == [1, 2]

@@ -1,8 +1,10 @@
-"""Continuous streams from real servers: a topic and a captured table, followed in Dagster."""
+"""Continuous streams from real servers: a topic and captured tables, followed in Dagster."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import pytest
 from lakewright.platform.orchestration.names import TableNames
 from tests.pipelines.lake import Lake, opened
 from tests.stores.test_kafka import new_topic, send
-from tests.support.stores.servers import SECRET, kafka_server, postgres_server
+from tests.support.stores.servers import SECRET, kafka_server, mariadb_server, postgres_server
 
 pytestmark = pytest.mark.servers
 NAMES = TableNames("shop.orders")
@@ -96,6 +98,10 @@ def test_a_captured_table_is_followed_by_its_log(
     psycopg = pytest.importorskip("psycopg")
     monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
     with postgres_server("wal_level=logical") as url:
+        for _ in range(100):
+            if subprocess.run(["pg_isready", "-q", "-d", url], check=False).returncode == 0:
+                break
+            time.sleep(0.1)
         client = psycopg.connect(url, password=SECRET, autocommit=True)
         client.execute("CREATE TABLE orders (id BIGINT PRIMARY KEY, name TEXT)")
         client.execute("INSERT INTO orders SELECT i, 'first' FROM generate_series(1, 100) i")
@@ -118,4 +124,41 @@ def test_a_captured_table_is_followed_by_its_log(
         rows = [(row["id"], row["name"]) for row in lake.rows("shop.orders")]
         found = client.execute("SELECT id, name FROM orders").fetchall()
         assert sorted(rows) == sorted(found)
+        client.close()
+
+
+def test_a_table_of_mariadb_is_followed_by_its_log(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pymysql = pytest.importorskip("pymysql")
+    monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
+    with mariadb_server() as port:
+        client = pymysql.connect(
+            host="127.0.0.1",
+            port=port,
+            user="keeper",
+            password=SECRET,
+            database="shop",
+            autocommit=True,
+        )
+        with client.cursor() as cursor:
+            cursor.execute("CREATE TABLE orders (id BIGINT PRIMARY KEY, name VARCHAR(20))")
+            cursor.execute("INSERT INTO orders SELECT seq, 'first' FROM seq_1_to_100")
+            options = {
+                "hostname": "127.0.0.1",
+                "port": str(port),
+                "username": "keeper",
+                "password": "${env:CAPTURE_PASSWORD}",
+                "database-name": "shop",
+                "table-name": "orders",
+            }
+            lake.declare(ORDERS % ("mysql-cdc", json.dumps(options)))
+            assert drained(lake)["lakewright/rows_written"] == 100
+            assert observed(lake)["key"] == dg.AssetKey(["sources", "mysql-cdc", "shop", "orders"])
+            cursor.execute("UPDATE orders SET name = 'second' WHERE id <= 30")
+            cursor.execute("DELETE FROM orders WHERE id > 90")
+            drained(lake)
+            rows = [(row["id"], row["name"]) for row in lake.rows("shop.orders")]
+            cursor.execute("SELECT id, name FROM orders")
+            assert sorted(rows) == sorted(cursor.fetchall())
         client.close()

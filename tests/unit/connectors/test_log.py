@@ -122,6 +122,19 @@ def test_statements_refuse_what_has_no_log(session: Session) -> None:
         session.sql("ALTER TABLE d.t RESET ('log.format')")
 
 
+def test_brokers_that_do_not_answer_hold_up_no_commit_for_long(
+    session: Session, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakewright.connectors.kafka.sink.ANSWER_SECONDS", 0.5)
+    session.catalog.create_table("d.t", {"id": "INT"}, options=_GIVEN)
+    for _ in range(3):
+        session.sql("INSERT INTO d.t VALUES (1)")
+    assert session.catalog.table("d.t").read().num_rows == 3
+    (record,) = caplog.records
+    assert "d.t is committed, and its log lacks it" in record.getMessage()
+    assert "`lakewright relay d.t` publishes it" in record.getMessage()
+
+
 def test_the_storage_library_alone_makes_no_table_with_a_log(session: Session) -> None:
     with pytest.raises(UnsupportedError, match="a table gets a log that follows its commits"):
         session.catalog.create_table("d.t", {"id": "INT"}, options={"log.system": "kafka"})

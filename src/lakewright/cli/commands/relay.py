@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -40,6 +41,7 @@ def relay(call: Call, *, follow: bool, anew: bool) -> Answer:
         return _answer(log.relay(table, anew=anew))
     for each in log.follow(call.table):
         _answer(each).print(call.form)
+        sys.stdout.flush()
     raise AssertionError("it ends when it is interrupted")
 
 
