@@ -18,7 +18,7 @@ from lakewright.storage import SettlePlan, SettleResult, Table
 class SettleOptions:
     """What a settling may be told."""
 
-    max_bytes: int | None = option(BYTES, None, "Copy at most this size, or one bucket.")
+    max_bytes: int | None = option(BYTES, None, "Copy at most this size, or one file.")
 
     @classmethod
     def declared(cls, policy: SettlePolicy) -> SettleOptions:
