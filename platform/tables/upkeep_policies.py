@@ -330,7 +330,7 @@ class SettlePolicy(Declared):
     """When files that a change of partition keys left behind come into the folders of the keys."""
 
     enabled: bool = _enabled("the files are copied, and named anew")
-    max_bytes: SizeBytes = Field(default=10 << 30, description="copied by one run at most")
+    max_bytes: SizeBytes = Field(default=32 << 30, description="maximum that one run copies")
 
 
 Scheduled = (

@@ -19,7 +19,7 @@ from lakewright.storage.plans import SettlePlan, SettleResult
 class SettleOptions:
     """What a settling may be told."""
 
-    max_bytes: int | None = option(BYTES, None, "Copy at most this size, or one bucket.")
+    max_bytes: int | None = option(BYTES, None, "Copy at most this size, or one file.")
 
     @classmethod
     def declared(cls, policy: SettlePolicy) -> SettleOptions:
@@ -102,6 +102,7 @@ SETTLE = Verb(
     name="settle",
     summary="bring files into the folders of changed partition keys",
     effect=Effect.REWRITES,
+    not_undone="the table has the same rows and files; only their places are others",
     command=Command(
         purpose="Upkeep",
         notes="""

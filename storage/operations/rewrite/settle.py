@@ -16,9 +16,11 @@ a name that was never used: the deletion of a name that is reached no more canno
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 
 from lakewright.storage.errors import InvalidRequestError, StalePlan
 from lakewright.storage.files.table_files import TableFiles
@@ -27,9 +29,9 @@ from lakewright.storage.operations.rewrite.compact import (
     BucketWork,
     planned_buckets,
     rewrite_buckets,
-    within,
 )
 from lakewright.storage.operations.rewrite.compact_append import AppendTask
+from lakewright.storage.operations.rewrite.compact_outputs import deletions_of
 from lakewright.storage.operations.rewrite.compaction_plan import (
     CompactionPlan,
     CompactionResult,
@@ -47,8 +49,8 @@ from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.supported_options import Use, check_supported
 
-# What one commit brings home; a bucket with deletion vectors comes as a whole, however large.
-MOST_FILES, MOST_BYTES = 1000, 16 << 30
+# What one commit brings home, or one file.
+MOST_FILES, MOST_BYTES = 10_000, 128 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +84,7 @@ def plan_settle(files: TableFiles, *, max_bytes: int | None = None) -> SettlePla
     """Bring files that a change of partition keys left behind into the folders of their keys.
 
     The store copies them; no row is read. A plan with `max_bytes` copies no more than that, or one
-    bucket.
+    file.
 
     Raises:
         UnsupportedError: the table has an option that is not implemented.
@@ -92,26 +94,39 @@ def plan_settle(files: TableFiles, *, max_bytes: int | None = None) -> SettlePla
     max_bytes = whole_or_none(max_bytes, "max_bytes")
     if max_bytes is not None and max_bytes < 1:
         raise InvalidRequestError(f"max_bytes is {max_bytes}; give at least 1, or None for all")
+    most_bytes = min(MOST_BYTES, max_bytes or MOST_BYTES)
 
     def pick(
-        metas: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta]
+        metas: Sequence[DataFileMeta], _: Sequence[IndexFileMeta]
     ) -> tuple[list[CompactionUnit], str]:
-        away = [each for each in metas if is_away(files, each)]
-        if files.schema.is_keyed or not away:
-            return [], "its files are home"
-        # The index of a bucket is replaced once in a commit.
-        size = len(away) if indexes else MOST_FILES
-        units = [
-            CompactionUnit(
-                files=tuple(away[at : at + size]), output_level=0, reason="named by their places"
-            )
-            for at in range(0, len(away), size)
-        ]
-        return units, ""
+        away = [] if files.schema.is_keyed else [each for each in metas if is_away(files, each)]
+        why = "named by their places"
+        parts = _parts(away, most_bytes)
+        return [CompactionUnit(files=each, output_level=0, reason=why) for each in parts], why
 
     plan = planned_buckets(files, pick, partitions=None)
-    plan = plan if max_bytes is None else within(plan, max_bytes)
-    return SettlePlan(files=replace(plan, skipped=()))
+    tasks = plan.tasks
+    if max_bytes is not None:
+        sums = list(accumulate(each.bytes for each in tasks))
+        tasks = tasks[: max(1, bisect_right(sums, max_bytes))]
+    taken = sum(each.bytes for each in tasks)
+    return SettlePlan(
+        files=replace(plan, tasks=tasks, skipped=(), bytes_left=plan.bytes_before - taken)
+    )
+
+
+def _parts(away: Sequence[DataFileMeta], most_bytes: int) -> Iterator[tuple[DataFileMeta, ...]]:
+    """Files of a bucket that come home together."""
+    part: list[DataFileMeta] = []
+    size = 0
+    for file in away:
+        if part and (len(part) >= MOST_FILES or size + file.file_size > most_bytes):
+            yield tuple(part)
+            part, size = [], 0
+        part.append(file)
+        size += file.file_size
+    if part:
+        yield tuple(part)
 
 
 def run_settle(files: TableFiles, plan: SettlePlan, *, lease: Lease | None = None) -> SettleResult:
@@ -145,15 +160,18 @@ def run_settle(files: TableFiles, plan: SettlePlan, *, lease: Lease | None = Non
 
 
 def _batches(tasks: Sequence[CompactionTask]) -> Iterator[list[CompactionTask]]:
-    """What is committed together."""
+    """What is committed together: of a bucket one task, as its index files are replaced once."""
     batch: list[CompactionTask] = []
+    places: set[tuple[str, int]] = set()
     count = size = 0
     for task in tasks:
+        place = str(task.partition), task.bucket
         full = count + len(task.files) > MOST_FILES or size + task.bytes > MOST_BYTES
-        if batch and full:
+        if batch and (full or place in places):
             yield batch
-            batch, count, size = [], 0, 0
+            batch, places, count, size = [], set(), 0, 0
         batch.append(task)
+        places.add(place)
         count += len(task.files)
         size += task.bytes
     if batch:
@@ -163,11 +181,8 @@ def _batches(tasks: Sequence[CompactionTask]) -> Iterator[list[CompactionTask]]:
 def _copied(files: TableFiles, write_id: str, work: BucketWork) -> tuple[CommitMessage, ...]:
     assert isinstance(work, AppendTask)
     names = {each.file_name for each in work.files}
-    indexes = tuple(
-        each
-        for each in work.indexes
-        if any(vector.data_file in names for vector in each.deletion_vectors or ())
-    )
+    # Those of a bucket are replaced as a whole.
+    indexes = work.indexes if deletions_of(work.indexes, names) else ()
     message = CommitMessage(
         partition=work.partition,
         bucket=work.bucket,

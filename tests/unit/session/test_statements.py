@@ -333,6 +333,9 @@ def test_a_table_in_a_local_folder_gets_another_name(session: Session, catalog: 
     )
     session.sql("ALTER TABLE t PARTITIONED BY (a, b)")
     before = catalog.table("db.t")
+    with pytest.raises(UnsupportedError, match="lakewright settle"):
+        session.sql("ALTER TABLE t RENAME TO other.u")
+    before.upkeep.settle()
     told = session.sql("ALTER TABLE t RENAME TO other.u")
     assert told.message == "db.t is other.u now"
     assert rows_of(session, "SELECT id FROM other.u WHERE b = 'x' ORDER BY id") == [(1,)]

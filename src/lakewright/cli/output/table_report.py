@@ -11,7 +11,7 @@ from lakewright.storage import Lease, PartitionStats, Snapshot, Table, TableSche
 from lakewright.storage.errors import InvalidOption, StorageError, UnsupportedError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
 from lakewright.storage.operations.inspection.late_writers import LateWriter
-from lakewright.storage.plans import CompactionPlan, SettlePlan
+from lakewright.storage.plans import CompactionPlan
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.supported_options import Use, check_supported, without_fallback
 
@@ -22,7 +22,7 @@ class TableReport:
 
     `leases_refusal` is the error of reading its leases. `read_refusal` and `upkeep_refusal` name
     the option that prevents reading or upkeep; None if it is possible. `compaction` is the plan of
-    a compaction with the table's own options, and `settling` that of bringing files home.
+    a compaction with the table's own options. `away_files` are named by their places.
     `has_other_keys` says that files have other partition keys than the table, and `late_writers`
     are the clients that wrote them.
     """
@@ -31,7 +31,8 @@ class TableReport:
     snapshots: tuple[Snapshot, ...]
     partitions: tuple[PartitionStats, ...]
     compaction: CompactionPlan | None
-    settling: SettlePlan | None
+    away_files: int
+    away_bytes: int
     has_other_keys: bool
     late_writers: tuple[LateWriter, ...]
     read_refusal: str | None
@@ -71,13 +72,15 @@ def report_table(table: Table) -> TableReport:
     """Describe a table from metadata, even if it has options that are not implemented."""
     upkeep_refusal = _refusal(table, Use.COMPACT)
     leases, leases_refusal = _leases(table)
-    has_other_keys = not table.inspect.files_fit()
+    layout = table.inspect.layout()
+    has_other_keys = not table.inspect.files_fit(layout)
     return TableReport(
         table=table,
         snapshots=table.history.snapshots(),
         partitions=table.at().partitions(),
         compaction=table.upkeep.plan_compact() if upkeep_refusal is None else None,
-        settling=table.upkeep.plan_settle() if upkeep_refusal is None else None,
+        away_files=layout.buckets.away_files,
+        away_bytes=layout.buckets.away_bytes,
         has_other_keys=has_other_keys,
         late_writers=table.inspect.late_writers() if has_other_keys else (),
         read_refusal=_refusal(table, Use.READ, without_fallback(table.schema)),
@@ -141,7 +144,7 @@ def report_json(report: TableReport) -> dict[str, object]:
             "late_writers": [asdict(each) for each in report.late_writers],
             "read_refusal": report.read_refusal,
             "upkeep_refusal": report.upkeep_refusal,
-            "away_file_count": 0 if report.settling is None else report.settling.files.files_before,
+            "away_file_count": report.away_files,
             "compaction": None
             if plan is None
             else {
@@ -272,11 +275,10 @@ def _health(report: TableReport) -> dict[str, str]:
         from lakewright.platform.upkeep.respec import other_keys_text
 
         health["partition keys"] = other_keys_text(report.table.name, keys, report.late_writers)
-    if report.settling is not None and report.settling.files.tasks:
+    if report.away_files:
         from lakewright.platform.upkeep.settle import away_text
 
-        away = report.settling.files
-        health["places"] = away_text(report.table.name, away.files_before, away.bytes_before)
+        health["places"] = away_text(report.table.name, report.away_files, report.away_bytes)
     plan = report.compaction
     if plan is None:
         health["upkeep"] = f"not possible: {report.upkeep_refusal}"
