@@ -55,7 +55,7 @@ test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FT
 	$(RUN) -m pytest -m "stores and not servers" tests/stores $(ARGS)
 
 .PHONY: test-servers
-test-servers: java $(VENV)/.stores ## Talk to real Kafka, PostgreSQL, MariaDB and Debezium
+test-servers: java $(VENV)/.stores ## Talk to real Kafka, PostgreSQL, MariaDB and Debezium (ARGS="-m servers" kills them longer)
 	$(RUN) tests/stores/install.py .stores kafka debezium postgres mariadb
 	$(RUN) -m pytest -m "servers and not deep" tests/stores $(ARGS)
 

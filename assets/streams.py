@@ -130,6 +130,8 @@ def _metadata(ingest: IngestRun, following: Following, outcome: Published) -> di
     drain = following.drain
     metadata = {**ingest.metadata(drain.table, outcome), **following.metadata()}
     metadata["lakewright/batches"] = len(drain.batches)
+    if drain.columns_not_read:
+        metadata["columns not read"] = ", ".join(drain.columns_not_read)
     if not drain.batches:
         return metadata
     last = drain.batches[-1]

@@ -159,8 +159,7 @@ class TableStream(Sink):
 
     def _files(self) -> TableFiles:
         """The table under its present schema, which may change while the stream runs."""
-        files = self.table.table_files
-        return replace(files, schema=files.schemas.latest(table=files.name))
+        return self.table.table_files.refreshed()
 
 
 @dataclass(frozen=True)

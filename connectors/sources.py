@@ -150,6 +150,15 @@ class SupportsWatermarkPushDown(Protocol):
 
 
 @runtime_checkable
+class SupportsSourceColumns(Protocol):
+    """A source that knows which columns its external table has now, declared or not."""
+
+    def source_columns(self) -> Sequence[str]:
+        """Their names; the external system is asked."""
+        ...
+
+
+@runtime_checkable
 class SupportsSourceWatermark(Protocol):
     """A source with watermarks of its own, by which it gives no row that is late."""
 

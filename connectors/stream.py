@@ -41,6 +41,7 @@ from lakewright.storage.errors import (
     InvalidRequestError,
 )
 from lakewright.storage.files.file_systems import open_file_system
+from lakewright.storage.files.stream_store import place_of
 from lakewright.storage.operations.running.delete_files import delete_files
 
 _LOG = logging.getLogger(__name__)
@@ -89,17 +90,7 @@ class Checkpoint:
         if not numbers:
             return None
         number = numbers[-1]
-        note = f"{self.path}/offsets/{number}"
-        try:
-            found = json.loads(self.fs.read_bytes(note))
-            start, end = found["start"], found["end"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise CorruptionError(
-                f"the note of batch {number} at {note} cannot be read: {error}; delete it, and the "
-                "batch begins where the one before it ended",
-                path=note,
-            ) from error
-        return number, start, end, number in self._numbers("commits")
+        return number, *self._read(number), number in self._numbers("commits")
 
     def check_tables(self, source: str, sink: str) -> None:
         """Keep what the stream reads and writes, or compare it with what is kept.
@@ -115,7 +106,8 @@ class Checkpoint:
             raise InvalidRequestError(
                 f"the checkpoint {self.path} is of the stream from {before['source']} into "
                 f"{before['sink']}, and not from {source} into {sink}; give each stream a "
-                "checkpoint of its own"
+                f"checkpoint of its own, or delete {kept} if the table was renamed or the source "
+                "moved, and the stream goes on"
             )
 
     def begin(self, number: int, start: Offset, end: Offset) -> None:
@@ -124,8 +116,7 @@ class Checkpoint:
         Raises:
             InvalidRequestError: another process runs the stream.
         """
-        text = json.dumps({"start": dict(start), "end": dict(end)}).encode()
-        if not self.fs.put_if_absent(f"{self.path}/offsets/{number}", text):
+        if not self.fs.put_if_absent(f"{self.path}/offsets/{number}", _note(start, end)):
             raise InvalidRequestError(
                 f"another process runs the stream of {self.path}: it has begun batch {number}; "
                 "stop one of them, or give it a checkpoint of its own"
@@ -145,23 +136,48 @@ class Checkpoint:
                     "the rows of the sink end"
                 )
             self.begin(held.number, held.end, held.end)
-        for folder in ("commits", "offsets"):
-            late = [each for each in self._numbers(folder) if each > held.number]
+        for folder, last in (("commits", held.number), ("offsets", max(held.number, 0))):
+            late = [each for each in self._numbers(folder) if each > last]
             delete_files(self.fs, [f"{self.path}/{folder}/{each}" for each in reversed(late)])
         if held.number >= 0:
             self.fs.put_if_absent(f"{self.path}/commits/{held.number}", b"{}")
+        elif (begin := self.beginning()) is not None:
+            # A batch without rows, behind which all come again.
+            self.fs.replace(f"{self.path}/offsets/0", _note(begin, begin))
+
+    def beginning(self) -> Offset | None:
+        """Where the first batch began: a source may begin elsewhere later. None without a note."""
+        return self._read(0)[0] if 0 in self._numbers("offsets") else None
 
     def commit(self, number: int) -> None:
         """Note that a batch is committed; notes of old ones go."""
         self.fs.put_if_absent(f"{self.path}/commits/{number}", b"{}")
         for folder in ("commits", "offsets"):
             for old in self._numbers(folder):
-                if old <= number - _KEPT:
+                # The first one tells where the stream began.
+                if 0 < old <= number - _KEPT:
                     delete_files(self.fs, [f"{self.path}/{folder}/{old}"])
+
+    def _read(self, number: int) -> tuple[Offset, Offset]:
+        """From where to where a batch reads."""
+        note = f"{self.path}/offsets/{number}"
+        try:
+            found = json.loads(self.fs.read_bytes(note))
+            return found["start"], found["end"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptionError(
+                f"the note of batch {number} at {note} cannot be read: {error}; delete it, and the "
+                "batch begins where the one before it ended",
+                path=note,
+            ) from error
 
     def _numbers(self, folder: str) -> list[int]:
         names = (each.name for each in self.fs.list_dir(f"{self.path}/{folder}"))
         return sorted(int(name) for name in names if name.isdigit())
+
+
+def _note(start: Offset, end: Offset) -> bytes:
+    return json.dumps({"start": dict(start), "end": dict(end)}).encode()
 
 
 Transform = Callable[[pa.Table], pa.Table]
@@ -191,12 +207,12 @@ def run_stream(
     runtime = sink.runtime
     log = None if checkpoint is None else _opened(checkpoint, env, runtime)
     number, start, again = 0, source.earliest(), None
-    if log is not None:
+    if checkpoint is not None and log is not None:
         log.check_tables(
             f"{scan.table.name} ({scan.source.summary})",
             f"{sink.table.name} ({sink.sink.summary})",
         )
-        runtime = runtime.of_stream(log.name, log.path)
+        runtime = runtime.of_stream(log.name, place_of(checkpoint))
         _heed_set_back(log, runtime, sink.table.name)
         number, start, again = _place(log, start)
     ends_ms = None if seconds is None else env.now_ms() + seconds * 1000
@@ -242,8 +258,8 @@ def _opened(checkpoint: str, env: Env, runtime: Sink) -> Checkpoint:
             f"the checkpoint {path} is one of Spark; go on with Spark, or begin a new checkpoint "
             "where the rows of the sink end"
         )
-    if isinstance(runtime, KnowsStreams) and not fs.exists(f"{path}/stream"):
-        kept = runtime.stream_of(path)
+    if isinstance(runtime, KnowsStreams) and not fs.list_dir(f"{path}/offsets"):
+        kept = runtime.stream_of(place_of(checkpoint))
     if kept is None:
         return Checkpoint(fs, path, env)
     name, held = kept
@@ -332,7 +348,7 @@ def _rows(
     scan: PlannedScan, start: Offset, end: Offset, transform: Transform | None
 ) -> Iterator[pa.Table]:
     source = scan.runtime
-    for split in source.plan(start, end):
+    for split in () if start == end else source.plan(start, end):
         for batch in source.read(split):
             rows = scan.given.of_source(batch)
             yield rows if transform is None else transform(rows)

@@ -114,7 +114,7 @@ def build_continuous_sensor(
         last = _last_run(instance, names)
         why_not = "the table has all rows of the source"
         if lag.is_behind:
-            why_not = _why_not_now(instance, last, now_ms)
+            why_not = _why_not_now(instance, last, names, now_ms)
         return dg.SensorResult(
             run_requests=[] if why_not else [_request(lag, last, names)],
             skip_reason=why_not or None,
@@ -131,7 +131,9 @@ def _last_run(instance: dg.DagsterInstance, names: TableNames) -> dg.RunRecord |
     return next(iter(instance.get_run_records(asked, limit=1)), None)
 
 
-def _why_not_now(instance: dg.DagsterInstance, last: dg.RunRecord | None, now_ms: int) -> str:
+def _why_not_now(
+    instance: dg.DagsterInstance, last: dg.RunRecord | None, names: TableNames, now_ms: int
+) -> str:
     """Why no run is asked for now; empty if one is."""
     if last is None or last.dagster_run.status not in _ENDED_BADLY:
         return ""
@@ -141,11 +143,13 @@ def _why_not_now(instance: dg.DagsterInstance, last: dg.RunRecord | None, now_ms
         return ""
     ended_ms = int((last.end_time or last.update_timestamp.timestamp()) * 1000)
     left_ms = ended_ms + _AFTER_FAILURE_MS - now_ms
-    if left_ms <= 0:
+    written = instance.get_latest_materialization_event(names.asset_key)
+    # A run that a person started went well since.
+    if left_ms <= 0 or (written is not None and written.timestamp * 1000 > ended_ms):
         return ""
     return (
         f"run {run.run_id} ended as {run.status.value}; the next one is asked for in "
-        f" {duration_text(left_ms)}, unless a person starts one before"
+        f"{duration_text(left_ms)}, unless a person starts one before"
     )
 
 

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         RewriteManifestsPlan,
         RewriteManifestsResult,
     )
+    from lakewright.storage.operations.rewrite.settle import SettlePlan, SettleResult
     from lakewright.storage.operations.rewrite.sort_compact import SortCompactionPlan
     from lakewright.storage.operations.row_changes.delete_rows import DeleteRowsPlan
     from lakewright.storage.operations.row_changes.merge_rows import MergeRowsPlan
@@ -177,6 +178,7 @@ _NAMES = {
     "operations.rewrite.postpone": "PostponePlan PostponeResult",
     "operations.rewrite.rescale": "RescalePlan RescaleResult",
     "operations.rewrite.rewrite_manifests": "RewriteManifestsPlan RewriteManifestsResult",
+    "operations.rewrite.settle": "SettlePlan SettleResult",
     "operations.rewrite.sort_compact": "SortCompactionPlan",
     "operations.running.engine": "Engine LocalEngine",
     "operations.schema.alter": "AlterPlan AlterResult",
@@ -299,6 +301,8 @@ __all__ = [
     "Rule",
     "SchemaSpec",
     "SetOption",
+    "SettlePlan",
+    "SettleResult",
     "Severity",
     "Side",
     "Snapshot",

@@ -87,6 +87,11 @@ class Table(Readable):
         """
         return distribution_of(self.schema)
 
+    def refresh(self) -> Table:
+        """The table with its latest schema, after a verb or another client changed it."""
+        files = self.table_files.refreshed()
+        return self if files is self.table_files else replace(self, table_files=files)
+
     def for_run(self, run: str) -> Table:
         """The table as a run works on it: the users of its commits begin with the run's name."""
         return replace(self, table_files=replace(self.table_files, run=run))

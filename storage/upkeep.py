@@ -93,6 +93,7 @@ from lakewright.storage.operations.rewrite.rewrite_manifests import (
     plan_rewrite_manifests,
     run_rewrite_manifests,
 )
+from lakewright.storage.operations.rewrite.settle import plan_settle, run_settle
 from lakewright.storage.operations.rewrite.sort_compact import (
     plan_sort_compact,
     run_sort_compact,
@@ -144,10 +145,10 @@ def _plan_respec(  # noqa: PLR0913 - `add` and `drop` stand for `keys`
     """Change the partition keys of the table; see `respec.respec`.
 
     Give all `keys` in their order, or those to `drop`, and to `add` at the end. With
-    `partitions`, only split the files of these, which a later change then restates. Reopen
-    the table afterwards. With `moved_from` and the present keys, name the files of a table that
-    was moved or copied from there where they lie now. With `primary_key`, columns that become
-    partition keys join the primary key.
+    `partitions`, only split the files of these, which a later change then restates. Use
+    `Table.refresh()` afterwards. With `moved_from` and the present keys, name the files of a
+    table that was moved or copied from there where they lie now. With `primary_key`, columns that
+    become partition keys join the primary key.
     """
     return plan_respec(
         files,
@@ -276,6 +277,8 @@ class Upkeep:
     plan_validate_rows = validate_rows.planning()
     respec = Verb(_plan_respec, run_respec)
     plan_respec = respec.planning()
+    settle = Verb(plan_settle, run_settle)
+    plan_settle = settle.planning()
     add_primary_key = Verb(plan_add_primary_key, run_add_primary_key)
     plan_add_primary_key = add_primary_key.planning()
     expire_snapshots = Verb(plan_expire_snapshots, run_expire_snapshots)

@@ -15,7 +15,7 @@ from lakewright.connectors.runtime import Backlog, Offset, ReportBad, Scan, Spli
 from lakewright.connectors.sources import ScanTableSource
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.codec.arrow_values import scalar_of
-from lakewright.storage.errors import UnavailableError, UnsupportedError
+from lakewright.storage.errors import NotFoundError, UnsupportedError
 from lakewright.storage.operations.format_tables.partition_folders import PartitionFolder
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
 from lakewright.storage.spec.values import to_python
@@ -126,9 +126,10 @@ class FilesystemScan(Scan):
         gone = sorted(wanted - known - {*found})
         if gone:
             place = self._reading.place
-            raise UnavailableError(
+            raise NotFoundError(
                 f"{len(gone)} of {len(wanted - known)} files that {place.table} is to read are "
-                f"gone, such as {gone[0]} of {place.path}; put them back, or begin a new stream",
+                f"gone, such as {gone[0]} of {place.path}; put them back, empty ones if their rows "
+                "are not to come",
                 table=place.table,
                 path=gone[0],
             )

@@ -206,6 +206,9 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
     def summary(self) -> str:
         return f"jdbc of {shown_url(self._query.database.url)}: {self._query.text()}"
 
+    def source_columns(self) -> Sequence[str]:
+        return self._query.database.columns()
+
     def apply_filters(self, filters: Sequence[Predicate]) -> Filtered:
         texts = {each: self._text(each) for each in filters}
         taken = tuple(text for text in texts.values() if text is not None)

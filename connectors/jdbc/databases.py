@@ -52,6 +52,10 @@ class Database(ABC):
         """The rows of a query, its columns by place as the fields."""
 
     @abstractmethod
+    def columns(self) -> Sequence[str]:
+        """The columns that the table has now."""
+
+    @abstractmethod
     def write(self, batches: Iterator[Change], creating: Sequence[DataField] = ()) -> int:
         """Carry out changes in one transaction; how many rows they had.
 
@@ -89,6 +93,10 @@ class Database(ABC):
         """The table, quoted; a name with a dot is one of a schema."""
         return ".".join(quoted(part) for part in self.table.split("."))
 
+    @property
+    def _nothing(self) -> str:
+        return f"SELECT * FROM {self.name} LIMIT 0"  # noqa: S608 - quoted
+
     def failed(self, error: Exception) -> UnavailableError | InvalidRequestError:
         """What the database says, without the address, which may hold a password."""
         text = str(error).replace(self.url, "the database")
@@ -98,6 +106,10 @@ class Database(ABC):
             text = text.replace(secret or "\0", "******")
         where = f"table {self.table} of {shown_url(self.url)}, which {self.owner} describes"
         return InvalidRequestError(f"{where}: {text.strip()}", table=self.owner)
+
+
+def _names(cursor: Any) -> list[str]:
+    return [each[0] for each in cursor.description]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +164,10 @@ class Sqlite(Database):
                 if isinstance(each.type, AtomicType) and each.type.root is TypeRoot.BOOLEAN
             ]
             yield from batches_of(_with_flags(cursor, flags), fields, table=self.owner)
+
+    def columns(self) -> Sequence[str]:
+        with self._connected() as connection:
+            return _names(connection.execute(self._nothing))
 
     def has_exact(self, column: str) -> bool:
         return column in self._whole_columns
@@ -240,6 +256,11 @@ class Postgres(Database):
             for batch in cursor.fetch_record_batch():
                 if batch.num_rows:
                     yield fitted(batch, fields, table=self.owner)
+
+    def columns(self) -> Sequence[str]:
+        with self._connected() as cursor:
+            cursor.execute(self._nothing)
+            return _names(cursor)
 
     def type_of(self, data_type: DataType) -> str:
         root = _root_of(data_type, self.owner)

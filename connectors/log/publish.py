@@ -85,8 +85,7 @@ def relay(table: Table, *, anew: bool = False) -> Relayed:
     """
     commits = 0
     while True:
-        files = table.table_files
-        going = Relay(Table(replace(files, schema=files.schemas.latest(table=files.name))))
+        going = Relay(table.refresh())
         if anew:
             going.begin_anew()
             anew = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
@@ -152,6 +153,13 @@ class CaptureSource(ScanTableSource):
     def apply_projection(self, columns: Sequence[str]) -> None:
         fields = tuple(each for each in self._captured.fields if each.name in columns)
         self._captured = replace(self._captured, fields=fields)
+
+    def source_columns(self) -> Sequence[str]:
+        of = self._captured
+        with of.server.told():
+            connection = of.server.connect()
+            with closing(connection.client):
+                return [each.name for each in of.facts(connection).columns]
 
     def scan(self) -> Scan:
         return CaptureScan(self._captured, all_kinds=self._has_all_kinds)

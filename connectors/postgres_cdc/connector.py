@@ -131,6 +131,11 @@ class CaptureSource(ScanTableSource):
         fields = tuple(each for each in self._captured.fields if each.name in columns)
         self._captured = replace(self._captured, fields=fields)
 
+    def source_columns(self) -> Sequence[str]:
+        of = self._captured
+        with of.server.told(), of.server.connect() as connection:
+            return [each.name for each in of.facts(connection).columns]
+
     def scan(self) -> Scan:
         return CaptureScan(self._captured, all_kinds=self._has_all_kinds)
 

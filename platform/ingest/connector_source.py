@@ -16,11 +16,13 @@ from lakewright.connectors.model.changelog_mode import ChangelogMode, check_fits
 from lakewright.connectors.model.written_options import check_no_secret
 from lakewright.connectors.planning.plan_source import PlannedScan, ScanRequest, plan_scan
 from lakewright.connectors.runtime import ReportsBadRecords
+from lakewright.connectors.sources import SupportsSourceColumns
 from lakewright.platform.ingest.bad_rows import BadRow, BadRows
 from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.source_declarations import ExtraColumns
 from lakewright.platform.tables.stream_declarations import StreamDeclaration
 from lakewright.storage import Catalog
-from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.errors import InvalidRows, UnsupportedError
 from lakewright.storage.spec.data_types import parse_data_type
 from lakewright.storage.spec.predicate import And, Leaf, Operator, Or, Predicate
 from lakewright.storage.spec.schema import Column
@@ -43,6 +45,7 @@ def connector_rows(
     assert source is not None and source.connector is not None
     where = _filter(declaration, partitions)
     planned = _planned(declaration, catalog, source.connector, source.options, where=where)
+    columns_not_read(declaration, planned)
     if not planned.runtime.is_bounded or not planned.mode.is_insert_only:
         raise UnsupportedError(
             f"the source of {declaration.table} ({planned.source.summary}) gives rows without end, "
@@ -66,6 +69,29 @@ def _with_bad(planned: PlannedScan, bad: BadRows) -> Iterator[pa.Table]:
         bad.add(BadRow(source=f"{source} {where}", text=text, reason=why))
 
     yield from planned.rows(lambda split: runtime.read_reporting(split, report))
+
+
+def columns_not_read(declaration: TableDeclaration, planned: PlannedScan) -> tuple[str, ...]:
+    """The columns of the source that the table does not declare, if the connector knows them.
+
+    Raises:
+        InvalidRows: there are some, and the declaration says that they are refused.
+    """
+    source, declared = declaration.source, {each.name for each in declaration.columns}
+    assert source is not None
+    if not isinstance(planned.source, SupportsSourceColumns):
+        return ()
+    others = tuple(each for each in planned.source.source_columns() if each not in declared)
+    # A table of a database often has more columns than are wanted, so only what is written counts.
+    is_told = "extra_columns" in source.model_fields_set
+    if others and is_told and source.extra_columns is ExtraColumns.REFUSE:
+        raise InvalidRows(
+            f"{planned.source.summary} has columns that {declaration.table} does not declare: "
+            f"{', '.join(others)}; nothing was read; declare them, or write extra_columns: ignore",
+            table=declaration.table,
+            unknown=others,
+        )
+    return others
 
 
 def planned_stream(

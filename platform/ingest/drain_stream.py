@@ -21,7 +21,7 @@ from lakewright.connectors.external_tables import ExternalTables
 from lakewright.connectors.managed_stream import StreamedTable, TableStream
 from lakewright.connectors.planning.plan_sink import PlannedSink
 from lakewright.connectors.stream import run_stream
-from lakewright.platform.ingest.connector_source import planned_stream
+from lakewright.platform.ingest.connector_source import columns_not_read, planned_stream
 from lakewright.platform.ingest.expectations import (
     SAMPLE_ROWS,
     ExpectationOutcome,
@@ -67,6 +67,8 @@ class StreamDrain:
     batches: list[CommittedBatch] = field(default_factory=list)
     report: ValidationReport = _NO_ROWS
     rejected: Rejected | None = None
+    # Columns that a connector's table has and the declaration lacks.
+    columns_not_read: tuple[str, ...] = ()
     _started_ms: int = 0
     _judged: dict[int, ValidationReport] = field(default_factory=dict)
 
@@ -118,6 +120,7 @@ class StreamDrain:
 
     def _drain_here(self, stream: StreamDeclaration) -> None:
         scan = planned_stream(self.declaration, self.catalog, stream)
+        self.columns_not_read = columns_not_read(self.declaration, scan)
         fixed, clock = divided_keys(self.table.table_files, stream.partition_of_rows)
         watch = Watch(check_rows=self._check_rows, tell=self._told)
         runtime = TableStream(self.table, fixed=fixed, clock=clock, watch=watch)
@@ -149,6 +152,7 @@ class StreamDrain:
             from lakewright.connectors.on_spark import read_stream_frame  # noqa: PLC0415
 
             planned = planned_stream(self.declaration, self.catalog, stream)
+            self.columns_not_read = columns_not_read(self.declaration, planned)
             rows = read_stream_frame(
                 self.session(),
                 planned,

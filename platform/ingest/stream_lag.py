@@ -24,6 +24,7 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.env import Env
 from lakewright.storage.errors import CorruptionError, SnapshotNotFound
 from lakewright.storage.files.file_systems import open_file_system
+from lakewright.storage.files.stream_store import place_of
 
 _SNAPSHOT = "snapshot"
 
@@ -91,16 +92,17 @@ def committed_offset(declaration: TableDeclaration, table: Table) -> Offset | No
     env = table.table_files.env
     if is_drained_in_spark(declaration):
         return _of_spark(stream.checkpoint or default_checkpoint(table), env)
-    fs, path = open_file_system(stream.checkpoint or checkpoint_of(table), env)
+    checkpoint = stream.checkpoint or checkpoint_of(table)
+    fs, path = open_file_system(checkpoint, env)
     sink, path = TableStream(table), path.rstrip("/")
     if not any(each.name == "stream" for each in fs.list_dir(path)):
         # It was deleted, or there is none yet.
-        known = sink.stream_of(path)
+        known = sink.stream_of(place_of(checkpoint))
         return None if known is None else known[1].end
     log = Checkpoint(fs, path, env)
     set_back = sink.of_stream(log.name, path).set_back()
     if set_back is not None:
-        return set_back.end
+        return log.beginning() if set_back.number < 0 else set_back.end
     last = log.last()
     if last is None:
         return None

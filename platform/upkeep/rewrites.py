@@ -37,6 +37,7 @@ from lakewright.storage import (
     PostponeResult,
     RescalePlan,
     RescaleResult,
+    SettlePlan,
     Snapshot,
     SortCompactionPlan,
     Table,
@@ -98,7 +99,7 @@ def run_rewrite(table: Table, plan: Plan[ResultT], options: RewriteOptions, work
 
 def rewritten(plan: Plan[Any]) -> CompactionPlan | PostponePlan | RescalePlan:
     """The files that a plan rewrites."""
-    if isinstance(plan, SortCompactionPlan):
+    if isinstance(plan, SortCompactionPlan | SettlePlan):
         return plan.files
     assert isinstance(plan, CompactionPlan | PostponePlan | RescalePlan)
     return plan

@@ -6,8 +6,10 @@ put an earlier batch in the place of a later one.
 
 from __future__ import annotations
 
+import posixpath
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from lakewright.storage.codec.stream_json import decode_record, encode_record
 from lakewright.storage.env import FileSystem
@@ -16,6 +18,8 @@ from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.spec.stream import StreamRecord
 
 _PREFIX = "stream-"
+# Names of one store, of which Hadoop has several clients.
+_SAME_STORES = {"s3a": "s3", "s3n": "s3"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +29,9 @@ class StreamStore:
     fs: FileSystem
     paths: TablePaths
 
-    def read(self, stream: str) -> StreamRecord | None:
-        """The record of a stream's last batch; None if it has written nothing."""
-        found = self._files(stream).values()
+    def read(self, stream: str, *, committed: bool = False) -> StreamRecord | None:
+        """The record of a stream's last batch, or its last committed one; None without one."""
+        found = (each for each in self._files(stream).values() if each.committed or not committed)
         return max(found, key=lambda record: record.batch, default=None)
 
     def all(self) -> tuple[StreamRecord, ...]:
@@ -62,3 +66,20 @@ class StreamStore:
                     if stream in (None, record.stream):
                         found[status.path] = record
         return found
+
+
+def place_of(checkpoint: str) -> str:
+    """The place of a checkpoint, in one spelling: a table knows a stream by it."""
+    scheme, mark, rest = checkpoint.partition("://")
+    if not is_remote(checkpoint):
+        local = Path(rest if mark else checkpoint.removeprefix("file:"))
+        return str(local.expanduser().resolve())
+    store, _, path = rest.partition("/")
+    scheme = _SAME_STORES.get(scheme.lower(), scheme.lower())
+    return f"{scheme}://{store}{posixpath.normpath('/' + path.lstrip('/'))}"
+
+
+def is_remote(place: str) -> bool:
+    """Whether a place is in another store than the local disk."""
+    scheme, mark, _ = place.partition("://")
+    return bool(mark) and scheme.lower() != "file"

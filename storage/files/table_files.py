@@ -143,6 +143,11 @@ class TableFiles:
         vars(seen)["_decoded"] = self._decoded
         return seen
 
+    def refreshed(self) -> TableFiles:
+        """The same table under its latest schema."""
+        latest = self.schemas.latest(table=self.name)
+        return self if latest == self.schema else replace(self, schema=latest)
+
     @cached_property
     def partitions(self) -> TablePartitions:
         """The table's partitions by their rows; what they decode to is kept."""

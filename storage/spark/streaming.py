@@ -15,12 +15,10 @@ Source: Spark `MicroBatchExecution`, `ForeachBatchSink`.
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Observation
@@ -35,6 +33,8 @@ from lakewright.storage.errors import (
     StorageError,
     UnsupportedError,
 )
+from lakewright.storage.files.file_systems import open_file_system
+from lakewright.storage.files.stream_store import is_remote, place_of
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
@@ -64,8 +64,6 @@ _AVAILABLE_NOW = "available-now"
 _TRIES = 3
 _OUTPUTS = ("append", "update", "complete")
 _LATEST = "latest"
-# Names of one store, of which Hadoop has several clients.
-_SAME_STORES = {"s3a": "s3", "s3n": "s3"}
 _EPOCH = "1970-01-01 00:00:00"
 
 
@@ -167,11 +165,12 @@ def make_sink(
             table=table,
         )
     check_reachable(files)
+    _check_is_sparks(checkpoint)
     fixed, clock = divided_keys(files, partition or {})
     place = place_of(text_argument(checkpoint, "checkpoint"))
     sink = Sink(
         files=files,
-        checkpoint=checkpoint if _is_remote(checkpoint) else place,
+        checkpoint=checkpoint if is_remote(checkpoint) else place,
         place=place,
         fixed=fixed,
         clock=clock,
@@ -181,6 +180,18 @@ def make_sink(
     sink.prepared(files, StreamBatch(stream=table, checkpoint=checkpoint, number=0), fixed)
     _check_columns(sink, rows)
     return sink
+
+
+def _check_is_sparks(checkpoint: str) -> None:
+    """Check that a checkpoint is not one that a stream without Spark keeps."""
+    # Spark has clients for more stores.
+    with suppress(UnsupportedError):
+        fs, path = open_file_system(checkpoint)
+        if fs.exists(f"{path.rstrip('/')}/stream"):
+            raise InvalidRequestError(
+                f"the checkpoint {checkpoint} is one of a stream without Spark; go on without it, "
+                "or begin a new checkpoint where the rows of the table end"
+            )
 
 
 def _check_columns(sink: Sink, rows: DataFrame) -> None:
@@ -309,8 +320,7 @@ class Sink:
 
     def _now(self) -> TableFiles:
         """The table under its present schema, which may change while the stream runs."""
-        latest = self.files.schemas.latest(table=self.files.name)
-        return replace(self.files, schema=latest)
+        return self.files.refreshed()
 
 
 def _with_times(rows: DataFrame, clock: PartitionClock) -> tuple[DataFrame, Observation]:
@@ -361,18 +371,3 @@ def _padded(number: Column, digits: int) -> Column:
 
 def _named(name: str) -> Column:
     return f.col("`" + name.replace("`", "``") + "`")
-
-
-def place_of(checkpoint: str) -> str:
-    """The place of a checkpoint, in one spelling."""
-    scheme, mark, rest = checkpoint.partition("://")
-    if not _is_remote(checkpoint):
-        return str(Path(rest if mark else checkpoint.removeprefix("file:")).resolve())
-    store, _, path = rest.partition("/")
-    scheme = _SAME_STORES.get(scheme.lower(), scheme.lower())
-    return f"{scheme}://{store}{posixpath.normpath('/' + path.lstrip('/'))}"
-
-
-def _is_remote(place: str) -> bool:
-    scheme, mark, _ = place.partition("://")
-    return bool(mark) and scheme.lower() != "file"

@@ -607,6 +607,13 @@ CASES = (
         restates_places=True,
     ),
     Case(
+        "settle",
+        _run("settle"),
+        ("append", "append in buckets"),
+        lambda table: table.upkeep.respec(["day", "v"]),
+        restates_places=True,
+    ),
+    Case(
         "add a primary key",
         lambda at: at.table.upkeep.add_primary_key(["day", "id", "v"], buckets=2),
         ("append", "append in buckets"),

@@ -20,7 +20,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from lakewright.cli import main
+from lakewright.connectors.stream import Checkpoint
 from lakewright.storage import AddColumn, Catalog, EventTime, ProcessingTime, Table
+from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError
 from lakewright.storage.spark.streaming import run_stream
 from tests.support.stores.watched_files import Call, WatchedFiles, over, puts_snapshot, watched
@@ -100,6 +102,32 @@ def test_each_batch_is_a_commit_and_a_restart_goes_on_where_it_ended(
     assert batches_of(table) == [0, 1, 2]
     (stream,) = table.history.streams()
     assert {each.commit_user for each in table.history.snapshots()} == {stream.stream}
+
+
+def test_rows_that_a_rollback_took_away_are_not_hidden_by_later_batches(
+    catalog: Catalog, feed: Feed
+) -> None:
+    table = new_table(catalog)
+    for number in (1, 2, 3):
+        feed.add(*events(number))
+    feed.into(table)
+    table.history.rollback(snapshot=1)
+    feed.add(*events(4))
+    with pytest.raises(InvalidRequestError, match="rolled back behind batch 2 of stream"):
+        run_stream(
+            table.table_files, feed.rows(), checkpoint=feed.checkpoint, trigger="available-now"
+        )
+    assert_only_reachable_files(table)
+    (stream,) = table.history.streams()
+    table.history.forget_stream(stream.stream)
+    feed.into(table)
+    assert values_of(table, "id") == [1, 4]
+
+
+def test_a_checkpoint_of_a_stream_without_spark_is_refused(catalog: Catalog, feed: Feed) -> None:
+    Checkpoint.open(feed.checkpoint, SystemEnv())
+    with pytest.raises(InvalidRequestError, match="is one of a stream without Spark"):
+        feed.into(new_table(catalog))
 
 
 @pytest.mark.mission("PT13", "PT49", "PT50")

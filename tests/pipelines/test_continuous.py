@@ -199,7 +199,13 @@ def test_after_a_run_that_failed_the_next_one_waits_a_while(
     failed = feed.run(request)
     assert not failed.success
     assert f"run {failed.run_id} ended as FAILURE; the next one" in feed.tick().skip_message
-    monkeypatch.setattr(SystemEnv, "now_ms", lambda _: int(time.time() * 1000) + 301_000)
+    with monkeypatch.context() as later:
+        later.setattr(SystemEnv, "now_ms", lambda _: int(time.time() * 1000) + 301_000)
+        assert feed.tick().run_requests
+    (feed.folder / "bad.json").write_text('{"id": 1}')
+    # A person starts a run.
+    assert feed.run().success
+    feed.add(2)
     assert feed.tick().run_requests
 
 

@@ -16,6 +16,8 @@ from lakewright.storage import Catalog
 from tests.stores.test_kafka import messages_of
 from tests.support.stores.servers import ROOT, kafka_command, started
 
+pytestmark = pytest.mark.servers
+
 _COUNT = 40_000
 # Sends the numbers, each once, however often the broker goes away.
 _SEND = """

@@ -135,8 +135,9 @@ def plan_add_primary_key(
     buckets: int | None = None,
     engine: Engine | None = None,
 ) -> AddPrimaryKeyPlan:
-    """Plan to give an append table a primary key, after a look at every key; reopen it afterwards.
+    """Plan to give an append table a primary key, after a look at every key.
 
+    The table is used by `Table.refresh()` afterwards.
     The key has all partition keys. Without `buckets` the table keeps its fixed number of buckets,
     or gets one for each 256 MB of its largest partition. A bucket is sorted in memory.
 

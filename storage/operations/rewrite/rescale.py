@@ -108,7 +108,7 @@ def plan_rescale(
     """Change the bucket count of the table or of some partitions; planned from metadata alone.
 
     Without `partitions` the plan covers the whole table and changes the option `bucket`, except
-    for postponed buckets; reopen the table afterwards. A partition may be named by some of its
+    for postponed buckets; `Table.refresh()` afterwards. A partition may be named by some of its
     columns.
 
     Raises:

@@ -87,6 +87,14 @@ def is_committed(files: TableFiles, batch: StreamBatch, clock: PartitionClock | 
         if not _was_committed(files, batch, record):
             return False
         _settle(files, record, clock)
+    if None not in (batch.position, record.position) and batch.position != record.position:
+        raise InvalidRequestError(
+            f"{files.name} holds batch {batch.number} of stream {batch.stream} up to "
+            f"{record.position}, and its checkpoint {batch.checkpoint} has it read to "
+            f"{batch.position}; delete the checkpoint, and the stream goes on where the rows of "
+            "the table end",
+            table=files.name,
+        )
     return True
 
 
@@ -104,7 +112,8 @@ def commit_batch(
     without rows leaves no snapshot, and a record if it is the first of its stream.
 
     Raises:
-        InvalidRequestError: the time lies outside of the calendar.
+        InvalidRequestError: the time lies outside of the calendar, or the table was rolled back
+            behind batches that the stream takes for committed.
         CommitConflictError: the table changed and conflicts; stage the rows again.
         CommitOutcomeUnknownError: the store failed; a repeated batch finds out what happened.
     """
@@ -129,6 +138,7 @@ def commit_batch(
             abort_staged(files, staged)
         _check_not_behind(files, batch, before)
         return CommitResult(snapshot=None, attempts=0, already_committed=True)
+    _check_not_set_back(files, batch, staged)
     record = replace(
         _record(files, batch, committed=False),
         base_id=staged.base_snapshot_id,
@@ -179,8 +189,13 @@ def set_back(files: TableFiles, stream: str) -> SetBack | None:
         InvalidRequestError: the snapshots of the batches before have expired.
     """
     record = files.streams.read(stream)
+    if record is not None and find_committed(files, stream, record.batch) is not None:
+        return None
+    if record is not None and not record.committed:
+        # Its process ended before the commit: the batch before it is to be there.
+        record = files.streams.read(stream, committed=True)
     # A batch without rows leaves no snapshot.
-    if record is None or not record.committed or record.write_id is None:
+    if record is None or record.write_id is None:
         return None
     if find_committed(files, stream, record.batch) is not None:
         return None
@@ -208,8 +223,16 @@ def put_back(files: TableFiles, stream: str, to: SetBack) -> None:
     """Record that a table holds a stream up to an earlier batch again."""
     record = _known(files, stream)
     if (last := find_committed(files, stream, to.number)) is not None:
-        before = replace(record, batch=to.number, position=to.position, base_id=last.id - 1)
-        files.streams.put(replace(before, waiting=()))
+        # What was marked as done since waits again when its rows come again.
+        before = replace(
+            record,
+            batch=to.number,
+            committed=True,
+            base_id=last.id - 1,
+            watermark=last.watermark,
+            position=to.position,
+        )
+        files.streams.put(before)
     delete_files(files.fs, files.streams.files_behind(stream, to.number))
 
 
@@ -276,7 +299,8 @@ def forget_stream(files: TableFiles, stream: str) -> StreamRecord:
     """
     record = _known(files, stream)
     if not record.committed and record.batch:
-        files.streams.put(replace(record, batch=record.batch - 1, committed=True))
+        before = files.streams.read(stream, committed=True) or replace(record, position=None)
+        files.streams.put(replace(before, batch=record.batch - 1, committed=True))
         delete_files(files.fs, [files.paths.stream(stream, record.batch)])
         return record
     delete_files(files.fs, files.streams.files_before(stream, record.batch + 1))
@@ -302,6 +326,30 @@ def _check_not_behind(files: TableFiles, batch: StreamBatch, record: StreamRecor
             "or begin a new one where the rows of the table end",
             table=files.name,
         )
+
+
+def _check_not_set_back(files: TableFiles, batch: StreamBatch, staged: StagedWrite) -> None:
+    """Check that the table has the batches before, or the rows behind them would hide the gap."""
+    try:
+        to = set_back(files, batch.stream)
+        if to is not None:
+            forget = f"lakewright stream forget {files.name} {batch.stream}"
+            raise InvalidRequestError(
+                f"{files.name} was rolled back behind batch {to.lost} of stream {batch.stream}, so "
+                f"batch {batch.number} was not committed; "
+                + (
+                    "start the stream again, and it goes on where the rows of the table end"
+                    if batch.position is not None
+                    else f"its checkpoint {batch.checkpoint} is ahead of the rows: {forget}, and "
+                    "let a new checkpoint begin where the rows of the table end, or go on without "
+                    "those that were taken away"
+                ),
+                table=files.name,
+            )
+    except BaseException:
+        with suppress(StorageError):
+            abort_staged(files, staged)
+        raise
 
 
 def _check_not_begun_anew(files: TableFiles, batch: StreamBatch) -> None:

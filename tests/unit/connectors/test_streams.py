@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,11 +14,14 @@ import pytest
 from lakewright.connectors import ExternalTables
 from lakewright.connectors.planning.plan_sink import WriteRequest, plan_write
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
-from lakewright.connectors.stream import run_stream
+from lakewright.connectors.runtime import Held
+from lakewright.connectors.stream import Checkpoint, run_stream
 from lakewright.session import Session
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import CorruptionError, InvalidRequestError, UnavailableError
+from lakewright.storage.env import SystemEnv
+from lakewright.storage.errors import CorruptionError, InvalidRequestError, NotFoundError
 from tests.support.tables.builders import expire
+from tests.support.tables.invariants import assert_only_reachable_files
 
 Carry = Callable[..., int]
 
@@ -33,13 +38,23 @@ def carry(catalog: Catalog, tmp_path: Path) -> Carry:
               'path' = '{tmp_path / name}', 'source.monitor-interval' = '1 s')
         """)
 
-    def carried(checkpoint: str | None, sink: str = "db.copied") -> int:
+    def carried(
+        checkpoint: str | None,
+        sink: str = "db.copied",
+        done: Callable[[int], object] = lambda number: None,
+    ) -> int:
         scan = plan_scan(externals.context("db.arriving"), ScanRequest())
         known = externals.context if externals.has(sink) else externals.managed_context
         target = plan_write(known(sink), WriteRequest(mode=scan.mode))
         place = None if checkpoint is None else str(tmp_path / checkpoint)
-        batches = run_stream(scan, target, catalog.env, checkpoint=place, available_now=True)
-        return sum(each.rows for each in batches)
+        batches = run_stream(
+            scan, target, catalog.env, checkpoint=place, max_rows=1, available_now=True
+        )
+        row_count = 0
+        for each in batches:
+            row_count += each.rows
+            done(each.number)
+        return row_count
 
     return carried
 
@@ -82,7 +97,7 @@ def test_a_file_that_a_begun_batch_lost_is_named(carry: Carry, tmp_path: Path) -
     carry("first")
     (tmp_path / "first" / "commits" / "0").unlink()
     arrived.unlink()
-    with pytest.raises(UnavailableError, match=r"1 of 1 files .* gone, such as a\.json"):
+    with pytest.raises(NotFoundError, match=r"1 of 1 files .* gone, such as a\.json"):
         carry("first")
 
 
@@ -123,6 +138,49 @@ def test_a_stream_goes_on_where_the_rows_of_a_table_end_that_was_rolled_back(
     assert ids(table) == [0] * 2 + [1] * 3 + [2] * 4
 
 
+def test_a_stream_whose_table_is_rolled_back_meanwhile_stops_and_then_goes_on(
+    carry: Carry, table: Table, tmp_path: Path
+) -> None:
+    for number in range(4):
+        arrive(tmp_path, f"{number}.json")
+
+    def roll_back(number: int) -> None:
+        if number == 2:
+            table.history.rollback(snapshot=1)
+
+    with pytest.raises(InvalidRequestError, match="rolled back behind batch 2 of stream"):
+        carry("first", "db.kept", roll_back)
+    assert_only_reachable_files(table)
+    assert carry("first", "db.kept") == 3
+    assert len(ids(table)) == 4
+
+
+def test_a_rollback_behind_a_batch_that_died_before_its_commit_is_noticed(
+    carry: Carry, table: Table, tmp_path: Path
+) -> None:
+    for number in range(3):
+        arrive(tmp_path, f"{number}.json")
+    carry("first", "db.kept")
+    (record,) = table.history.streams()
+    died = replace(record, batch=3, committed=False, base_id=3)
+    table.table_files.streams.put(died)
+    table.history.rollback(snapshot=1)
+    assert carry("first", "db.kept") == 2
+    assert len(ids(table)) == 3
+
+
+def test_a_stream_begins_anew_where_it_began_although_its_source_begins_elsewhere(
+    tmp_path: Path,
+) -> None:
+    log = Checkpoint.open(str(tmp_path / "first"), SystemEnv())
+    for number in range(150):
+        log.begin(number, {"at": number + 5}, {"at": number + 6})
+        log.commit(number)
+    log.go_back(Held(number=-1, end=None))
+    assert log.last() == (0, {"at": 5}, {"at": 5}, False)
+    assert log.beginning() == {"at": 5}
+
+
 def test_a_rollback_behind_the_first_batch_begins_the_stream_anew(
     carry: Carry, table: Table, tmp_path: Path
 ) -> None:
@@ -156,6 +214,52 @@ def test_a_stream_whose_checkpoint_was_deleted_goes_on_where_its_rows_end(
     assert carry("first", "db.kept") == 1
     assert ids(table) == [1, 1]
     assert "was deleted; the stream goes on behind batch 0" in caplog.text
+
+
+def test_a_deleted_checkpoint_is_known_by_its_place_and_not_by_its_spelling(
+    carry: Carry, table: Table, tmp_path: Path
+) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "link").symlink_to("first")
+    arrive(tmp_path, "a.json")
+    assert carry("link", "db.kept") == 1
+    shutil.rmtree(tmp_path / "first")
+    assert carry("first", "db.kept") == 0
+    shutil.rmtree(tmp_path / "first" / "offsets")
+    shutil.rmtree(tmp_path / "first" / "commits")
+    assert carry("first", "db.kept") == 0
+    assert ids(table) == [1]
+
+
+def test_a_batch_that_was_committed_up_to_another_place_hides_no_rows(
+    carry: Carry, table: Table, tmp_path: Path
+) -> None:
+    arrive(tmp_path, "a.json")
+    carry("first", "db.kept")
+    arrive(tmp_path, "b.json")
+    (tmp_path / "first" / "commits" / "0").unlink()
+    note = {"start": {"files": []}, "end": {"files": ["a.json", "b.json"]}}
+    (tmp_path / "first" / "offsets" / "0").write_text(json.dumps(note))
+    with pytest.raises(InvalidRequestError, match="delete the checkpoint, and the stream goes on"):
+        carry("first", "db.kept")
+    assert_only_reachable_files(table)
+    shutil.rmtree(tmp_path / "first")
+    assert carry("first", "db.kept") == 1
+    assert ids(table) == [1, 1]
+
+
+def test_a_stream_goes_on_into_its_renamed_table(
+    carry: Carry, table: Table, catalog: Catalog, tmp_path: Path
+) -> None:
+    arrive(tmp_path, "a.json")
+    carry("first", "db.kept")
+    catalog.rename_table("db.kept", "db.renamed")
+    with pytest.raises(InvalidRequestError, match=r"or delete .*/first/tables if the table was"):
+        carry("first", "db.renamed")
+    (tmp_path / "first" / "tables").unlink()
+    arrive(tmp_path, "b.json")
+    assert carry("first", "db.renamed") == 1
+    assert ids(catalog.table("db.renamed")) == [1, 1]
 
 
 def test_a_snapshot_says_how_far_its_stream_read(

@@ -7,7 +7,7 @@ from inspect import signature
 
 import pytest
 
-from lakewright.storage import Catalog, Table
+from lakewright.storage import AddColumn, Catalog, Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.history import History
 from lakewright.storage.inspection import Inspection
@@ -152,3 +152,11 @@ def test_a_plan_of_many_files_shows_how_many_and_not_each(table: Table) -> None:
     assert shown.count("<table>") == shown.count("</table>") == 2
     result = table.upkeep.compact(full=True)
     assert repr(result).startswith("CompactionResult(files_before=")
+
+
+def test_a_table_that_was_changed_elsewhere_is_refreshed(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    assert table.refresh() is table
+    catalog.table(table.name).alter(AddColumn("more", "STRING"))
+    assert "more" not in table.schema.field_names
+    assert "more" in table.refresh().schema.field_names

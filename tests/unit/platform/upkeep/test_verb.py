@@ -48,6 +48,7 @@ from lakewright.platform.upkeep.respec import RespecOptions
 from lakewright.platform.upkeep.revert import RevertOptions
 from lakewright.platform.upkeep.rewrite_manifests import RewriteManifestsOptions
 from lakewright.platform.upkeep.rewrites import RewriteOptions
+from lakewright.platform.upkeep.settle import SettleOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out
 from lakewright.platform.upkeep.verbs import VERBS
@@ -92,6 +93,12 @@ def appended(catalog: Catalog) -> Table:
     for at in range(3):
         table.write(rows(table, events(at, at + 1)))
     return table
+
+
+def restated(catalog: Catalog) -> Table:
+    """An append table whose partition keys changed."""
+    appended(catalog).upkeep.respec([])
+    return catalog.table("db.t")
 
 
 def dated(catalog: Catalog) -> Table:
@@ -224,6 +231,7 @@ CASES = [
     Case("rescale", keyed, RescaleOptions(buckets=3)),
     Case("postpone_compact", postponed, RewriteOptions()),
     Case("respec", appended, RespecOptions(keys=("day", "id"))),
+    Case("settle", restated, SettleOptions()),
     Case("add_primary_key", appended, AddPrimaryKeyOptions(keys=("day", "id"))),
     Case("rewrite_manifests", appended, RewriteManifestsOptions()),
     Case("expire_snapshots", appended, ExpireOptions(**_GOES)),

@@ -17,10 +17,15 @@ from lakewright.storage.errors import (
     NotFoundError,
     UnavailableError,
 )
-from lakewright.storage.operations.streams.batches import commit_batch, is_committed
+from lakewright.storage.operations.streams.batches import (
+    commit_batch,
+    is_committed,
+    put_back,
+    set_back,
+)
 from lakewright.storage.spec.commit import CommitResult
 from lakewright.storage.spec.partition_clock import PartitionClock, partition_clock
-from lakewright.storage.spec.stream import StreamBatch
+from lakewright.storage.spec.stream import SetBack, StreamBatch
 from tests.support.stores.watched_files import (
     Call,
     Crashed,
@@ -293,6 +298,26 @@ def test_partitions_are_done_once_the_watermark_has_passed_them(catalog: Catalog
     assert (record.watermark, record.waiting) == (first, ("2024-01-02",))
 
 
+def test_partitions_of_batches_that_a_rollback_left_are_marked_as_done_later(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, partitions=["day"])
+    clock, first = clock_of(table), START_MS + DAY_MS
+    write(table, batch(0), day="2024-01-01", clock=clock, time_ms=first - 1)
+    write(table, batch(1), day="2024-01-02", clock=clock, time_ms=first - 1)
+    table.history.rollback(snapshot=1)
+    to = set_back(table.table_files, "q1")
+    assert to == SetBack(number=0, position=None, lost=1)
+    put_back(table.table_files, "q1", to)
+    (record,) = table.history.streams()
+    assert (record.batch, record.watermark) == (0, first - 1)
+    write(table, batch(1), day="2024-01-02", clock=clock, time_ms=first)
+    (record,) = table.history.streams()
+    assert record.waiting == ("2024-01-02",)
+    folder = Path(table.location.removeprefix("file://"))
+    assert [path.parent.name for path in folder.glob("*/_SUCCESS")] == ["day=2024-01-01"]
+
+
 @pytest.mark.parametrize("bad", [START_MS * 1000, -START_MS * 1000, 10**30])
 def test_a_time_outside_of_the_calendar_is_refused_before_the_commit(
     catalog: Catalog, bad: int
@@ -325,3 +350,14 @@ def test_a_stream_goes_on_after_a_recorded_watermark_outside_of_the_calendar(
     write(table, batch(1), day="2024-01-02", clock=clock, time_ms=START_MS + DAY_MS)
     (record,) = table.history.streams()
     assert (record.watermark, record.waiting) == (START_MS + DAY_MS, ("2024-01-02",))
+
+
+def test_to_forget_a_batch_that_died_leaves_the_position_of_the_one_before(table: Table) -> None:
+    for number in (0, 1):
+        write(table, replace(batch(number), position=f'{{"at": {number}}}'))
+    (record,) = table.history.streams()
+    died = replace(record, batch=2, committed=False, position='{"at": 2}')
+    table.table_files.streams.put(died)
+    table.history.forget_stream("q1")
+    (record,) = table.history.streams()
+    assert (record.batch, record.position) == (1, '{"at": 1}')

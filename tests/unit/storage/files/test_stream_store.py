@@ -1,4 +1,4 @@
-"""The streaming sink without Spark: the places of checkpoints."""
+"""Records of streams: the places of checkpoints."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.storage.spark.streaming import place_of
+from lakewright.storage.files.stream_store import place_of
 
 
 def test_a_local_checkpoint_has_one_place_however_it_is_spelled(
