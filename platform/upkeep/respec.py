@@ -57,21 +57,13 @@ from lakewright.platform.upkeep.words import (
     size_text,
     snapshots_text,
 )
-from lakewright.storage import (
-    CompactionPlan,
-    Engine,
-    LeaseKind,
-    LocalEngine,
-    RespecPlan,
-    RespecResult,
-    Table,
-    VerifyLevel,
-)
+from lakewright.storage import Engine, LeaseKind, LocalEngine, Table, VerifyLevel
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.inspection.late_writers import LateWriter, late_writers_text
 from lakewright.storage.operations.respec.respec_checks import wanted_keys
 from lakewright.storage.operations.respec.respec_plan import MOST_FILES, MOST_PARTITIONS, Layout
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
+from lakewright.storage.plans import CompactionPlan, RespecPlan, RespecResult
 from lakewright.storage.spec.partition_words import describe_partition
 
 # A table without partition keys is one partition, whose path is empty.

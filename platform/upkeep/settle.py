@@ -11,7 +11,8 @@ from lakewright.platform.upkeep.options import BYTES, option
 from lakewright.platform.upkeep.rewrites import rewrite_lease
 from lakewright.platform.upkeep.verb import Command, Keeping, NamedPartition, Outcome, Report, Verb
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
-from lakewright.storage import SettlePlan, SettleResult, Table
+from lakewright.storage import Table
+from lakewright.storage.plans import SettlePlan, SettleResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,18 +7,11 @@ from dataclasses import asdict, dataclass
 from lakewright.cli.output.tables import Block, Facts, Heading, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, iso_time, time_text
 from lakewright.platform.upkeep.words import counted, size_text
-from lakewright.storage import (
-    CompactionPlan,
-    Lease,
-    PartitionStats,
-    SettlePlan,
-    Snapshot,
-    Table,
-    TableSchema,
-)
+from lakewright.storage import Lease, PartitionStats, Snapshot, Table, TableSchema
 from lakewright.storage.errors import InvalidOption, StorageError, UnsupportedError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
 from lakewright.storage.operations.inspection.late_writers import LateWriter
+from lakewright.storage.plans import CompactionPlan, SettlePlan
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.supported_options import Use, check_supported, without_fallback
 

@@ -52,17 +52,11 @@ from lakewright.platform.upkeep.settle import SettleOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out
 from lakewright.platform.upkeep.verbs import VERBS
-from lakewright.storage import (
-    Catalog,
-    ExpirePlan,
-    ExpireResult,
-    LeaseKind,
-    RepairMode,
-    Table,
-)
+from lakewright.storage import Catalog, LeaseKind, RepairMode, Table
 from lakewright.storage.errors import InvalidRequestError, LeaseHeld, NotFoundError, StalePlan
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
+from lakewright.storage.plans import ExpirePlan, ExpireResult
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import memory_uri

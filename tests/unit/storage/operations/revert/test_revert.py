@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lakewright.storage import AddColumn, Catalog, RevertPlan, Table
+from lakewright.storage import AddColumn, Catalog, Table
 from lakewright.storage.errors import (
     InvalidRequestError,
     NotRevertible,
@@ -17,6 +17,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.operations.commit.commit import commit_compaction
+from lakewright.storage.plans import RevertPlan
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import FileKind
 from lakewright.storage.spec.snapshot import CommitKind

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.storage import Catalog, SettlePlan, Table
+from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, StalePlan
 from lakewright.storage.operations.rewrite import settle
+from lakewright.storage.plans import SettlePlan
 from lakewright.storage.spec.file_names import first_name
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from tests.support.stores.watched_files import (
