@@ -684,11 +684,7 @@ class JavaPaimon(wire.Client):
 
     def _catalog(self, warehouse: str) -> Any:
         if warehouse not in self._catalogs:
-            named = {
-                "warehouse": warehouse,
-                "cache-enabled": "false",
-                **self._catalog_options,
-            }
+            named = {"warehouse": warehouse, "cache-enabled": "false", **self._catalog_options}
             options = self._paimon.options.Options(named)
             context = self._paimon.catalog.CatalogContext.create(options)
             made = self._paimon.catalog.CatalogFactory.createCatalog(context)

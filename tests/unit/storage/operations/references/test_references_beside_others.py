@@ -146,10 +146,7 @@ def half_expired(make: Callable[[Catalog], Table]) -> Iterator[tuple[int, Table]
     for number in range(1, 100):
         table = made.again()
         broken, fs = watched(
-            table,
-            fail_at=number,
-            fault=Fault.DIES_AFTER,
-            counts=lambda call: call.name == "delete",
+            table, fail_at=number, fault=Fault.DIES_AFTER, counts=lambda call: call.name == "delete"
         )
         with suppress(Crashed):
             expire(broken, keep=2)
