@@ -196,7 +196,7 @@ def build_upkeep_job(
         kind.name,
         keep_tables,
         run,
-        config=_config_with_asked(kind.options),
+        config=_config_with_asked(kind.options),  # type: ignore[arg-type]  # classes are hashable
         description=kind.description,
         needs_spark=kind.needs_spark,
         bound=bound,
@@ -219,17 +219,11 @@ def build_requests_job(
         context.instance.add_run_tags(context.run_id, {VERB_TAG: kind.name})
         run.keep(kind, context, config.verb, {})
 
-    members = tuple(_config_of_request(each.name, each.options) for each in kinds)
-    verb = (
-        Union[members],  # noqa: UP007 - made of the verbs
-        Field(discriminator="verb", description="The verb, with the tables and its options."),
-    )
-    config = _extended(dg.Config, "OfRequest", verb=verb)
     return _job_of(
         REQUESTS_JOB,
         keep_tables,
         run,
-        config=config,
+        config=_config_of_requests(tuple((each.name, each.options) for each in kinds)),
         description=f"Carry out one verb on tables: {', '.join(by_name)}.",
         needs_spark=any(each.needs_spark for each in kinds),
     )
@@ -277,6 +271,7 @@ def _config_of_tables(options: type[Any]) -> type[dg.Config]:
     return _extended(VerbConfig, f"{one.__name__}OfTables", tables=tables)
 
 
+@cache
 def _config_with_asked(options: type[Any]) -> type[dg.Config]:
     base = _config_of_tables(options)  # type: ignore[arg-type]  # classes are hashable
     asked: Any = (
@@ -286,9 +281,18 @@ def _config_with_asked(options: type[Any]) -> type[dg.Config]:
     return _extended(base, "Asked", asked=asked)
 
 
-def _config_of_request(verb: str, options: type[Any]) -> type[dg.Config]:
-    base = _config_of_tables(options)  # type: ignore[arg-type]  # classes are hashable
-    return _extended(base, f"Of_{verb}", verb=(Literal[verb], verb))
+@cache
+def _config_of_requests(verbs: tuple[tuple[str, type[Any]], ...]) -> type[dg.Config]:
+    """Run config with one of these verbs, by its name, and its tables."""
+    members = tuple(
+        _extended(_config_of_tables(options), f"Of_{verb}", verb=(Literal[verb], verb))  # type: ignore[arg-type]  # classes are hashable
+        for verb, options in verbs
+    )
+    verb = (
+        Union[members],  # noqa: UP007 - made of the verbs
+        Field(discriminator="verb", description="The verb, with the tables and its options."),
+    )
+    return _extended(dg.Config, "OfRequest", verb=verb)
 
 
 def _extended(base: type[dg.Config], name: str, **given: Any) -> type[dg.Config]:

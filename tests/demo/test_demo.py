@@ -81,10 +81,7 @@ WEEKS, YEAR = dt.date(2013, 11, 17), dt.date(2013, 1, 1)
 # Some weeks go through every step that the year goes through, in a fraction of the time.
 @pytest.fixture(
     scope="module",
-    params=[
-        pytest.param(WEEKS, id="weeks"),
-        pytest.param(YEAR, id="year", marks=pytest.mark.deep),
-    ],
+    params=[pytest.param(WEEKS, id="weeks"), pytest.param(YEAR, id="year", marks=pytest.mark.deep)],
 )
 def demo(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

@@ -43,10 +43,7 @@ def test_the_tables_of_the_demo_have_what_the_shop_has(
 @pytest.mark.deep
 @pytest.mark.parametrize("source", ["database", "folder"])
 def test_the_demo_of_streams_ends_by_itself_with_equal_rows(
-    source: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if source == "folder":
         monkeypatch.setattr(stream_story, "lacks_postgres", lambda: "this test has none")

@@ -54,10 +54,7 @@ def with_orphans(catalog: Catalog) -> Table:
     table = new_table(catalog, partitions=["day"])
     table.write(rows(table, events(0, 3)))
     broken, _ = watched(
-        table,
-        fail_at=1,
-        fault=Fault.DIES_BEFORE,
-        counts=lambda call: call.name == "put_if_absent",
+        table, fail_at=1, fault=Fault.DIES_BEFORE, counts=lambda call: call.name == "put_if_absent"
     )
     with suppress(Crashed):
         broken.write(rows(table, [*events(3, 5, day="a"), *events(5, 7, day="b")]))

@@ -510,18 +510,8 @@ CASES = (
         cleans_up=False,
     ),
     Case("abort", lambda at: at.table.abort(at.ready), EVERY_KIND, _stage, cleans_up=False),
-    Case(
-        "keep and commit batches",
-        _keep_and_commit,
-        EVERY_KIND,
-        cleans_up=False,
-    ),
-    Case(
-        "abort what is kept",
-        lambda at: at.table.abort(at.ready),
-        ready=_kept,
-        cleans_up=False,
-    ),
+    Case("keep and commit batches", _keep_and_commit, EVERY_KIND, cleans_up=False),
+    Case("abort what is kept", lambda at: at.table.abort(at.ready), ready=_kept, cleans_up=False),
     Case("write and compact", _write_and_compact, READY_KINDS, _many_files),
     Case(
         "write, place and compact",
@@ -707,20 +697,8 @@ CASES = (
         _orphans,
         cleans_up=False,
     ),
-    Case(
-        "remove orphans in steps",
-        _orphans_in_steps,
-        ("keyed",),
-        _orphans,
-        cleans_up=False,
-    ),
-    Case(
-        "delete orphans",
-        _delete_orphans,
-        ("keyed", "append"),
-        _orphans,
-        cleans_up=False,
-    ),
+    Case("remove orphans in steps", _orphans_in_steps, ("keyed",), _orphans, cleans_up=False),
+    Case("delete orphans", _delete_orphans, ("keyed", "append"), _orphans, cleans_up=False),
     Case("restore orphans", _restore, ("keyed", "append"), _quarantined, cleans_up=False),
     Case(
         "purge orphans", _run("purge", ttl_ms=0), ("keyed", "append"), _quarantined, cleans_up=False

@@ -13,10 +13,7 @@ _FORMATS = (
     "org.apache.flink:flink-sql-avro-confluent-registry:2.0.0",
     "org.apache.flink:flink-sql-connector-kafka:4.0.1-2.0",
 )
-_OF_JOBS = (
-    "org.apache.paimon:paimon-flink-2.0:1.4.2",
-    "commons-logging:commons-logging:1.3.0",
-)
+_OF_JOBS = ("org.apache.paimon:paimon-flink-2.0:1.4.2", "commons-logging:commons-logging:1.3.0")
 
 
 def main() -> None:

@@ -52,11 +52,7 @@ ROWS: list[tuple[list[str], list[Any], str]] = [
         ["", None, None],
         "00000003 0006000000000000 0000000000000080 0000000000000000 0000000000000000",
     ),
-    (
-        ["TIMESTAMP(6)"],
-        [MOMENT],
-        "00000001 0000000000000000 88bf0d0010000000 2edb20c88c010000",
-    ),
+    (["TIMESTAMP(6)"], [MOMENT], "00000001 0000000000000000 88bf0d0010000000 2edb20c88c010000"),
     (["TIMESTAMP(6)"], [None], "00000001 0001000000000000 0000000010000000 0000000000000000"),
     (
         ["DECIMAL(30, 5)"],
@@ -116,16 +112,8 @@ def test_null_bits_go_on_in_a_second_word_after_56_fields() -> None:
         (b"", ["INT"], "lacks the number of its fields"),
         (bytes(12), ["INT"], "0 fields"),
         (bytes.fromhex("00000001 0000000000000000"), ["INT"], "ends after"),
-        (
-            bytes.fromhex("00000001 0000000000000000 0800000010000000"),
-            ["STRING"],
-            "past its end",
-        ),
-        (
-            bytes.fromhex("00000001 0000000000000000 08000000f0ffff7f"),
-            ["STRING"],
-            "past its end",
-        ),
+        (bytes.fromhex("00000001 0000000000000000 0800000010000000"), ["STRING"], "past its end"),
+        (bytes.fromhex("00000001 0000000000000000 08000000f0ffff7f"), ["STRING"], "past its end"),
         (
             bytes.fromhex("00000001 0000000000000000 08000000f0ffffff"),
             ["STRING"],

@@ -35,10 +35,7 @@ KINDS: tuple[dict[str, Any], ...] = (
     {},
     {"primary_keys": ("day", "id"), "options": {"bucket": "1"}},
     {"options": {"file.format": "orc"}},
-    {
-        "primary_keys": ("day", "id"),
-        "options": {"bucket": "2", "merge-engine": "partial-update"},
-    },
+    {"primary_keys": ("day", "id"), "options": {"bucket": "2", "merge-engine": "partial-update"}},
 )
 
 
@@ -67,11 +64,7 @@ def neglect(lake: Lake, writer: WritingOracle, name: str, kind: int, commits: in
 
 @pytest.mark.parametrize(("tables", "commits"), [(4, 10)])
 def test_a_neglected_warehouse_is_brought_to_health_and_its_writers_read_the_same_rows(
-    lake: Lake,
-    java_latest: JavaOracle,
-    released_pypaimon: WritingOracle,
-    tables: int,
-    commits: int,
+    lake: Lake, java_latest: JavaOracle, released_pypaimon: WritingOracle, tables: int, commits: int
 ) -> None:
     root = str(lake.folder / "warehouse")
     names = [f"db{at % 3}.t{at}" for at in range(tables)]

@@ -79,24 +79,14 @@ CHANGES: tuple[SchemaChange, ...] = (
 
 def later_rows(table: Table) -> Any:
     given = [
-        {
-            "k": number,
-            "gone": "here",
-            "amount": 2**40,
-            "d": 12345678,
-            "s": "later",
-        }
+        {"k": number, "gone": "here", "amount": 2**40, "d": 12345678, "s": "later"}
         for number in (2, 3)
     ]
     return rows(table, given)
 
 
 # Java 0.9 reads no table whose members inside of columns changed.
-NESTED = (
-    RenameColumn("r.b", "name"),
-    AddColumn("r.c", "INT"),
-    ChangeType("l.element.x", "BIGINT"),
-)
+NESTED = (RenameColumn("r.b", "name"), AddColumn("r.c", "INT"), ChangeType("l.element.x", "BIGINT"))
 READERS: dict[str, tuple[SchemaChange, ...]] = {"java": CHANGES, "java_latest": (*CHANGES, *NESTED)}
 
 
@@ -106,11 +96,7 @@ READERS: dict[str, tuple[SchemaChange, ...]] = {"java": CHANGES, "java_latest": 
 @pytest.mark.mission("SE2", "SE3", "SE4", "SE5", "SE14", "SE25")
 @pytest.mark.sampled(2)
 def test_java_reads_what_we_altered_before_and_after_a_compaction(
-    catalog: Catalog,
-    request: pytest.FixtureRequest,
-    reader: str,
-    file_format: str,
-    keyed: bool,
+    catalog: Catalog, request: pytest.FixtureRequest, reader: str, file_format: str, keyed: bool
 ) -> None:
     java: JavaOracle = request.getfixturevalue(reader)
     options = {"file.format": file_format, **({"bucket": "1"} if keyed else {})}

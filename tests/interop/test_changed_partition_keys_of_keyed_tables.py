@@ -17,13 +17,7 @@ from lakewright.storage.errors import UnsupportedError
 from tests.interop.test_changed_partition_keys import has_wide_rows, moments
 from tests.interop.test_they_read_ours import as_read_by
 from tests.oracles.client import Condition, Oracle, OracleError, WritingOracle
-from tests.support.stores.watched_files import (
-    Call,
-    Crashed,
-    WatchedFiles,
-    looked_at,
-    puts_snapshot,
-)
+from tests.support.stores.watched_files import Call, Crashed, WatchedFiles, looked_at, puts_snapshot
 from tests.support.tables.builders import compact, content, expire, new_table, remove_orphans, rows
 from tests.support.tables.invariants import assert_only_reachable_files
 from tests.unit.storage.operations.respec.test_staging import (
@@ -49,12 +43,7 @@ FILTERS: dict[str, list[Condition]] = {
     "id": [("id", "=", 5)],
     "n": [("n", "=", 10)],
     "range": [("id", ">", 7)],
-    "key": [
-        ("hh", "=", 2),
-        ("id", "=", 5),
-        ("n", "=", 10),
-        ("dt", "=", "2024-01-01"),
-    ],
+    "key": [("hh", "=", 2), ("id", "=", 5), ("n", "=", 10), ("dt", "=", "2024-01-01")],
     "value": [("v", "=", "new")],
 }
 
@@ -102,11 +91,7 @@ CHANGES: dict[str, tuple[list[str], list[str], list[tuple[str, ...]]]] = {
     "a key comes": (["dt"], KEY, [("dt", "hh")]),
     "a key goes": (["dt", "hh"], KEY, [("dt",)]),
     "all keys go": (["dt"], KEY, [()]),
-    "a key that is last in the primary key goes": (
-        ["dt"],
-        ["id", "n", "hh", "dt"],
-        [()],
-    ),
+    "a key that is last in the primary key goes": (["dt"], ["id", "n", "hh", "dt"], [()]),
     "a key is replaced, then it is finer": (["dt"], KEY, [("hh",), ("hh", "dt")]),
 }
 # Each partition gets several buckets, and an index for each.

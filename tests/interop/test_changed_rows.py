@@ -16,10 +16,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "append": {"partitions": ("day",)},
     "append in orc": {"options": {"file.format": "orc"}},
     "append in buckets": {"options": {"bucket": "2", "bucket-key": "id"}},
-    "deletion vectors": {
-        "partitions": ("day",),
-        "options": {"deletion-vectors.enabled": "true"},
-    },
+    "deletion vectors": {"partitions": ("day",), "options": {"deletion-vectors.enabled": "true"}},
     "keyed": {**KEYED, "options": {"bucket": "2"}},
     "keyed with deletion vectors": {
         **KEYED,

@@ -96,11 +96,7 @@ _NOT_WRITTEN = {("released_pypaimon", "avro", "nested")}
 @pytest.mark.mission("FS3", "FS17")
 @pytest.mark.sampled(each="group")
 def test_we_read_and_keep_every_type_in_their_files(
-    request: pytest.FixtureRequest,
-    catalog: Catalog,
-    writer_name: str,
-    format_name: str,
-    group: str,
+    request: pytest.FixtureRequest, catalog: Catalog, writer_name: str, format_name: str, group: str
 ) -> None:
     if (writer_name, format_name, group) in _NOT_WRITTEN:
         return
@@ -199,10 +195,7 @@ def test_tables_of_several_formats_are_kept_by_java_and_us_in_turns(
 def test_they_read_files_whose_names_say_the_compression(
     catalog: Catalog, readers: list[Oracle], format_name: str
 ) -> None:
-    options = {
-        "file.format": format_name,
-        "file.suffix.include.compression": "true",
-    }
+    options = {"file.format": format_name, "file.suffix.include.compression": "true"}
     table = new_table(catalog, options=options)
     table.write(rows(table, events(0, 3)))
     (entry,) = table.at().files()

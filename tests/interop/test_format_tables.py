@@ -77,10 +77,7 @@ def test_pypaimon_takes_a_format_table_for_an_empty_one(
     [
         {"location": "landed", "partition_keys": ["day"]},
         {"partition_keys": []},
-        {
-            "partition_keys": ["day"],
-            "options": {"format-table.partition-path-only-value": "true"},
-        },
+        {"partition_keys": ["day"], "options": {"format-table.partition-path-only-value": "true"}},
     ],
     ids=["elsewhere", "unpartitioned", "values alone"],
 )

@@ -104,11 +104,7 @@ DAILY = {
     "partition.expiration-check-interval": "1 d",
 }
 TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]] = {
-    "append": (
-        (),
-        (),
-        {"bucket": "-1", "clustering.columns": "v", "target-file-row-num": "3"},
-    ),
+    "append": ((), (), {"bucket": "-1", "clustering.columns": "v", "target-file-row-num": "3"}),
     "ordered": ((), (), {"bucket": "2", "bucket-key": "id"}),
     "partitioned": (("day",), (), {"bucket": "-1", **DAILY}),
     "keyed": ((), ("id",), {"bucket": "2", "write.sequence-number-init-mode": "snapshot"}),

@@ -38,10 +38,7 @@ DAY = 24 * HOUR
 KINDS: dict[str, dict[str, Any]] = {
     "append": {"options": {"bucket": "-1"}},
     "keyed": {"keys": ["id"], "options": {"bucket": "1"}},
-    "with changelog": {
-        "keys": ["id"],
-        "options": {"bucket": "1", "changelog-producer": "input"},
-    },
+    "with changelog": {"keys": ["id"], "options": {"bucket": "1", "changelog-producer": "input"}},
 }
 kinds = pytest.mark.parametrize("kind", list(KINDS))
 
@@ -108,11 +105,7 @@ def test_they_read_our_tag_after_its_snapshot_expired(
 @kinds
 @pytest.mark.mission("FS19")
 def test_their_tags_are_ours(
-    catalog: Catalog,
-    env: FixedEnv,
-    java: JavaOracle,
-    pypaimon: WritingOracle,
-    kind: str,
+    catalog: Catalog, env: FixedEnv, java: JavaOracle, pypaimon: WritingOracle, kind: str
 ) -> None:
     table = history(catalog, kind)
     tagged = content(table)

@@ -9,14 +9,7 @@ from lakewright.storage.codec import manifest_blocks
 from lakewright.storage.operations.state.live_files import live_entries
 from tests.interop.test_they_read_ours import as_read_by
 from tests.oracles.client import JavaOracle, Oracle, WritingOracle
-from tests.support.tables.builders import (
-    compact,
-    content,
-    events,
-    new_table,
-    rows,
-    with_options,
-)
+from tests.support.tables.builders import compact, content, events, new_table, rows, with_options
 from tests.support.tables.invariants import assert_only_reachable_files
 
 

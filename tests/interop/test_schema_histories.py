@@ -67,11 +67,7 @@ KINDS = (
         keeps_older=True,
     ),
     Kind(
-        name="nested-append",
-        columns=NESTED,
-        keyed=False,
-        hands=(OURS, JAVA_LATEST),
-        is_nested=True,
+        name="nested-append", columns=NESTED, keyed=False, hands=(OURS, JAVA_LATEST), is_nested=True
     ),
     Kind(
         name="nested-keyed",

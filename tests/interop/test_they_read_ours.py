@@ -105,10 +105,7 @@ OPERATIONS = [
 ]
 KINDS: dict[str, dict[str, Any]] = {
     "append": {"partitions": ("day",)},
-    "append in buckets": {
-        "partitions": ("day",),
-        "options": {"bucket": "2", "bucket-key": "id"},
-    },
+    "append in buckets": {"partitions": ("day",), "options": {"bucket": "2", "bucket-key": "id"}},
     "keyed": {
         "columns": {"id": "BIGINT", "day": "STRING", "v": "STRING"},
         "partitions": ("day",),

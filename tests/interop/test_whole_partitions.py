@@ -72,10 +72,7 @@ HOURLY = {"dt": "STRING", "hh": "INT", "v": "INT"}
 
 @pytest.mark.parametrize("former", [["dt"], ["dt", "hh"], []], ids=str)
 def test_other_clients_read_partitions_exchanged_between_tables_whose_keys_changed(
-    catalog: Catalog,
-    released_pypaimon: WritingOracle,
-    java_latest: JavaOracle,
-    former: list[str],
+    catalog: Catalog, released_pypaimon: WritingOracle, java_latest: JavaOracle, former: list[str]
 ) -> None:
     given = [{"dt": day, "hh": hour, "v": 10 * hour} for day in "ab" for hour in (1, 2)]
     for name, first in (("db.t", 0), ("db.other", 6)):

@@ -44,10 +44,7 @@ CHANGES: dict[str, tuple[tuple[SchemaChange, ...], list[dict[str, Any]]]] = {
             {"k": 3, "aa": None, "b": None, "a": None},
         ],
     ),
-    "drop": (
-        (DropColumn("a"),),
-        [{"k": 1, "b": "one"}, {"k": 2, "b": "two"}, {"k": 3, "b": None}],
-    ),
+    "drop": ((DropColumn("a"),), [{"k": 1, "b": "one"}, {"k": 2, "b": "two"}, {"k": 3, "b": None}]),
     "drop and add again": (
         (DropColumn("a"), AddColumn("a", "INT")),
         [

@@ -19,10 +19,7 @@ from tests.support.tally import tally
 @pytest.mark.parametrize(
     ("writers", "commits", "compactions"),
     # So many compactions get their turn among writers that never pause, at least.
-    [
-        pytest.param(4, 10, 1, id="some"),
-        pytest.param(8, 100, 4, id="many", marks=pytest.mark.deep),
-    ],
+    [pytest.param(4, 10, 1, id="some"), pytest.param(8, 100, 4, id="many", marks=pytest.mark.deep)],
 )
 @pytest.mark.mission("FS10", "FS21")
 @pytest.mark.sampled(1)

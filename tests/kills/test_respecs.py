@@ -11,12 +11,7 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
-from tests.support.processes.killing import (
-    Place,
-    change_keys,
-    killed_as_it_stages,
-    killed_while,
-)
+from tests.support.processes.killing import Place, change_keys, killed_as_it_stages, killed_while
 from tests.support.processes.ordeals import sweep
 from tests.support.tables.builders import content, new_table, rows
 from tests.support.tables.invariants import assert_nothing_missing, assert_sound

@@ -31,11 +31,7 @@ pytestmark = [pytest.mark.deep, pytest.mark.spark]
 
 KINDS = {
     "append": {"partitions": ("day",)},
-    "keyed": {
-        "partitions": ("day",),
-        "keys": ("day", "id"),
-        "options": {"bucket": "2"},
-    },
+    "keyed": {"partitions": ("day",), "keys": ("day", "id"), "options": {"bucket": "2"}},
 }
 
 

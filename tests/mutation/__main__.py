@@ -47,17 +47,13 @@ def main() -> int:
         sys.stdout.flush()
 
     trials = Trials(
-        drawn(wanted, arguments.sample, arguments.seed),
-        arguments.seconds,
-        arguments.at_once,
-        heard,
+        drawn(wanted, arguments.sample, arguments.seed), arguments.seconds, arguments.at_once, heard
     )
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = f"{folder}/hypothesis"
         options = ["-q", "-s", "-p", "no:cacheprovider", "-m", "not deep and not stores"]
         status = pytest.main(
-            [*options, f"--basetemp={folder}/tests", *of_pytest, *arguments.tests],
-            plugins=[trials],
+            [*options, f"--basetemp={folder}/tests", *of_pytest, *arguments.tests], plugins=[trials]
         )
     sys.stdout.write(f"\n{summary(verdicts)}\n")
     return int(status)

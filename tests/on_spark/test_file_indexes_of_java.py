@@ -67,10 +67,7 @@ def indexed(catalog: Catalog, java: JavaOracle, index: str, place: str) -> Table
         catalog,
         java,
         {"k": "INT", "a": "INT", "c": "INT"},
-        options={
-            columns_option(index): "a",
-            "file-index.in-manifest-threshold": PLACES[place],
-        },
+        options={columns_option(index): "a", "file-index.in-manifest-threshold": PLACES[place]},
     )
     for first in (0, 1000):
         values = [None if at == 3 else first + at for at in range(8)]

@@ -146,12 +146,7 @@ CASES: dict[str, tuple[str, bytes, list[dict[str, str]], dict[str, Any]]] = {
     "a decimal with too many digits": ("a.csv", b"id,v,raw\n1,1.005,\n", NUMBERS, {}),
     "bytes and decimals": ("a.csv", b"id,v,raw\n1, +1.50 ,0aff\n", NUMBERS, {}),
     "moments": ("a.csv", _MOMENTS.encode(), MOMENTS, {}),
-    "a moment without a zone": (
-        "a.csv",
-        _MOMENTS.replace("+02:00", "").encode(),
-        MOMENTS,
-        {},
-    ),
+    "a moment without a zone": ("a.csv", _MOMENTS.replace("+02:00", "").encode(), MOMENTS, {}),
     "no header, own layouts, packed": (
         "a.csv.gz",
         gzip.compress("1;ü;x\n2;-;\n".encode("latin-1")),

@@ -299,14 +299,8 @@ def test_what_is_no_stream_of_the_table_is_refused_before_the_query_starts(
         ("output 'sometimes'", {"rows": rows, "output": "sometimes"}),
         ("'dya' is not a partition key", {"rows": rows, "partition": {"dya": at}}),
         ("has the column day", {"rows": rows, "partition": {"day": at}}),
-        (
-            "column at, which is not",
-            {"rows": rows.drop("day"), "partition": {"day": at}},
-        ),
-        (
-            "column v, which is string",
-            {"rows": rows.drop("day"), "partition": {"day": v}},
-        ),
+        ("column at, which is not", {"rows": rows.drop("day"), "partition": {"day": at}}),
+        ("column v, which is string", {"rows": rows.drop("day"), "partition": {"day": v}}),
     ]
     for said, given in refused:
         with pytest.raises(InvalidRequestError, match=said):

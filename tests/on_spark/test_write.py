@@ -43,10 +43,7 @@ from tests.support.values.evolution import with_default_values
 KINDS: dict[str, dict[str, Any]] = {
     "append": {"partitions": ("day",)},
     "unpartitioned": {},
-    "append in buckets": {
-        "partitions": ("day",),
-        "options": {"bucket": "3", "bucket-key": "id"},
-    },
+    "append in buckets": {"partitions": ("day",), "options": {"bucket": "3", "bucket-key": "id"}},
     "keyed": {"partitions": ("day",), "keys": ("day", "id"), "options": {"bucket": "3"}},
 }
 DAYS = ("a", "b", "c/d=e%")

@@ -74,7 +74,7 @@ BATCH_IDENTIFIER = 2**63 - 1
 
 Type = str | Mapping[str, Any]
 Row = Mapping[str, Any]
-Where = Sequence[Sequence[Any]]
+Where = wire.Where
 
 PREDICATES = {
     "=": "Equal",
@@ -251,9 +251,16 @@ class RowEncoder:
         return array
 
 
-class JavaPaimon:
+class JavaPaimon(wire.Client):
     """The commands, over one JVM, as Java Paimon 0.9.0 has them."""
 
+    names = """
+        create alter read open read_opened planned_files changes lookup statistics analyze
+        write begin_write finish_write begin_compact finish_compact compact snapshots
+        expire_snapshots expire_changelogs expire_partitions maintain_tags create_tag
+        delete_tag rollback_to create_branch delete_branch fast_forward remove_orphan_files
+        binary_row
+    """
     # What a bucket assigner takes after the number of rows.
     bucket_limit: tuple[int, ...] = ()
     encoder: type[RowEncoder] = RowEncoder
@@ -272,43 +279,8 @@ class JavaPaimon:
         self._begun: tuple[Any, Any, Any, Callable[[Any], int] | None] | None = None
         # The table, commit and messages of a compaction that is under way, and whether in a batch.
         self._compacted: tuple[Any, Any, Any, bool] | None = None
-        # The table of `open`.
-        self._opened: Any = None
         self._loader = self._java.lang.ClassLoader.getSystemClassLoader()
         self._io_manager = self._paimon.disk.IOManager.create(str(scratch))
-
-    def commands(self) -> dict[str, wire.Command]:
-        return {
-            "create": self.create,
-            "alter": self.alter,
-            "read": self.read,
-            "open": self.open,
-            "read_opened": self.read_opened,
-            "planned_files": self.planned_files,
-            "changes": self.changes,
-            "lookup": self.lookup,
-            "statistics": self.statistics,
-            "analyze": self.analyze,
-            "write": self.write,
-            "begin_write": self.begin_write,
-            "finish_write": self.finish_write,
-            "begin_compact": self.begin_compact,
-            "finish_compact": self.finish_compact,
-            "compact": self.compact,
-            "snapshots": self.snapshots,
-            "expire_snapshots": self.expire_snapshots,
-            "expire_changelogs": self.expire_changelogs,
-            "expire_partitions": self.expire_partitions,
-            "maintain_tags": self.maintain_tags,
-            "create_tag": self.create_tag,
-            "delete_tag": self.delete_tag,
-            "rollback_to": self.rollback_to,
-            "create_branch": self.create_branch,
-            "delete_branch": self.delete_branch,
-            "fast_forward": self.fast_forward,
-            "remove_orphan_files": self.remove_orphan_files,
-            "binary_row": self.binary_row,
-        }
 
     def create(
         self,
@@ -333,28 +305,6 @@ class JavaPaimon:
         self._catalog(warehouse).alterTable(
             self._identifier(table), [self._schema_change(change) for change in changes], False
         )
-
-    def read(
-        self,
-        warehouse: str,
-        table: str,
-        snapshot: int | None = None,
-        tag: str | None = None,
-        where: Where = (),
-        options: Mapping[str, str] | None = None,
-    ) -> list[dict[str, Any]]:
-        travel = dict(options or {})
-        if snapshot is not None:
-            travel["scan.snapshot-id"] = str(snapshot)
-        if tag is not None:
-            travel["scan.tag-name"] = tag
-        return self._read(self._table(warehouse, table, travel), where)
-
-    def open(self, warehouse: str, table: str) -> None:
-        self._opened = self._table(warehouse, table)
-
-    def read_opened(self, where: Where) -> list[dict[str, Any]]:
-        return self._read(self._opened, where)
 
     def _read(self, source: Any, where: Where) -> list[dict[str, Any]]:
         row_type = self._row_type(source)
@@ -734,11 +684,7 @@ class JavaPaimon:
 
     def _catalog(self, warehouse: str) -> Any:
         if warehouse not in self._catalogs:
-            named = {
-                "warehouse": warehouse,
-                "cache-enabled": "false",
-                **self._catalog_options,
-            }
+            named = {"warehouse": warehouse, "cache-enabled": "false", **self._catalog_options}
             options = self._paimon.options.Options(named)
             context = self._paimon.catalog.CatalogContext.create(options)
             made = self._paimon.catalog.CatalogFactory.createCatalog(context)

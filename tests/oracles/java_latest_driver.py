@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import wire
 from .java_driver import JavaPaimon, RowEncoder, serve_java
 
 UNLIMITED_BUCKETS = -1
@@ -32,18 +31,9 @@ class LatestRowEncoder(RowEncoder):
 class LatestJavaPaimon(JavaPaimon):
     """The commands of `JavaPaimon`, and those that only the later version has."""
 
+    names = f"{JavaPaimon.names} declared_options use_catalog tables drop rename"
     bucket_limit = (UNLIMITED_BUCKETS,)
     encoder = LatestRowEncoder
-
-    def commands(self) -> dict[str, wire.Command]:
-        return {
-            **super().commands(),
-            "declared_options": self.declared_options,
-            "use_catalog": self.use_catalog,
-            "tables": self.tables,
-            "drop": self.drop,
-            "rename": self.rename,
-        }
 
     def use_catalog(self, options: Mapping[str, str]) -> None:
         """Open catalogs with these options from now on."""

@@ -21,7 +21,7 @@ from .arrow_values import arrow_table, canonical_rows, native_literal
 
 Type = str | Mapping[str, Any]
 Row = Mapping[str, Any]
-Where = Sequence[Sequence[Any]]
+Where = wire.Where
 
 PREDICATES = {
     "=": "equal",
@@ -35,36 +35,19 @@ PREDICATES = {
 }
 
 
-class Pypaimon:
+class Pypaimon(wire.Client):
     """The commands."""
+
+    names = """
+        create alter read open read_opened planned_files write begin_write finish_write
+        snapshots create_tag delete_tag rollback_to create_branch delete_branch fast_forward
+        use_catalog
+    """
 
     def __init__(self) -> None:
         # The table, writer and commit of a write that is under way.
         self._begun: tuple[Any, Any, Any] | None = None
-        # The table of `open`.
-        self._opened: Any = None
         self._catalog_options: dict[str, str] = {}
-
-    def commands(self) -> dict[str, wire.Command]:
-        return {
-            "create": self.create,
-            "alter": self.alter,
-            "read": self.read,
-            "open": self.open,
-            "read_opened": self.read_opened,
-            "planned_files": self.planned_files,
-            "write": self.write,
-            "begin_write": self.begin_write,
-            "finish_write": self.finish_write,
-            "snapshots": self.snapshots,
-            "create_tag": self.create_tag,
-            "delete_tag": self.delete_tag,
-            "rollback_to": self.rollback_to,
-            "create_branch": self.create_branch,
-            "delete_branch": self.delete_branch,
-            "fast_forward": self.fast_forward,
-            "use_catalog": self.use_catalog,
-        }
 
     def use_catalog(self, options: Mapping[str, str]) -> None:
         """Open catalogs with these options from now on."""
@@ -92,29 +75,6 @@ class Pypaimon:
 
     def alter(self, warehouse: str, table: str, changes: Sequence[Mapping[str, Any]]) -> None:
         self._catalog(warehouse).alter_table(table, [schema_change(change) for change in changes])
-
-    def read(
-        self,
-        warehouse: str,
-        table: str,
-        snapshot: int | None = None,
-        tag: str | None = None,
-        where: Where = (),
-        options: Mapping[str, str] | None = None,
-    ) -> list[dict[str, Any]]:
-        travel = dict(options or {})
-        if snapshot is not None:
-            travel["scan.snapshot-id"] = str(snapshot)
-        if tag is not None:
-            travel["scan.tag-name"] = tag
-        source = self._table(warehouse, table)
-        return self._read(source.copy(travel) if travel else source, where)
-
-    def open(self, warehouse: str, table: str) -> None:
-        self._opened = self._table(warehouse, table)
-
-    def read_opened(self, where: Where) -> list[dict[str, Any]]:
-        return self._read(self._opened, where)
 
     def _read(self, source: Any, where: Where) -> list[dict[str, Any]]:
         builder = filtered(source.new_read_builder(), where)
@@ -246,8 +206,9 @@ class Pypaimon:
     def _catalog(self, warehouse: str) -> Any:
         return CatalogFactory.create({"warehouse": warehouse, **self._catalog_options})
 
-    def _table(self, warehouse: str, table: str) -> Any:
-        return self._catalog(warehouse).get_table(table)
+    def _table(self, warehouse: str, table: str, options: Mapping[str, str] | None = None) -> Any:
+        found = self._catalog(warehouse).get_table(table)
+        return found.copy(dict(options)) if options else found
 
 
 def schema_change(change: Mapping[str, Any]) -> Any:

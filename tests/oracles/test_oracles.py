@@ -45,10 +45,7 @@ EVERY_TYPE: dict[str, tuple[DataType, Any]] = {
     "micros": ("TIMESTAMP(6)", "1900-01-01T00:00:00.000001"),
     "instant": ("TIMESTAMP(6) WITH LOCAL TIME ZONE", "2024-01-02T03:04:05.678901Z"),
     "an_array": ({"type": "ARRAY", "element": "DECIMAL(20, 3)"}, ["1.000", None]),
-    "a_map": (
-        {"type": "MAP", "key": "INT NOT NULL", "value": "STRING"},
-        [[1, "one"], [2, None]],
-    ),
+    "a_map": ({"type": "MAP", "key": "INT NOT NULL", "value": "STRING"}, [[1, "one"], [2, None]]),
     "a_row": (NAMED_ROW, {"a": 1, "b": None}),
     "rows": ({"type": "ARRAY", "element": NAMED_ROW}, [{"a": None, "b": "x"}, None]),
 }
@@ -163,10 +160,7 @@ def test_upserts_and_deletes_merge_alike_before_and_after_compaction(
     )
     java.write(tmp_path, "db.t", [{"p": "ab"[k % 2], "k": k, "v": "old"} for k in range(8)])
     java.write(
-        tmp_path,
-        "db.t",
-        [{"p": "b", "k": 1}, {"p": "a", "k": 2, "v": "new"}],
-        kinds=["-D", "+U"],
+        tmp_path, "db.t", [{"p": "b", "k": 1}, {"p": "a", "k": 2, "v": "new"}], kinds=["-D", "+U"]
     )
     merged = [
         {"p": "ab"[k % 2], "k": k, "v": "new" if k == 2 else "old"} for k in range(8) if k != 1
@@ -189,11 +183,7 @@ def test_java_maintains_what_pypaimon_wrote(
     tmp_path: Path, java: JavaOracle, pypaimon: WritingOracle, readers: Sequence[Oracle]
 ) -> None:
     pypaimon.create(
-        tmp_path,
-        "db.t",
-        {"k": "BIGINT NOT NULL", "v": "STRING"},
-        primary_keys=["k"],
-        options=FIXED,
+        tmp_path, "db.t", {"k": "BIGINT NOT NULL", "v": "STRING"}, primary_keys=["k"], options=FIXED
     )
     for v in ("old", "new"):
         pypaimon.write(tmp_path, "db.t", [{"k": k, "v": f"{v} {k}"} for k in range(5)])

@@ -6,11 +6,53 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Command = Callable[..., Any]
 Describe = Callable[[BaseException], tuple[str, str]]
+
+
+Where = Sequence[Sequence[Any]]
+
+
+class Client:
+    """What the drivers of clients have in common; `names` are the methods that are commands."""
+
+    names = ""
+    # The table of `open`.
+    _opened: Any = None
+
+    def commands(self) -> dict[str, Command]:
+        return {name: getattr(self, name) for name in self.names.split()}
+
+    def read(
+        self,
+        warehouse: str,
+        table: str,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        where: Where = (),
+        options: Mapping[str, str] | None = None,
+    ) -> list[dict[str, Any]]:
+        travel = dict(options or {})
+        if snapshot is not None:
+            travel["scan.snapshot-id"] = str(snapshot)
+        if tag is not None:
+            travel["scan.tag-name"] = tag
+        return self._read(self._table(warehouse, table, travel), where)
+
+    def open(self, warehouse: str, table: str) -> None:
+        self._opened = self._table(warehouse, table)
+
+    def read_opened(self, where: Where) -> list[dict[str, Any]]:
+        return self._read(self._opened, where)
+
+    def _table(self, warehouse: str, table: str, options: Mapping[str, str] | None = None) -> Any:
+        raise NotImplementedError
+
+    def _read(self, source: Any, where: Where) -> list[dict[str, Any]]:
+        raise NotImplementedError
 
 
 def describe_python(error: BaseException) -> tuple[str, str]:

@@ -206,10 +206,7 @@ class Lake:
         keys = [TableNames(name).asset_key for name in tables]
         return Outcome(
             ingest_job(self.definitions, *keys, with_checks=self.with_checks).execute_in_process(
-                instance=self.instance,
-                tags=run_tags,
-                run_config=run_config,
-                raise_on_error=False,
+                instance=self.instance, tags=run_tags, run_config=run_config, raise_on_error=False
             )
         )
 

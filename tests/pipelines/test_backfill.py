@@ -96,8 +96,7 @@ def test_partitions_are_chosen_by_a_filter_and_by_what_the_table_lacks(lake: Lak
     sources.REQUESTS.clear()
 
     told = lake.run_job(
-        "backfill",
-        _config({"where": "dt <= '2024-01-03'", "missing": True}, dry_run=True),
+        "backfill", _config({"where": "dt <= '2024-01-03'", "missing": True}, dry_run=True)
     )
     assert [each.data["partition"] for each in told.outputs["shop.events"].records] == [
         "2024-01-01",
@@ -268,10 +267,7 @@ def _broken(request: SourceRequest) -> pa.Table:
 
 
 def test_the_command_says_what_a_caller_of_it_can_do(
-    lake: Lake,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake.declare(EVENTS)
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
@@ -305,10 +301,7 @@ def test_the_command_says_what_a_caller_of_it_can_do(
 
 
 def test_the_command_runs_the_job_in_the_dagster_that_is_named(
-    lake: Lake,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake.declare(EVENTS)
     (tmp_path / "home").mkdir()
@@ -388,10 +381,7 @@ _DAYS = """
 
 
 def test_the_command_writes_a_table_without_partitions_whole(
-    lake: Lake,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
 

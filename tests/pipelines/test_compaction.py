@@ -279,9 +279,7 @@ def test_a_setting_that_is_no_choice_is_refused_at_launch(
         fragmented.run("compact", **setting)
 
 
-def test_a_partition_that_the_table_has_not_is_refused_with_those_near_it(
-    fragmented: Lake,
-) -> None:
+def test_a_partition_that_the_table_has_not_is_refused_with_those_near_it(fragmented: Lake) -> None:
     outcome = fragmented.run("compact", partitions=["2024-01-02", "2024-01-20"], full=True)
 
     assert not outcome.success

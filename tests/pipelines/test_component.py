@@ -628,10 +628,7 @@ def test_the_check_of_an_adopted_table_runs_for_it_alone(project: Path, orders: 
     named = read_adopted(orders, ["crm.*"], most_seconds=0)
     assert [(each.table, each.columns) for each in named] == [("crm.notes", ()), ("crm.orders", ())]
     definitions = build_definitions(
-        [],
-        warehouse=WarehouseResource(uri=orders.uri),
-        adopted=["crm.*"],
-        adopted_tables=found,
+        [], warehouse=WarehouseResource(uri=orders.uri), adopted=["crm.*"], adopted_tables=found
     )
     key = dg.AssetCheckKey(dg.AssetKey(["crm", "orders"]), "healthy")
     job = definitions.resolve_implicit_global_asset_job_def()

@@ -44,9 +44,7 @@ def told(ticked: object) -> list[str]:
     return [type(each).__name__ for each in ticked.asset_events]  # type: ignore[attr-defined]
 
 
-def test_the_check_says_what_is_due_with_numbers_bars_and_what_is_not(
-    fragmented: Lake,
-) -> None:
+def test_the_check_says_what_is_due_with_numbers_bars_and_what_is_not(fragmented: Lake) -> None:
     checked = fragmented.check(CHECK)
     assert checked.success, checked.failure
     found = checked.checks[CHECK]

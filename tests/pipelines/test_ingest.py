@@ -280,11 +280,7 @@ def test_partitions_that_turn_up_in_the_rows_become_partitions_of_the_asset(lake
     outcome = lake.materialize("shop.visits")
 
     assert outcome.success, outcome.failure
-    keys = [
-        "country=%null/site=x%2E%2E%2Ey",
-        "country=no/site=%empty",
-        "country=no/site=a%2Fb%7Cc",
-    ]
+    keys = ["country=%null/site=x%2E%2E%2Ey", "country=no/site=%empty", "country=no/site=a%2Fb%7Cc"]
     name = "lakewright/shop.visits/country_site"
     assert sorted(lake.instance.get_dynamic_partitions(name)) == keys
     assert {key for key in outcome.materializations if key} == set(keys)

@@ -65,9 +65,7 @@ def told(ticked: Any) -> list[str | None]:
     ]
 
 
-def test_an_adopted_table_has_its_partitions_and_each_that_exists_is_reported(
-    visits: Lake,
-) -> None:
+def test_an_adopted_table_has_its_partitions_and_each_that_exists_is_reported(visits: Lake) -> None:
     graph = visits.definitions.get_repository_def().asset_graph
     assert graph.get(KEY).partitions_def == dg.DynamicPartitionsDefinition(name=NAME)
 

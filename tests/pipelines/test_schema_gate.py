@@ -116,9 +116,6 @@ def test_declared_lineage_is_told_with_each_materialization(lake: Lake) -> None:
     assert {
         name: [str(each.column_name) for each in deps]
         for name, deps in lineage.deps_by_column.items()
-    } == {
-        "dt": ["dt"],
-        "total": ["amount"],
-    }
+    } == {"dt": ["dt"], "total": ["amount"]}
     denied = lake.run("evolve_schema", drop=["amount"])
     assert "column shop.daily.total uses column amount" in failure_metadata(denied)["findings"]

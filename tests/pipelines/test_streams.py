@@ -130,9 +130,7 @@ def test_a_run_takes_what_is_new_and_tells_the_partitions_that_it_wrote(stream: 
 
 
 @pytest.mark.mission("PT13")
-def test_a_batch_that_fails_an_expectation_is_not_committed_and_comes_again(
-    stream: Stream,
-) -> None:
+def test_a_batch_that_fails_an_expectation_is_not_committed_and_comes_again(stream: Stream) -> None:
     days = "partitions: {daily: {column: dt, start: 2024-06-01, end: 2024-07-01}}"
     stream.declare("source:\n", f"{days}\n    source:\n")
     stream.add("a.json", click(1, "01T10:00:00"))

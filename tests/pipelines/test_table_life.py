@@ -97,9 +97,7 @@ def test_a_deadline_counts_every_write_since_the_one_before(lake: Lake) -> None:
     )
 
 
-def test_a_tick_writes_the_day_that_ended_before_it_in_the_zone_of_the_schedule(
-    lake: Lake,
-) -> None:
+def test_a_tick_writes_the_day_that_ended_before_it_in_the_zone_of_the_schedule(lake: Lake) -> None:
     lake.declare(EVENTS + '    schedule: {cron: "0 5 * * *", timezone: Europe/Berlin}\n')
     assert asked(lake, "2024-01-10T05:00+01:00") == ["2024-01-09"]
     # The days of the table end in UTC.
@@ -348,11 +346,7 @@ def test_a_partition_that_its_upstream_does_not_have_is_not_asked_for(lake: Lake
     hours = Hours(lake)
     assert hours.asked(5) == {}
     hours.written(4, 5)
-    assert hours.asked(6) == {
-        "eager": [hour(5)],
-        "on_missing": [hour(5)],
-        "alone": [hour(5)],
-    }
+    assert hours.asked(6) == {"eager": [hour(5)], "on_missing": [hour(5)], "alone": [hour(5)]}
     # The upstream has ended.
     assert hours.asked(7) == {"alone": [hour(6)]}
 

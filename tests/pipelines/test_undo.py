@@ -10,12 +10,7 @@ from lakewright.platform.orchestration.names import TableNames
 from lakewright.storage import Table
 from tests.pipelines.lake import EVENTS, Lake, Outcome, events
 
-STANDARD = {
-    "dagster/column_schema",
-    "dagster/table_name",
-    "dagster/uri",
-    "dagster/storage_kind",
-}
+STANDARD = {"dagster/column_schema", "dagster/table_name", "dagster/uri", "dagster/storage_kind"}
 
 
 def test_a_run_is_undone_by_its_id_and_a_second_undo_says_that_it_was(lake: Lake) -> None:

@@ -143,13 +143,7 @@ def test_what_a_run_left_to_a_later_one_is_not_done(many: Lake) -> None:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    "status",
-    [
-        dg.DagsterRunStatus.CANCELED,
-        dg.DagsterRunStatus.SUCCESS,
-    ],
-)
+@pytest.mark.parametrize("status", [dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.SUCCESS])
 def test_however_a_run_ends_a_commit_to_its_table_makes_it_due_again(
     many: Lake, status: dg.DagsterRunStatus
 ) -> None:

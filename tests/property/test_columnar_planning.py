@@ -228,9 +228,7 @@ def stats(
     types = [field.type for field in fields]
     counts = tuple(draw(st.sampled_from([0, 0, rows, 1, None, 200])) for _ in fields)
     return SimpleStats(
-        encode_row(low, types),
-        encode_row(high, types),
-        counts if draw(st.integers(0, 4)) else (),
+        encode_row(low, types), encode_row(high, types), counts if draw(st.integers(0, 4)) else ()
     )
 
 

@@ -75,8 +75,7 @@ def _empty_memory() -> Any:
 @st.composite
 def steps(draw: st.DrawFn, *, deletes: bool) -> list[tuple[str, Any]]:
     row = st.fixed_dictionaries(
-        {"k": VALUES["k"]},
-        optional={name: VALUES[name] for name in COLUMNS if name != "k"},
+        {"k": VALUES["k"]}, optional={name: VALUES[name] for name in COLUMNS if name != "k"}
     )
     written = st.lists(row, min_size=1, max_size=8).map(
         lambda found: sorted(found, key=lambda each: each["k"])

@@ -104,9 +104,7 @@ OPTIONS: dict[str, st.SearchStrategy[object]] = {
         CompactOptions, full=st.booleans(), min_files=st.none() | st.integers(2, 4)
     ),
     "sort_compact": st.builds(
-        SortOptions,
-        by=st.sampled_from([("id",), ("v", "id")]),
-        order=st.sampled_from(SortOrder),
+        SortOptions, by=st.sampled_from([("id",), ("v", "id")]), order=st.sampled_from(SortOrder)
     ),
     "postpone_compact": st.builds(RewriteOptions),
     "rescale": st.builds(RescaleOptions, buckets=st.integers(1, 3)),

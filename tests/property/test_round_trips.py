@@ -159,8 +159,7 @@ def test_hashing_many_rows_is_hashing_each_binary_row(
     expected = [
         _java_hash(
             encode_row(
-                [metadata_value(value, each) for value, each in zip(row, types, strict=True)],
-                types,
+                [metadata_value(value, each) for value, each in zip(row, types, strict=True)], types
             )[4:]
         )
         for row in rows

@@ -58,12 +58,7 @@ def explore(
     store = DictFiles(now_ms=NOW_MS)
     store.write_bytes(f"{ROOT}/count", b"0")
     explorer = Explorer(
-        actors,
-        store.content,
-        now_ms=NOW_MS,
-        look=look,
-        preemptions=preemptions,
-        reduced=reduced,
+        actors, store.content, now_ms=NOW_MS, look=look, preemptions=preemptions, reduced=reduced
     )
     explored = explorer.run()
     return explored, {tuple(each.value for each in end.outcomes) for end in ends}, ends

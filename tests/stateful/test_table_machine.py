@@ -392,11 +392,7 @@ class TableMachine(RuleBasedStateMachine):
             model, table = self.models[branch], self.seen(branch)
             snapshot_id = data.draw(st.sampled_from(sorted(model.states)))
             make = table.history.replace_tag if name in model.tags else table.history.create_tag
-            make(
-                name,
-                snapshot=snapshot_id,
-                time_retained_ms=data.draw(st.sampled_from([None, 5])),
-            )
+            make(name, snapshot=snapshot_id, time_retained_ms=data.draw(st.sampled_from([None, 5])))
             model.tags[name] = snapshot_id, model.states[snapshot_id]
 
     @rule(branch=BRANCHES, name=TAGS, new_name=TAGS)

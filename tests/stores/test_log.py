@@ -116,11 +116,7 @@ def test_a_stream_reads_the_rows_and_then_the_log(
     session.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b')")
     session.sql(f"INSERT INTO {name} VALUES (3, 'c')")
     at = tmp_path / "at"
-    assert sorted(followed(session, name, at)) == [
-        (1, "a", "+I"),
-        (2, "b", "+I"),
-        (3, "c", "+I"),
-    ]
+    assert sorted(followed(session, name, at)) == [(1, "a", "+I"), (2, "b", "+I"), (3, "c", "+I")]
     assert followed(session, name, at) == []
     session.sql(f"INSERT INTO {name} VALUES (2, 'new'); DELETE FROM {name} WHERE id = 1")
     assert sorted(followed(session, name, at), key=str) == [(1, None, "-D"), (2, "new", "+U")]
@@ -441,12 +437,7 @@ def test_the_command_relays_what_others_commit(session: Session, broker: str) ->
     at = ["--warehouse", session.catalog.root]
     command = [sys.executable, "-m", "lakewright.cli", *at, "relay", name]
     run = partial(
-        subprocess.run,
-        command,
-        env=_ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=True,
+        subprocess.run, command, env=_ENVIRONMENT, capture_output=True, text=True, check=True
     )
     assert run().stdout == f"{name}: 1 commit published, up to snapshot 1\n"
     assert run().stdout == f"{name}: 0 commits published, up to snapshot 1\n"

@@ -272,9 +272,7 @@ def test_without_a_snapshot_rows_before_updates_are_given(lake: Lake) -> None:
     scan = plan_scan(ExternalTables(lake.session.catalog).context("db.src"), ScanRequest()).runtime
     begin = scan.latest(scan.earliest())
     lake.run(
-        "UPDATE TABLE_NAME SET n = 2",
-        "UPDATE TABLE_NAME SET id = 2",
-        "DELETE FROM TABLE_NAME",
+        "UPDATE TABLE_NAME SET n = 2", "UPDATE TABLE_NAME SET id = 2", "DELETE FROM TABLE_NAME"
     )
     # A task of Spark has a copy, which connects for itself.
     (split,) = scan.plan(begin, scan.latest(begin))

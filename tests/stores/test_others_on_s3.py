@@ -34,9 +34,7 @@ def java_on_s3() -> Iterator[LatestJavaOracle]:
 
 @pytest.mark.mission("PT1")
 def test_they_read_the_rows_from_s3_before_amid_and_after_changes_forth_and_back(
-    careful_s3: str,
-    java_on_s3: LatestJavaOracle,
-    released_pypaimon: WritingOracle,
+    careful_s3: str, java_on_s3: LatestJavaOracle, released_pypaimon: WritingOracle
 ) -> None:
     """Files that stay where they lie are named by their whole address, `s3://` and the bucket."""
     warehouse = careful_s3.rpartition("/")[0] + "/warehouse"

@@ -110,10 +110,7 @@ def test_a_store_without_conditional_creates_is_locked_by_rows(url: str, tmp_pat
 
 
 def test_the_row_of_a_dead_holder_expires(url: str, tmp_path: Path) -> None:
-    catalog = Catalog.open(
-        str(tmp_path),
-        options={**options(url, "dead"), "lock.enabled": "true"},
-    )
+    catalog = Catalog.open(str(tmp_path), options={**options(url, "dead"), "lock.enabled": "true"})
     lock: Any = catalog.fs.lock  # type: ignore[attr-defined]
     path = f"{catalog.root}/db.db/t/snapshot/snapshot-1"
     dead = lock.held(path)

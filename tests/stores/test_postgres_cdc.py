@@ -181,9 +181,7 @@ def test_with_full_identity_and_without_a_snapshot_rows_before_updates_are_given
     committed = {"scan.startup.mode": "committed-offset"}
     lake.define("id INT, big STRING, n INT", "id", committed)
     lake.run(
-        "UPDATE TABLE_NAME SET n = 2",
-        "UPDATE TABLE_NAME SET id = 2",
-        "DELETE FROM TABLE_NAME",
+        "UPDATE TABLE_NAME SET n = 2", "UPDATE TABLE_NAME SET id = 2", "DELETE FROM TABLE_NAME"
     )
     big = "x" * 5000
     expected = [

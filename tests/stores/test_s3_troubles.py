@@ -248,8 +248,7 @@ def test_a_table_in_a_bucket_that_vanishes_is_no_empty_table(table: Table) -> No
 
 
 @pytest.mark.parametrize(
-    ("trouble", "kind"),
-    [(Trouble.UNKNOWN_KEY, AccessRefused), (Trouble.CLOCK, ClockJumped)],
+    ("trouble", "kind"), [(Trouble.UNKNOWN_KEY, AccessRefused), (Trouble.CLOCK, ClockJumped)]
 )
 def test_a_refusal_is_an_error_of_its_own_and_tells_no_secret(
     store: Store,

@@ -60,9 +60,7 @@ def draw_with_changed_keys(setting: Setting, seed: int, *, length: int) -> Histo
         at = place + 2 * inserted
         steps[at:at] = [(Compact(full=True), _OURS), (Respec(present), _OURS)]
     return replace(
-        history,
-        steps=tuple(step for step, _ in steps),
-        hands=tuple(hand for _, hand in steps),
+        history, steps=tuple(step for step, _ in steps), hands=tuple(hand for _, hand in steps)
     )
 
 

@@ -346,10 +346,7 @@ class _Author:
     def _conditions(self) -> Iterator[Condition]:
         """One condition on a key and one on a value, if their types allow it."""
         key_pools = {name: self._column_pool(name) for name in self._keys}
-        for types, pools in (
-            (self._keys, key_pools),
-            (self._setting.columns, self._setting.pools),
-        ):
+        for types, pools in ((self._keys, key_pools), (self._setting.columns, self._setting.pools)):
             names = [name for name, text in types.items() if text in FILTERED]
             if names:
                 name = self._random.choice(names)

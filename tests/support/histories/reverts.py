@@ -38,11 +38,7 @@ KINDS: dict[str, Kind] = {
     "partial update": Kind(_KEYS, {"bucket": "1", "merge-engine": "partial-update"}),
     "aggregation": Kind(
         _KEYS,
-        {
-            "bucket": "1",
-            "merge-engine": "aggregation",
-            "fields.v.aggregate-function": "listagg",
-        },
+        {"bucket": "1", "merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"},
     ),
     "first row": Kind(_KEYS, {"bucket": "1", "merge-engine": "first-row"}),
     "telling": Kind(_KEYS, {"bucket": "1", "changelog-producer": "input"}),

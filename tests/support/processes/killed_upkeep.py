@@ -67,8 +67,7 @@ class DeadlyWarehouse(WarehouseResource):
 def work_until_killed(home: str, run_id: str, declared: Path, warehouse: str, moment: str) -> None:
     """Work at a run in a process of its own that dies at the moment; nothing reports its end."""
     process = quick_starts().Process(
-        target=run_in,
-        args=(dict(os.environ), _work, home, run_id, declared, warehouse, moment),
+        target=run_in, args=(dict(os.environ), _work, home, run_id, declared, warehouse, moment)
     )
     process.start()
     process.join(_PATIENCE_SECONDS)

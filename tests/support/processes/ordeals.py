@@ -57,13 +57,7 @@ def race_through(warehouse: str, kind: str, *, writers: int, commits: int) -> Ra
 
 
 def besiege(
-    warehouse: str,
-    kind: str,
-    notes: Path,
-    *,
-    kills: int,
-    least_seconds: float,
-    most_seconds: float,
+    warehouse: str, kind: str, notes: Path, *, kills: int, least_seconds: float, most_seconds: float
 ) -> str:
     """Run writers, maintenance and a reader with a number of kills; returns their counts.
 

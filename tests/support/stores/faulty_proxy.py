@@ -72,12 +72,7 @@ class FaultyProxy:
     _choosing: threading.Lock = field(default_factory=threading.Lock)
 
     def make(
-        self,
-        trouble: Trouble,
-        *,
-        method: str | None = None,
-        within: str = "",
-        times: int = 1,
+        self, trouble: Trouble, *, method: str | None = None, within: str = "", times: int = 1
     ) -> None:
         """Plan a fault for the next requests of a method whose path holds a text."""
         self.plans.append(

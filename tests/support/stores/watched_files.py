@@ -370,11 +370,7 @@ def overtaken(
 
 
 def interrupted(
-    table: Table,
-    *,
-    when: Callable[[Call], bool],
-    meanwhile: Callable[[], object],
-    times: int = 1,
+    table: Table, *, when: Callable[[Call], bool], meanwhile: Callable[[], object], times: int = 1
 ) -> tuple[Table, Meanwhile]:
     """The same table, on which another actor does something right before a call."""
     other = Meanwhile(when, meanwhile, times)

@@ -37,9 +37,7 @@ def remove_late(opened: Table, names: Collection[str]) -> None:
 
 
 def _replace_late(
-    opened: Table,
-    names: Collection[str],
-    by: Callable[[ManifestEntry], list[ManifestEntry]],
+    opened: Table, names: Collection[str], by: Callable[[ManifestEntry], list[ManifestEntry]]
 ) -> None:
     files = opened.table_files
     live = live_entries(files, files.snapshots.latest())

@@ -33,10 +33,7 @@ FIRST_MICROS = FIRST_DAY * _MICROS_PER_DAY
 LAST_MICROS = (LAST_DAY + 1) * _MICROS_PER_DAY - 1
 # Characters that are difficult for paths, escapes or comparisons.
 AWKWARD = "\x00\x01\x1f\x7f\"#%'*/:=?\\{}[]^ .,;&|<>$~`@!()+-_ aZ09äß中\U0001f600￿\t\n\r"
-_CHARACTERS = st.one_of(
-    st.sampled_from(AWKWARD),
-    st.characters(exclude_categories=["Cs"]),
-)
+_CHARACTERS = st.one_of(st.sampled_from(AWKWARD), st.characters(exclude_categories=["Cs"]))
 
 Values = st.SearchStrategy[Any]
 

@@ -68,11 +68,7 @@ def test_the_best_client_is_the_fastest_for_a_row_that_finished() -> None:
 
 
 def test_a_missed_aim_is_bold_and_a_reached_one_is_not() -> None:
-    measured = [
-        *results("lakewright", 2.0),
-        *results("pyarrow", 1.0),
-        *results("rust", 5.0),
-    ]
+    measured = [*results("lakewright", 2.0), *results("pyarrow", 1.0), *results("rust", 5.0)]
     page = render(measured, [])
     assert "| Arrow read, 5 commits: ours / floor | ≤ 1.5 | **2.00** |" in page
     assert "| Arrow read, 5 commits: best client / ours | ≥ 2 | 2.50 (rust) |" in page

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,12 @@ class Ended:
 
 
 Lakewright = Callable[..., Ended]
+
+
+def on_disk(catalog: Catalog) -> dict[str, tuple[int, int]]:
+    """The files of a warehouse, with their sizes and times."""
+    found = (path for path in Path(catalog.root).rglob("*") if path.is_file())
+    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in found}
 
 
 @pytest.fixture

@@ -89,10 +89,7 @@ def test_all_that_a_declaration_would_change_is_judged_and_nothing_is_written(
     declared.write_text(text)
     said = lakewright(catalog, "diff", "db.t", str(declared), "--format", "json")
     assert said.code == 2
-    assert said.json["differences"] == [
-        "~ name of column v2: v -> v2",
-        "- column day: STRING",
-    ]
+    assert said.json["differences"] == ["~ name of column v2: v -> v2", "- column day: STRING"]
     found = {each["rule"]: each for each in said.json["findings"]}
     assert "option bucket is declared 4 and is 1" in found["refused"]["message"]
     assert "SQL file late.sql uses column day, which goes" in found["column-used"]["message"]
@@ -223,12 +220,7 @@ CONTRACT = "kind: DataContract\napiVersion: v3.1.0\n"
     ],
 )
 def test_a_file_that_is_no_valid_yaml_is_a_wrong_request(
-    catalog: Catalog,
-    lakewright: Lakewright,
-    table: Table,
-    tmp_path: Path,
-    text: str,
-    message: str,
+    catalog: Catalog, lakewright: Lakewright, table: Table, tmp_path: Path, text: str, message: str
 ) -> None:
     file = tmp_path / "t.yaml"
     file.write_text(text)
@@ -249,10 +241,7 @@ POLICY = """\
 
 
 def test_the_declaration_says_how_changes_of_its_table_are_judged(
-    catalog: Catalog,
-    lakewright: Lakewright,
-    table: Table,
-    tmp_path: Path,
+    catalog: Catalog, lakewright: Lakewright, table: Table, tmp_path: Path
 ) -> None:
     file = tmp_path / "tables.yaml"
     file.write_text(DECLARED.replace("    expectations:", f"{POLICY}    expectations:"))

@@ -11,8 +11,7 @@ from lakewright.storage import Catalog
 from lakewright.storage.errors import UnsupportedError
 from tests.support.tables.builders import new_table
 from tests.support.tables.landed import LANDED, land, land_days, rows_of
-from tests.unit.cli.conftest import Lakewright
-from tests.unit.cli.test_upkeep import on_disk
+from tests.unit.cli.conftest import Lakewright, on_disk
 
 
 @pytest.mark.mission("PT37", "PT65", "PT66")

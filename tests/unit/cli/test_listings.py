@@ -124,9 +124,7 @@ def test_a_table_that_cannot_be_opened_hides_none_of_the_others(
 
 
 def test_the_warehouse_may_be_named_before_or_after_or_in_the_environment(
-    catalog: Catalog,
-    lakewright: Lakewright,
-    monkeypatch: pytest.MonkeyPatch,
+    catalog: Catalog, lakewright: Lakewright, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new_table(catalog, EVENTS, name="web.clicks")
     before = lakewright(None, "--warehouse", catalog.uri, "ls", "--format", "json")

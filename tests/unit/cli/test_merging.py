@@ -45,11 +45,7 @@ def test_values_of_a_file_have_the_types_of_the_columns(
     found = {
         row["zip"]: (row["city"], row["price"]) for row in catalog.table("db.t").read().to_pylist()
     }
-    assert found == {
-        "01": (None, LARGE),
-        "1": ("b", None),
-        "007": ("2024-01-01", Decimal("1.10")),
-    }
+    assert found == {"01": (None, LARGE), "1": ("b", None), "007": ("2024-01-01", Decimal("1.10"))}
 
 
 @pytest.mark.parametrize(

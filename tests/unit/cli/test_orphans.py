@@ -12,8 +12,7 @@ from lakewright.platform.upkeep import clean
 from lakewright.storage import Catalog, Table
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.invariants import assert_only_reachable_files
-from tests.unit.cli.conftest import Lakewright
-from tests.unit.cli.test_upkeep import on_disk
+from tests.unit.cli.conftest import Lakewright, on_disk
 
 ORPHAN = "bucket-0/data-left-behind.parquet"
 

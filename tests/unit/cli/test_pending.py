@@ -17,9 +17,7 @@ def table(catalog: Catalog) -> Table:
     for user, number in (("loader", 1), ("loader", 2), ("loader", 10), ("other", 1)):
         made.keep_pending(
             made.stage(
-                rows(made, events(number, number + 2)),
-                commit_user=user,
-                commit_identifier=number,
+                rows(made, events(number, number + 2)), commit_user=user, commit_identifier=number
             )
         )
     return made

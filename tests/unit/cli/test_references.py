@@ -17,8 +17,7 @@ from tests.support.tables.builders import (
     rows,
     values_of,
 )
-from tests.unit.cli.conftest import Lakewright
-from tests.unit.cli.test_upkeep import on_disk
+from tests.unit.cli.conftest import Lakewright, on_disk
 
 
 def history(catalog: Catalog, versions: str = "abc") -> Table:

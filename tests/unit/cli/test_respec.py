@@ -151,10 +151,7 @@ partitions:
         lines = lakewright(catalog, *given).lines
     assert found == [
         [
-            {
-                "partition": "2024-01-01",
-                "becomes": ["dt=2024-01-01/hh=1", "dt=2024-01-01/hh=2"],
-            },
+            {"partition": "2024-01-01", "becomes": ["dt=2024-01-01/hh=1", "dt=2024-01-01/hh=2"]},
             {"partition": None, "becomes": ["dt=noise/hh=3"]},
         ],
         [

@@ -27,14 +27,6 @@ def table_of_small_files(catalog: Catalog, *, commits: int = 6, **options: Any) 
     return table
 
 
-def on_disk(catalog: Catalog) -> dict[str, tuple[int, int]]:
-    return {
-        str(path): (path.stat().st_size, path.stat().st_mtime_ns)
-        for path in Path(catalog.root).rglob("*")
-        if path.is_file()
-    }
-
-
 # --- compaction --------------------------------------------------------------------------------
 
 
@@ -71,28 +63,6 @@ def test_a_limit_of_bytes_may_have_a_unit(catalog: Catalog, lakewright: Lakewrig
         refused = lakewright(catalog, "compact", "db.t", "--max-bytes", wrong)
         assert refused.code == 2
         assert wrong in refused.err
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("compact", "--dry-run"),
-        ("compact", "--dry-run", "--format", "json"),
-        ("compact", "--full", "--save-plan", "-"),
-        ("expire-snapshots", "--retain-min", "1", "--older-than", "0s", "--dry-run"),
-        ("expire-snapshots", "--retain-min", "1", "--older-than", "0s", "--save-plan", "-"),
-    ],
-)
-def test_planning_and_dry_runs_change_nothing_on_disk(
-    catalog: Catalog, lakewright: Lakewright, arguments: tuple[str, ...]
-) -> None:
-    table_of_small_files(catalog)
-    before = on_disk(catalog)
-    ended = lakewright(catalog, arguments[0], "db.t", *arguments[1:])
-    assert ended.code == 0
-    assert on_disk(catalog) == before
-    if "--dry-run" in arguments and "json" not in arguments:
-        assert ended.lines[-1] == "dry run: nothing was written"
 
 
 def test_a_run_says_before_and_after(catalog: Catalog, lakewright: Lakewright) -> None:

@@ -202,7 +202,7 @@ def test_a_function_that_fails_is_told_with_the_partitions_that_are_marked(
     assert "this partition is marked as done, and day=a before it; the call may be" in failed.err
     dry = lakewright(catalog, "mark-done", "db.t", "--where", "day > ''", "--dry-run")
     assert [line.split() for line in dry.lines[-4:-1]] == [
-        *(["a", "renewed"], ["b", "renewed"], ["c", "new"]),
+        *(["a", "renewed"], ["b", "renewed"], ["c", "new"])
     ]
 
 

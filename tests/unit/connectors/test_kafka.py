@@ -58,11 +58,7 @@ def test_options_say_the_same_without_a_distribution() -> None:
 @pytest.mark.mission("BK30")
 @pytest.mark.parametrize(
     ("name", "text"),
-    [
-        ("key.fields", "id"),
-        ("sink.partitioner", "round-robin"),
-        ("properties.num.partitions", "6"),
-    ],
+    [("key.fields", "id"), ("sink.partitioner", "round-robin"), ("properties.num.partitions", "6")],
 )
 def test_a_clause_and_an_option_that_say_the_same_are_refused_and_both_named(
     name: str, text: str

@@ -60,9 +60,7 @@ def rows_of(planned: Any) -> list[dict[str, Any]]:
 
 
 _ASKED = ScanRequest(
-    ("name",),
-    And((Leaf("day", Operator.EQ, ("d1",)), Leaf("id", Operator.GT, (1,)))),
-    limit=1,
+    ("name",), And((Leaf("day", Operator.EQ, ("d1",)), Leaf("id", Operator.GT, (1,)))), limit=1
 )
 
 
@@ -88,11 +86,7 @@ def test_abilities_are_applied_to_a_copy_in_a_fixed_order() -> None:
     assert isinstance(planned.source, AbleSource)
     assert isinstance(original, AbleSource)
     assert original.applied == []
-    assert planned.source.applied == [
-        "partitions ['d1']",
-        "filters 1",
-        "projection ['id', 'name']",
-    ]
+    assert planned.source.applied == ["partitions ['d1']", "filters 1", "projection ['id', 'name']"]
     assert [each.to_json()["type"] for each in planned.abilities] == [
         "PartitionPushDown",
         "FilterPushDown",
@@ -235,12 +229,7 @@ def test_a_sink_says_whether_it_has_buckets() -> None:
 @pytest.mark.mission("BK27", "BK33")
 def test_a_kept_bucketing_is_checked_against_the_connector_of_the_day() -> None:
     kept = BucketingSpec("HASH", 4, ("id",)).to_json()
-    assert kept == {
-        "type": "Bucketing",
-        "kind": "HASH",
-        "bucket_count": 4,
-        "bucket_keys": ("id",),
-    }
+    assert kept == {"type": "Bucketing", "kind": "HASH", "bucket_count": 4, "bucket_keys": ("id",)}
     spec = ability_of({**kept, "bucket_keys": ["id"]}, "db.t")
     _, able = context(sink=BucketedSink)
     spec.apply(sink_of(able), able.table)

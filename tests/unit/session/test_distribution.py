@@ -194,10 +194,7 @@ def test_a_table_like_another_has_its_parts_and_more_columns(
     ],
 )
 def test_the_distribution_of_a_table_with_rows_changes_and_goes(
-    catalog: Catalog,
-    session: Session,
-    create: str,
-    changes: dict[str, TableDistribution | None],
+    catalog: Catalog, session: Session, create: str, changes: dict[str, TableDistribution | None]
 ) -> None:
     session.sql(f"{create}; {ROWS}")
     for statement, found in changes.items():

@@ -122,10 +122,7 @@ def test_each_literal_in_a_filter_of_a_read_ends_in_rows_or_in_our_own_error(
     [
         (f"INSERT INTO t0 (k) VALUES ({MANY})", r"99999… is a number of 4,400 digits, and 400 are"),
         ("ALTER TABLE p DROP PARTITION (p = X'abc')", "X'abc' has half a byte"),
-        (
-            "INSERT INTO t5 (v) VALUES (DATE '0000-01-01')",
-            "'0000-01-01' is not: year 0",
-        ),
+        ("INSERT INTO t5 (v) VALUES (DATE '0000-01-01')", "'0000-01-01' is not: year 0"),
         ("ALTER TABLE p ADD PARTITION (p = 'x') LOCATION 'a\0b'", "no path holds a NUL"),
     ],
     ids=shown,

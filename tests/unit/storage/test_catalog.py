@@ -172,8 +172,7 @@ def test_a_table_is_created_from_text_from_arrow_or_from_a_spec(catalog: Catalog
     how = {"primary_keys": ["id"], "options": {"bucket": "2"}, "comment": "orders"}
     text = catalog.create_table("db.text", columns, **how)  # type: ignore[arg-type]
     whole = catalog.create_table(
-        "db.spec",
-        replace(spec(columns, keys=["id"], options={"bucket": "2"}), comment="orders"),
+        "db.spec", replace(spec(columns, keys=["id"], options={"bucket": "2"}), comment="orders")
     )
     arrow = catalog.create_table("db.arrow", text.arrow_schema, **how)  # type: ignore[arg-type]
     made = [(t.schema.fields, t.schema.options, t.schema.comment) for t in (text, whole, arrow)]

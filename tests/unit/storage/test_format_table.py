@@ -379,10 +379,7 @@ def test_a_repair_tells_folders_that_are_not_those_of_their_partitions(
     (passed_over, elsewhere) = sorted(drift.left)
     assert passed_over[0] == f"{root}/%2E%2E"
     assert "readers pass over" in passed_over[1]
-    assert elsewhere == (
-        f"{root}/%61",
-        f"the folder of day=a is {root}/a; move the files there",
-    )
+    assert elsewhere == (f"{root}/%61", f"the folder of day=a is {root}/a; move the files there")
     assert ids(table) == [0, 1]
 
 
@@ -392,8 +389,7 @@ def test_a_registry_with_a_partition_that_has_no_folder_is_told_and_repaired(
     table = made(catalog, options=REGISTERED)
     table.write(some(0, 2, None))
     change_registry(
-        table.table_files,
-        lambda known: {*known, table.table_files.partitions.of_values(("",))},
+        table.table_files, lambda known: {*known, table.table_files.partitions.of_values(("",))}
     )
     with pytest.raises(CorruptionError, match="a repair of the partitions in mode sync"):
         table.read()

@@ -13,12 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import (
-    InvalidRequestError,
-    InvalidSchema,
-    TableNotFound,
-    TagNotFound,
-)
+from lakewright.storage.errors import InvalidRequestError, InvalidSchema, TableNotFound, TagNotFound
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.invariants import assert_sound
 

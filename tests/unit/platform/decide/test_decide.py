@@ -475,9 +475,7 @@ def test_equal_input_gives_equal_decisions_and_every_partition_one(
 
 def test_what_is_predicted_is_what_earlier_runs_teach() -> None:
     learned = Calibration(
-        {
-            ("compact", None): Ratios(time=3.0, compression=0.25, share=0.5, runs=5),
-        }
+        {("compact", None): Ratios(time=3.0, compression=0.25, share=0.5, runs=5)}
     )
     found = state(partition("a", 24))
     (first,), (taught,) = compaction(found), compaction(found, learned=learned)
@@ -495,10 +493,7 @@ def test_small_files_are_predicted_to_lose_what_each_has_beside_its_rows() -> No
     found = state(partition("a", 24))
     known = replace(found, survey=replace(found.survey, empty_bytes=60))
     others = {("compact", None): Ratios(compression=0.9, runs=5)}
-    (first,), (taught,) = (
-        compaction(known),
-        compaction(known, learned=Calibration(others)),
-    )
+    (first,), (taught,) = (compaction(known), compaction(known, learned=Calibration(others)))
     # Of 24 files of 100 bytes one is left.
     assert first.cost.bytes_written == taught.cost.bytes_written == 2400 - 23 * 60
     assert first.benefit.bytes_fewer == 23 * 60

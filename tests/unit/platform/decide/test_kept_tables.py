@@ -17,11 +17,7 @@ from lakewright.platform.ledger.ledger import LEDGER
 from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.tables.partition_keys import decode_partition
-from lakewright.platform.tables.upkeep_policies import (
-    CompactionPolicy,
-    ManifestPolicy,
-    SortPolicy,
-)
+from lakewright.platform.tables.upkeep_policies import CompactionPolicy, ManifestPolicy, SortPolicy
 from lakewright.platform.upkeep.health import partition_columns
 from lakewright.platform.upkeep.verb import Work
 from lakewright.storage import Catalog

@@ -14,24 +14,13 @@ from lakewright.cli.output.table_report import report_table
 from lakewright.platform.decide.debt import debt_of, findings
 from lakewright.platform.decide.judge_buckets import bucket_hint
 from lakewright.platform.decide.survey import TableSurvey
-from lakewright.platform.decide.take_survey import (
-    survey_snapshot,
-    survey_table,
-    survey_warehouse,
-)
+from lakewright.platform.decide.take_survey import survey_snapshot, survey_table, survey_warehouse
 from lakewright.platform.tables.upkeep_policies import RescalePolicy
 from lakewright.platform.upkeep.health import read_health
 from lakewright.storage import Catalog, SetOption, Table
 from lakewright.storage.errors import TableNotFound, UnsupportedError
 from tests.support.stores.watched_files import WatchedFiles, watched
-from tests.support.tables.builders import (
-    compact,
-    events,
-    expire,
-    new_table,
-    remove_orphans,
-    rows,
-)
+from tests.support.tables.builders import compact, events, expire, new_table, remove_orphans, rows
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.foreign_metadata import table_of_everything
 from tests.support.tables.late_commits import commit_late

@@ -53,10 +53,7 @@ def test_the_catalogue_is_that_of_the_installed_version() -> None:
             "ExpectColumnPairValuesAToBeGreaterThanB",
             "expect_column_pair_values_a_to_be_greater_than_b",
         ),
-        (
-            "ExpectColumnKLDivergenceToBeLessThan",
-            "expect_column_kl_divergence_to_be_less_than",
-        ),
+        ("ExpectColumnKLDivergenceToBeLessThan", "expect_column_kl_divergence_to_be_less_than"),
     ],
 )
 def test_expectations_may_be_named_either_way(name: str, snake: str) -> None:

@@ -7,11 +7,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from lakewright.platform.documents.marked_yaml import (
-    MalformedYamlError,
-    read_marked,
-    read_typed,
-)
+from lakewright.platform.documents.marked_yaml import MalformedYamlError, read_marked, read_typed
 
 
 def levels(template: str, first: str, times: int = 10, deep: int = 9) -> str:

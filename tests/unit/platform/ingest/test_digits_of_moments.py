@@ -58,9 +58,7 @@ def _files(of: str, kind: str, put: Callable[[Path], object]) -> Callable[[Table
 
 def _avro(path: Path, kind: str, digits: int) -> None:
     unit, count = ("millis", 3) if digits <= 3 else ("micros", 6)
-    fields = [
-        {"name": "at", "type": {"type": "long", "logicalType": f"local-timestamp-{unit}"}},
-    ]
+    fields = [{"name": "at", "type": {"type": "long", "logicalType": f"local-timestamp-{unit}"}}]
     value = arrow(kind, digits).column("at").cast(pa.int64())[0].as_py()
     assert count >= digits
     out = BytesIO()

@@ -359,11 +359,7 @@ def ids(file: SourceFile) -> list[int]:
 
 # --- kinds of rows --------------------------------------------------------------------------------
 
-CHANGES = [
-    {"id": 1, "v": "a"},
-    {"id": 2, "v": "b", "_rowkind": "+U"},
-    {"id": 3, "_rowkind": "-D"},
-]
+CHANGES = [{"id": 1, "v": "a"}, {"id": 2, "v": "b", "_rowkind": "+U"}, {"id": 3, "_rowkind": "-D"}]
 
 
 def changed(tmp_path: Path, file_format: str, **more: Any) -> list[dict[str, Any]]:

@@ -62,19 +62,13 @@ REWRITTEN = Cost(files=40, bytes=300 * MIB)
         (runs("respec", "db.t", 9, SPLIT, count=2), 1, 200, "the measured default"),
         (runs("sort_compact", "db.u", 4, REWRITTEN), 4, 200, "3 past runs of sort_compact in this"),
         (
-            [
-                *runs("sort_compact", "db.t", 5, REWRITTEN),
-                *runs("compact", "db.u", 4, REWRITTEN),
-            ],
+            [*runs("sort_compact", "db.t", 5, REWRITTEN), *runs("compact", "db.u", 4, REWRITTEN)],
             5,
             200,
             "3 past runs of sort_compact on db.t",
         ),
         (
-            [
-                *runs("compact", "db.t", 5, REWRITTEN),
-                *runs("respec", "db.u", 3, SPLIT),
-            ],
+            [*runs("compact", "db.t", 5, REWRITTEN), *runs("respec", "db.u", 3, SPLIT)],
             3,
             100,
             "3 past runs of respec in this warehouse",
@@ -137,11 +131,7 @@ def test_a_ledger_that_cannot_be_read_leaves_the_measured_default(catalog: Catal
     recorder = Recorder.of(catalog, warn=warnings.append)
     table = filled(catalog, 1)
     planned = recorder.carry_out(
-        RESPEC,
-        table,
-        RespecOptions(keys=("dt",)),
-        Work(run="r", session=pytest.fail),
-        dry_run=True,
+        RESPEC, table, RespecOptions(keys=("dt",)), Work(run="r", session=pytest.fail), dry_run=True
     )
     report = recorder.foretell(RESPEC, table, planned, RESPEC.report(table, planned))
     assert str(report.facts["estimated_by"]).startswith("the measured default")

@@ -130,9 +130,7 @@ def test_the_last_actions_of_all_tables_are_read_at_once_and_then_only_what_is_n
     assert second.done_ms("db.new", "n", "compact") == _START + 3 * _DAY
 
 
-def test_the_last_actions_are_read_anew_after_the_snapshots_between_expired(
-    ledger: Ledger,
-) -> None:
+def test_the_last_actions_are_read_anew_after_the_snapshots_between_expired(ledger: Ledger) -> None:
     ledger.record([action(0)])
     first = ledger.last()
     for at in range(1, 4):

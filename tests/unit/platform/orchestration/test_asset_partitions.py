@@ -35,9 +35,7 @@ def defined(
     above = dg.AssetSpec("above", partitions_def=upstream)
     mapping = partition_mapping(upstream, downstream)
     below = dg.AssetSpec(
-        "below",
-        partitions_def=downstream,
-        deps=[dg.AssetDep("above", partition_mapping=mapping)],
+        "below", partitions_def=downstream, deps=[dg.AssetDep("above", partition_mapping=mapping)]
     )
     return dg.Definitions(assets=[above, below])
 

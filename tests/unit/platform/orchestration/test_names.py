@@ -7,12 +7,7 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
-from lakewright.platform.orchestration.names import (
-    AssetKeys,
-    TableNames,
-    UpkeepNames,
-    usual_key,
-)
+from lakewright.platform.orchestration.names import AssetKeys, TableNames, UpkeepNames, usual_key
 
 MOVED = dg.AssetKey(["lake", "shop", "events"])
 USUAL = dg.AssetKey(["shop", "events"])
@@ -65,10 +60,7 @@ def test_a_key_that_was_changed_leads_to_its_table_and_the_usual_one_no_longer()
 def test_a_later_table_gets_no_key_that_is_another_tables() -> None:
     keys = AssetKeys({"shop.events": MOVED}, lambda table: MOVED)
     assert keys.of("shop.orders") == dg.AssetKey(["shop", "orders"])
-    assert (keys.table(MOVED), keys.table(keys.of("shop.orders"))) == (
-        "shop.events",
-        "shop.orders",
-    )
+    assert (keys.table(MOVED), keys.table(keys.of("shop.orders"))) == ("shop.events", "shop.orders")
 
 
 def test_a_table_that_comes_later_is_asked_for_once() -> None:

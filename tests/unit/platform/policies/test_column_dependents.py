@@ -91,11 +91,7 @@ def test_a_column_is_followed_through_the_tables_that_are_made_of_it(workspace: 
 
 
 def test_checks_partitions_and_files_use_a_column(workspace: Workspace) -> None:
-    assert users(workspace, "id") == [
-        "id: asset check id_not_null",
-        "id: asset check big",
-        *EVERY,
-    ]
+    assert users(workspace, "id") == ["id: asset check id_not_null", "id: asset check big", *EVERY]
     assert users(workspace, "dt") == [
         "dt: partition scheme daily",
         "dt: column shop.daily.day",

@@ -264,10 +264,7 @@ WRONG = [
         ),
     ),
     ("warehouse: {interval: 1s}", "a.yaml:1: warehouse.interval: the interval is at least 5s"),
-    (
-        "warehouse: {mode: dead}",
-        "a.yaml:1: warehouse.mode: dead is not one of live or shadow",
-    ),
+    ("warehouse: {mode: dead}", "a.yaml:1: warehouse.mode: dead is not one of live or shadow"),
     (
         "warehouse: {mode: shadw}",
         "a.yaml:1: warehouse.mode: shadw is not one of live or shadow; did you mean shadow?",
@@ -333,10 +330,7 @@ WRONG = [
         "tables:\n  'a.*': {}",
         "a.yaml:2: tables.a.*: 'a.*' is a pattern; write it under `patterns`, as `- match: 'a.*'`",
     ),
-    (
-        "patterns:\n- freeze: true",
-        "a.yaml:2: patterns[0]: match is missing; add it",
-    ),
+    ("patterns:\n- freeze: true", "a.yaml:2: patterns[0]: match is missing; add it"),
     (
         "patterns:\n- freeze: true\n  match: tmp_*",
         (
@@ -468,10 +462,7 @@ def test_everything_wrong_is_said_at_once() -> None:
 @pytest.mark.parametrize("stronger", ["databases: {s: %s}", "tables: {s.t: %s}"])
 def test_levels_that_contradict_each_other_are_named_by_the_stronger_line(stronger: str) -> None:
     with pytest.raises(DeclarationError) as raised:
-        load(
-            "warehouse: {snapshots: {retain_max: 10}}",
-            stronger % "{snapshots: {retain_min: 20}}",
-        )
+        load("warehouse: {snapshots: {retain_max: 10}}", stronger % "{snapshots: {retain_min: 20}}")
     (problem,) = raised.value.problems
     assert problem.message == "retain_max is 10, below retain_min, which is 20"
     assert problem.file == "a.yaml"

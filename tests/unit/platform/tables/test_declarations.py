@@ -160,11 +160,7 @@ def test_a_word_is_read_as_what_its_place_takes(tmp_path: Path) -> None:
     in_texts, in_numbers, from_day, lengths, regex = declared.expectations
     assert in_texts.arguments["value_set"] == ["01", "1", "yes", "2024-01-01"]
     assert in_numbers.arguments == {"column": "12:30", "value_set": [1, 1000.0, "4:5"]}
-    assert from_day.arguments == {
-        "column": "day",
-        "min_value": dt.date(2024, 1, 1),
-        "mostly": 0.5,
-    }
+    assert from_day.arguments == {"column": "day", "min_value": dt.date(2024, 1, 1), "mostly": 0.5}
     assert lengths.arguments["min_value"] == 1
     assert regex.arguments["regex"] == "12"
     assert {type(each) for each in in_texts.arguments["value_set"]} == {str}
@@ -368,11 +364,7 @@ def test_what_is_wrong_is_said_with_its_line(
         ),
         ('{python: "a.b:c"}', "x/y.parquet", "write parquet: x/y.parquet"),
         ('{python: "a.b:c"}', '"a.b:c"', "write python: a.b:c"),
-        (
-            '{python: "a.b:c"}',
-            "folder",
-            "one of python: module:function, parquet: path, orc:",
-        ),
+        ('{python: "a.b:c"}', "folder", "one of python: module:function, parquet: path, orc:"),
     ],
 )
 def test_what_is_written_as_elsewhere_is_told_as_it_is_written_here(
@@ -409,10 +401,7 @@ def test_a_path_that_is_not_there_has_no_line(tmp_path: Path) -> None:
         ),
         ("primary_key: [carrier]", "partition key 'dt' is not in the primary key"),
         ("options: {file.format: csv}", "12: options.file.format: nyc.flights sets option"),
-        (
-            "options: {bukcet: 1}",
-            "12: options.bukcet: nyc.flights: bukcet=1 is not an option",
-        ),
+        ("options: {bukcet: 1}", "12: options.bukcet: nyc.flights: bukcet=1 is not an option"),
         (
             "maintenance: {compaction: {small_files: 1}}",
             "12: maintenance.compaction.small_files: 1",

@@ -35,11 +35,7 @@ from lakewright.platform.upkeep.expire_consumers import ExpireConsumersOptions
 from lakewright.platform.upkeep.expire_partitions import ExpirePartitionsOptions
 from lakewright.platform.upkeep.external_partitions import AddPartitionsOptions, RepairOptions
 from lakewright.platform.upkeep.health import read_health
-from lakewright.platform.upkeep.history import (
-    BranchOptions,
-    DeleteTagsOptions,
-    RollbackOptions,
-)
+from lakewright.platform.upkeep.history import BranchOptions, DeleteTagsOptions, RollbackOptions
 from lakewright.platform.upkeep.mark_done import MarkDoneOptions
 from lakewright.platform.upkeep.options import option_fields
 from lakewright.platform.upkeep.rename_partition import RenamePartitionOptions

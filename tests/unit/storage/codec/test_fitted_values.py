@@ -15,12 +15,7 @@ import pytest
 from lakewright.storage.codec.arrow_mapping import map_column
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.evolved_values import evolved
-from lakewright.storage.codec.fitted_values import (
-    MustNotBeNull,
-    fitted,
-    fitted_part,
-    nulled_parts,
-)
+from lakewright.storage.codec.fitted_values import MustNotBeNull, fitted, fitted_part, nulled_parts
 from lakewright.storage.spec.cast_mode import CastMode
 from lakewright.storage.spec.cast_rules import Cast, cast_rule
 from lakewright.storage.spec.data_types import AtomicType, DataField, parse_data_type
@@ -257,11 +252,7 @@ def test_the_table_of_casts_says_what_a_mode_does(
 
 def test_what_cannot_be_cast_at_all_does_not_fit() -> None:
     early = pa.array([-800_000, 0, None], pa.int32()).cast(pa.date32())
-    assert fitted(early, atomic("DATE"), atomic("STRING")).to_pylist() == [
-        None,
-        "1970-01-01",
-        None,
-    ]
+    assert fitted(early, atomic("DATE"), atomic("STRING")).to_pylist() == [None, "1970-01-01", None]
 
 
 @pytest.mark.parametrize(

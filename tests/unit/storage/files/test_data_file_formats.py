@@ -62,11 +62,7 @@ class Folder:
         self._numbers = itertools.count()
 
     def write(
-        self,
-        tables: list[pa.Table],
-        format_name: str,
-        compression: str = "zstd",
-        **options: str,
+        self, tables: list[pa.Table], format_name: str, compression: str = "zstd", **options: str
     ) -> str:
         """A file that these tables make together."""
         schema = new_schema(spec(EVENTS, options=options), time_millis=0)
@@ -600,9 +596,7 @@ def test_orc_timestamps_beyond_the_reach_of_nanoseconds_are_read(folder: Folder)
             assert read.to_pylist() == expected.to_pylist()
 
 
-def test_orc_timestamps_beyond_reach_inside_of_rows_are_refused_not_misread(
-    folder: Folder,
-) -> None:
+def test_orc_timestamps_beyond_reach_inside_of_rows_are_refused_not_misread(folder: Folder) -> None:
     path = f"{folder.root}/data-0.orc"
     output = BytesIO()
     times = pa.array([253402300799999999], pa.timestamp("us"))

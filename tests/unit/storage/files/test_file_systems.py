@@ -85,11 +85,7 @@ def test_a_remote_store_is_named_by_its_uri_and_not_yet_asked() -> None:
             "abfss://box@acme.dfs.core.windows.net/w",
         ),
         "abfs://box/w/": ("abfss", "box/w", "abfss://box/w"),
-        "webhdfs://ann@node:9870/data/w": (
-            "webhdfs",
-            "/data/w",
-            "webhdfs://ann@node:9870/data/w",
-        ),
+        "webhdfs://ann@node:9870/data/w": ("webhdfs", "/data/w", "webhdfs://ann@node:9870/data/w"),
         "ftp://node/w": ("ftp", "/w", "ftp://node/w"),
     }
     for uri, (scheme, root, written) in places.items():

@@ -8,9 +8,7 @@ from tests.support.tables.builders import events, new_table, rows
 HOUR_MS = 3_600_000
 
 
-def test_a_stamp_changes_with_commits_and_schemas_and_with_nothing_else(
-    catalog: Catalog,
-) -> None:
+def test_a_stamp_changes_with_commits_and_schemas_and_with_nothing_else(catalog: Catalog) -> None:
     table = new_table(catalog, name="db.t")
     seen = [catalog.stamp("db.t")]
     assert seen[0].snapshot is None

@@ -10,11 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewright.storage.codec.binary_row import decode_row, encode_row
-from lakewright.storage.lsm.sections import (
-    first_overlap,
-    runs_by_age,
-    sections_of,
-)
+from lakewright.storage.lsm.sections import first_overlap, runs_by_age, sections_of
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
 

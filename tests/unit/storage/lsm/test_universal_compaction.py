@@ -198,11 +198,7 @@ def test_off_peak_hours_loosen_the_ratio() -> None:
     runs = tree((2, 8), (3, 9), (4, 10), count=6)
     nights = OffPeakHours(start=22, end=6, ratio_percent=10)
     how = policy(10**6, 10, 3, off_peak=nights)
-    assert [hour for hour in range(24) if picked(runs, how, hour=hour)] == [
-        *range(6),
-        22,
-        23,
-    ]
+    assert [hour for hour in range(24) if picked(runs, how, hour=hour)] == [*range(6), 22, 23]
     midday = replace(how, off_peak=OffPeakHours(start=11, end=13, ratio_percent=10))
     assert [hour for hour in range(24) if picked(runs, midday, hour=hour)] == [11, 12]
 
@@ -445,9 +441,7 @@ def test_every_file_is_written_anew_on_request() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 6), st.integers(1, 20)), max_size=12))
-def test_steps_touch_every_file_once_and_leave_one_run(
-    spans: list[tuple[int, int, int]],
-) -> None:
+def test_steps_touch_every_file_once_and_leave_one_run(spans: list[tuple[int, int, int]]) -> None:
     files = [
         file(str(index), low, low + width, file_size=size)
         for index, (low, width, size) in enumerate(spans)

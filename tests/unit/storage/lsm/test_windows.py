@@ -60,9 +60,7 @@ def test_a_run_that_has_ended_bounds_no_window() -> None:
 
 
 @given(runs=st.lists(st.sets(st.tuples(st.text(max_size=3), st.booleans())), max_size=4))
-def test_keys_of_several_columns_are_compared_as_a_whole(
-    runs: list[set[tuple[str, bool]]],
-) -> None:
+def test_keys_of_several_columns_are_compared_as_a_whole(runs: list[set[tuple[str, bool]]]) -> None:
     def tables(run: set[tuple[str, bool]]) -> Iterator[pa.Table]:
         ordered = sorted(run, key=lambda key: (key[0].encode(), key[1]))
         for start in range(0, len(ordered), 2):

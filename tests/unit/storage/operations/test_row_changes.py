@@ -228,10 +228,7 @@ def test_a_sequence_field_that_falls_and_a_null_of_a_partial_update_are_refused(
         table.update({"price": "4", "v": "'lost'"})
     assert table.update({"v": "'kept'"}).updated == 1
     partly = new_table(
-        catalog,
-        name="db.p",
-        **KEYED,
-        options={"bucket": "1", "merge-engine": "partial-update"},
+        catalog, name="db.p", **KEYED, options={"bucket": "1", "merge-engine": "partial-update"}
     )
     partly.write(rows(partly, events(0, 2)))
     with pytest.raises(InvalidRows, match=r"column v of db.p would become null"):

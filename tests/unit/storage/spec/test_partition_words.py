@@ -87,7 +87,7 @@ def test_a_table_without_keys_has_one_partition_that_needs_no_values() -> None:
 
 def test_a_column_of_values_tells_null_from_texts() -> None:
     assert [value_word(each) for each in (None, "null", "", " ", "x", True)] == [
-        *("null", '"null"', '""', '" "', "x", "true"),
+        *("null", '"null"', '""', '" "', "x", "true")
     ]
 
 

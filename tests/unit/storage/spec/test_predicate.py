@@ -39,14 +39,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "d": st.sampled_from([-math.inf, -1.0, -0.0, 0.0, 1.5, math.inf, math.nan]),
     "b": st.booleans(),
 }
-COMPARISONS = [
-    Operator.EQ,
-    Operator.NE,
-    Operator.LT,
-    Operator.LE,
-    Operator.GT,
-    Operator.GE,
-]
+COMPARISONS = [Operator.EQ, Operator.NE, Operator.LT, Operator.LE, Operator.GT, Operator.GE]
 
 
 @st.composite

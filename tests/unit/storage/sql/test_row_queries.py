@@ -34,10 +34,7 @@ def over(text: str) -> str:
             "WITH c AS (FROM batch) SELECT * FROM c WHERE x IN (SELECT x FROM a.b)",
             "WITH c AS (FROM `B` AS batch) SELECT * FROM c WHERE x IN (SELECT x FROM `V0` AS b)",
         ),
-        (
-            "SELECT count(*) FROM batch -- x",
-            COUNTED,
-        ),
+        ("SELECT count(*) FROM batch -- x", COUNTED),
     ],
 )
 def test_tables_get_other_names_and_all_else_stays_as_written(text: str, given: str) -> None:

@@ -132,9 +132,7 @@ def test_uses_are_found_with_their_certainty(text: str, uses: set[tuple[str, boo
     assert {(each.column, each.is_certain) for each in found} == uses
 
 
-def test_each_statement_counts_and_a_view_has_its_name(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_each_statement_counts_and_a_view_has_its_name(caplog: pytest.LogCaptureFixture) -> None:
     text = (
         "CREATE OR REPLACE VIEW shop.totals AS SELECT id, amount FROM shop.orders;\n"
         "CREATE VIEW shop.other AS SELECT id FROM shop.lines;\n"
@@ -145,9 +143,5 @@ def test_each_statement_counts_and_a_view_has_its_name(
         (each.column, each.view, each.is_certain)
         for each in used_columns(text, "shop.orders", ("amount", "city"))
     ]
-    assert found == [
-        ("amount", "shop.totals", True),
-        ("city", None, False),
-        ("city", None, True),
-    ]
+    assert found == [("amount", "shop.totals", True), ("city", None, False), ("city", None, True)]
     assert not caplog.records

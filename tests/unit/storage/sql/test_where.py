@@ -77,10 +77,7 @@ def nanos(text: str, extra: int = 0) -> int:
         ("(((id) = (1)))", Leaf("id", Operator.EQ, (1,))),
         ("id IN (1, -2, NULL)", Leaf("id", Operator.IN, (1, -2, None))),
         ("id NOT IN (1)", Not(Leaf("id", Operator.IN, (1,)))),
-        (
-            "id BETWEEN 1 AND 2",
-            And((Leaf("id", Operator.GE, (1,)), Leaf("id", Operator.LE, (2,)))),
-        ),
+        ("id BETWEEN 1 AND 2", And((Leaf("id", Operator.GE, (1,)), Leaf("id", Operator.LE, (2,))))),
         (
             "id NOT BETWEEN 1 AND 2",
             Not(And((Leaf("id", Operator.GE, (1,)), Leaf("id", Operator.LE, (2,))))),
@@ -226,8 +223,7 @@ VALUES: dict[str, st.SearchStrategy[Value]] = {
 Row = dict[str, Value]
 
 rows_strategy = st.lists(
-    st.fixed_dictionaries({name: st.none() | values for name, values in VALUES.items()}),
-    max_size=6,
+    st.fixed_dictionaries({name: st.none() | values for name, values in VALUES.items()}), max_size=6
 )
 
 

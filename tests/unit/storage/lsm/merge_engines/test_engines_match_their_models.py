@@ -70,12 +70,7 @@ def check(
 def shown(row: dict[str, Any], columns: dict[str, str]) -> tuple[Any, ...]:
     assert row["k"] == row["_KEY_k"]
     values = {name: row[name] for name in columns}
-    return (
-        row["_KEY_k"],
-        row["_VALUE_KIND"],
-        row["_SEQUENCE_NUMBER"],
-        comparable(values, columns),
-    )
+    return (row["_KEY_k"], row["_VALUE_KIND"], row["_SEQUENCE_NUMBER"], comparable(values, columns))
 
 
 def comparable(values: dict[str, Any], columns: dict[str, str]) -> dict[str, Any]:
@@ -136,12 +131,7 @@ Columns = dict[str, tuple[str, str, dict[str, str], st.SearchStrategy[Any]]]
 # Columns with their type, function, other options and values.
 AGGREGATED: Columns = {
     "sum": ("INT", "sum", {}, NUMBERS),
-    "sum_decimal": (
-        "DECIMAL(4, 1)",
-        "sum",
-        {},
-        st.decimals("-9", "9", places=1),
-    ),
+    "sum_decimal": ("DECIMAL(4, 1)", "sum", {}, st.decimals("-9", "9", places=1)),
     "sum_long_decimal": (
         "DECIMAL(38, 2)",
         "sum",
@@ -247,10 +237,7 @@ def aggregated(
     return types, options, {name: each[3] for name, each in columns.items()}
 
 
-TABLES = {
-    "values": {**AGGREGATED, **UNRETRACTABLE},
-    "nested": {**NESTING, **NESTING_UNRETRACTABLE},
-}
+TABLES = {"values": {**AGGREGATED, **UNRETRACTABLE}, "nested": {**NESTING, **NESTING_UNRETRACTABLE}}
 
 
 @pytest.mark.sampled(1)

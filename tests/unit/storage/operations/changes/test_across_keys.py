@@ -18,12 +18,7 @@ from tests.support.tables.late_commits import commit_late
 
 pytestmark = pytest.mark.mission("PT1", "FS1")
 
-COLUMNS = {
-    "dt": "STRING NOT NULL",
-    "hh": "INT NOT NULL",
-    "id": "BIGINT NOT NULL",
-    "v": "INT",
-}
+COLUMNS = {"dt": "STRING NOT NULL", "hh": "INT NOT NULL", "id": "BIGINT NOT NULL", "v": "INT"}
 KEY = ("dt", "hh", "id")
 PARTITIONS: tuple[tuple[str, ...], ...] = ((), ("dt",), ("hh",), ("dt", "hh"), ("hh", "dt"))
 Key = tuple[str, int, int]

@@ -293,9 +293,7 @@ def test_a_key_that_an_overwrite_puts_into_another_dynamic_bucket_changes_once(
     )
 
 
-def test_rows_that_a_deletion_vector_takes_away_are_gone_in_a_difference(
-    catalog: Catalog,
-) -> None:
+def test_rows_that_a_deletion_vector_takes_away_are_gone_in_a_difference(catalog: Catalog) -> None:
     options = {"bucket": "1", "deletion-vectors.enabled": "true"}
     table = new_table(catalog, **{**KEYED, "options": options})
     table.write(rows(table, events(0, 6)))

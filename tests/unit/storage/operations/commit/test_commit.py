@@ -557,9 +557,7 @@ def test_an_overwrite_that_lost_the_race_replaces_what_came_meanwhile(catalog: C
     assert values_of(table, "id") == [0, 1, 7, 10, 11]
 
 
-def test_an_overwrite_and_a_compaction_of_the_same_files_do_not_both_win(
-    catalog: Catalog,
-) -> None:
+def test_an_overwrite_and_a_compaction_of_the_same_files_do_not_both_win(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "1"})
     table.write(rows(table, events(0, 3)))
     table.write(rows(table, events(1, 4, v="new")))
@@ -587,9 +585,7 @@ def test_a_partition_keeps_its_bucket_count(catalog: Catalog) -> None:
     assert values_of(table, "id") == list(range(9))
 
 
-def test_a_bucket_count_that_changed_while_rows_were_staged_is_a_conflict(
-    catalog: Catalog,
-) -> None:
+def test_a_bucket_count_that_changed_while_rows_were_staged_is_a_conflict(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "2"})
     staged = table.stage(rows(table, events(0, 9)))
     with_options(table, bucket="4").write(rows(table, events(0, 9)))

@@ -17,12 +17,7 @@ from lakewright.storage.operations.commit.copied_manifests import (
     sorted_by_partition,
 )
 from lakewright.storage.spec.data_types import STRING
-from lakewright.storage.spec.manifest import (
-    DataFileMeta,
-    FileKind,
-    ManifestContents,
-    ManifestEntry,
-)
+from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestContents, ManifestEntry
 from tests.support.tables.builders import new_table
 
 

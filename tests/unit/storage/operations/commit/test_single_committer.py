@@ -46,10 +46,7 @@ VERBS: dict[str, tuple[dict[str, Any], Callable[[Table, Apart], object]]] = {
         lambda table, engine: table.upkeep.run(table.upkeep.plan_compact(full=True), engine),
     ),
     "compact rows of deletion vectors": (
-        {
-            "keys": ("id", "day"),
-            "options": {"bucket": "2", "deletion-vectors.enabled": "true"},
-        },
+        {"keys": ("id", "day"), "options": {"bucket": "2", "deletion-vectors.enabled": "true"}},
         lambda table, engine: table.upkeep.run(table.upkeep.plan_compact(), engine),
     ),
     "sort": (

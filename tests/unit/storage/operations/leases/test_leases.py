@@ -136,11 +136,7 @@ def test_the_refusal_says_who_has_what_until_when_and_what_to_do(table: Table) -
 def test_partitions_of_their_own_are_leased_side_by_side(table: Table) -> None:
     take(table, LeaseKind.OVERWRITE, part(table, "a"))
     take(table, LeaseKind.OVERWRITE, part(table, "b", "c"))
-    for overlapping in (
-        part(table, "a"),
-        part(table, "c", "d"),
-        whole_table(table.table_files),
-    ):
+    for overlapping in (part(table, "a"), part(table, "c", "d"), whole_table(table.table_files)):
         with pytest.raises(LeaseHeld):
             take(table, LeaseKind.OVERWRITE, overlapping)
     take(table, LeaseKind.OVERWRITE, part(table, "d"))
@@ -197,9 +193,7 @@ def test_waiting_ends_after_the_time_allowed_whatever_the_clock_does(table: Tabl
     assert sum(other.table_files.env.slept_ms) == 30_000
 
 
-def test_a_lease_of_the_dead_is_ignored_after_its_end_and_a_margin_for_clocks(
-    table: Table,
-) -> None:
+def test_a_lease_of_the_dead_is_ignored_after_its_end_and_a_margin_for_clocks(table: Table) -> None:
     take(table, LeaseKind.COMPACT)
     advance(table, LEASE_MS + CLOCKS_DIFFER_MS - 1000)
     assert len(table.upkeep.leases()) == 1
@@ -505,10 +499,7 @@ def test_of_all_who_find_a_lease_due_one_renews_it(table: Table) -> None:
 
 def test_an_answer_that_is_lost_leaves_one_lease(table: Table) -> None:
     broken, _ = watched(
-        table,
-        fail_at=1,
-        fault=Fault.FAILS_AFTER,
-        counts=lambda call: call.name == "put_if_absent",
+        table, fail_at=1, fault=Fault.FAILS_AFTER, counts=lambda call: call.name == "put_if_absent"
     )
     with pytest.raises(UnavailableError):
         take(broken, LeaseKind.OVERWRITE, owner="run 1")

@@ -226,10 +226,7 @@ def test_a_lease_is_to_blame_only_for_what_it_was_for(table: Table) -> None:
     )
     buckets = len(table.upkeep.plan_compact([{"day": "a"}], full=True).tasks)
     said = f"of {buckets} buckets.*given up to the writer;"
-    with (
-        leased(table.table_files, request) as lease,
-        pytest.raises(LeaseLost, match=said) as lost,
-    ):
+    with leased(table.table_files, request) as lease, pytest.raises(LeaseLost, match=said) as lost:
         slower.upkeep.run(table.upkeep.plan_compact(full=True), lease=lease)
     assert lost.value.details["given_up_to"] == "the writer"
 

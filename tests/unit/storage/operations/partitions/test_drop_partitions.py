@@ -36,10 +36,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "append": {},
     "bucketed": {"options": {"bucket": "2", "bucket-key": "id"}},
     "keyed": {"keys": KEYS, "options": {"bucket": "2"}},
-    "dynamic": {
-        "keys": KEYS,
-        "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "2"},
-    },
+    "dynamic": {"keys": KEYS, "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}},
     "postponed": {"keys": KEYS, "options": {"bucket": "-2"}},
     "vectors": {"keys": KEYS, "options": {"bucket": "1", "deletion-vectors.enabled": "true"}},
     "telling": {"keys": KEYS, "options": {"bucket": "1", "changelog-producer": "input"}},

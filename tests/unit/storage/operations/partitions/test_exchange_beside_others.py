@@ -133,9 +133,7 @@ def test_copies_removed_after_the_last_look_are_told_with_the_way_back(
     table.write(rows(table, events(9, 10, day="c")))
     due, remove = everything(table, source), REMOVALS[removal]
     slow, _ = interrupted(
-        table,
-        when=puts_snapshot_of(source),
-        meanwhile=lambda: remove(catalog.table("db.t")),
+        table, when=puts_snapshot_of(source), meanwhile=lambda: remove(catalog.table("db.t"))
     )
     with pytest.raises(
         CommitOutcomeUnknownError, match=r"lakewright revert db\.staged --snapshot 4"

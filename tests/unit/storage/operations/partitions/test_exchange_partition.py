@@ -186,9 +186,7 @@ def test_after_a_crash_at_a_commit_another_call_ends_right(catalog: Catalog, whi
     remove_orphans(source)
 
 
-def test_rows_that_come_to_the_source_meanwhile_are_moved_by_another_call(
-    catalog: Catalog,
-) -> None:
+def test_rows_that_come_to_the_source_meanwhile_are_moved_by_another_call(catalog: Catalog) -> None:
     table, source = pair(catalog)
     late, done = rows(source, events(7, 8, day="a")), []
 

@@ -13,14 +13,7 @@ from lakewright.storage.errors import InvalidOption, InvalidRequestError, StaleP
 from lakewright.storage.plans import ExpirePartitionsPlan
 from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.stores.watched_files import interrupted, puts_snapshot
-from tests.support.tables.builders import (
-    compact,
-    content,
-    events,
-    expire,
-    new_table,
-    rows,
-)
+from tests.support.tables.builders import compact, content, events, expire, new_table, rows
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.invariants import assert_only_reachable_files
 

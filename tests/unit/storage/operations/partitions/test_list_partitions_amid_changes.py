@@ -22,10 +22,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "append": {},
     "append in buckets": {"options": {"bucket": "2", "bucket-key": "v"}},
     "keyed": {"keys": KEYED, "options": {"bucket": "2"}},
-    "dynamic": {
-        "keys": KEYED,
-        "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "4"},
-    },
+    "dynamic": {"keys": KEYED, "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "4"}},
 }
 CHANGES = {
     "keys come": (("dt",), ("dt", "hh")),

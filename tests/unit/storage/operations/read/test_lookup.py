@@ -182,20 +182,13 @@ def test_columns_added_and_renamed_since_are_found_by_their_id(catalog: Catalog)
     )
     added = DataField(2, "more", parse_data_type("INT"))
     schema = replace(
-        table.schema,
-        id=1,
-        fields=(*renamed, added),
-        highest_field_id=2,
-        primary_keys=("key",),
+        table.schema, id=1, fields=(*renamed, added), highest_field_id=2, primary_keys=("key",)
     )
     assert table.table_files.schemas.put_schema(schema)
     table = catalog.table(table.name)
     table.write(rows(table, [{"key": 9, "text": "nine", "more": 1}]))
     found = table.lookup(pa.table({"key": [3, 9]})).sort_by("key").to_pylist()
-    assert found == [
-        {"key": 3, "text": "3", "more": None},
-        {"key": 9, "text": "nine", "more": 1},
-    ]
+    assert found == [{"key": 3, "text": "3", "more": None}, {"key": 9, "text": "nine", "more": 1}]
 
 
 def test_keys_that_cannot_be_are_refused(catalog: Catalog) -> None:

@@ -122,8 +122,7 @@ REWRITES = {
         {"bucket": "1", "changelog-producer": "full-compaction"},
     ),
     "sort compact": Rewrite(
-        lambda table: table.upkeep.run(table.upkeep.plan_sort_compact(["k"])),
-        keyed=False,
+        lambda table: table.upkeep.run(table.upkeep.plan_sort_compact(["k"])), keyed=False
     ),
     "rescale keyed": Rewrite(
         lambda table: table.upkeep.run(table.upkeep.plan_rescale(3)), {"bucket": "1"}
@@ -134,8 +133,7 @@ REWRITES = {
         keyed=False,
     ),
     "postpone": Rewrite(
-        lambda table: table.upkeep.run(table.upkeep.plan_postpone_compact()),
-        {"bucket": "-2"},
+        lambda table: table.upkeep.run(table.upkeep.plan_postpone_compact()), {"bucket": "-2"}
     ),
 }
 

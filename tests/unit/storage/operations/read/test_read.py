@@ -173,9 +173,7 @@ def test_no_rows_are_written_beside_keys_of_another_type(
             table.upkeep.plan_postpone_compact()
 
 
-def test_a_primary_key_of_text_that_was_made_longer_stays_the_key_it_was(
-    catalog: Catalog,
-) -> None:
+def test_a_primary_key_of_text_that_was_made_longer_stays_the_key_it_was(catalog: Catalog) -> None:
     table = new_table(catalog, {"k": "VARCHAR(3)", "n": "INT"}, keys=["k"], options={"bucket": "4"})
     table.write(rows(table, [{"k": "a", "n": 1}, {"k": "abc", "n": 1}]))
     table = altered(catalog, table, lambda schema: retyped(schema, "k", "VARCHAR(9)"))
@@ -188,9 +186,7 @@ def test_a_primary_key_of_text_that_was_made_longer_stays_the_key_it_was(
         compact(table, full=True)
 
 
-def test_a_primary_key_of_text_that_was_made_shorter_is_refused(
-    unchecked_catalog: Catalog,
-) -> None:
+def test_a_primary_key_of_text_that_was_made_shorter_is_refused(unchecked_catalog: Catalog) -> None:
     table = new_table(
         unchecked_catalog, {"k": "VARCHAR(9)", "n": "INT"}, keys=["k"], options={"bucket": "4"}
     )
@@ -200,9 +196,7 @@ def test_a_primary_key_of_text_that_was_made_shorter_is_refused(
         table.read()
 
 
-def test_a_change_of_type_that_values_do_not_survive_is_refused(
-    unchecked_catalog: Catalog,
-) -> None:
+def test_a_change_of_type_that_values_do_not_survive_is_refused(unchecked_catalog: Catalog) -> None:
     table = new_table(unchecked_catalog, {"k": "INT", "s": "STRING"})
     table.write(rows(table, [{"k": 1, "s": "no number"}]))
     table = altered(unchecked_catalog, table, lambda schema: retyped(schema, "s", "INT"))
@@ -285,9 +279,7 @@ def opened(table: Table, **read: Any) -> tuple[int, int]:
 
 
 @pytest.mark.mission("PT8", "PT23", "PT39", "FS13", "SQ24", "RS7")
-def test_partitions_and_their_manifests_are_skipped_without_being_opened(
-    catalog: Catalog,
-) -> None:
+def test_partitions_and_their_manifests_are_skipped_without_being_opened(catalog: Catalog) -> None:
     table = new_table(catalog, partitions=["day"])
     for day in "abcdef":
         table.write(rows(table, events(0, 3, day=day)))

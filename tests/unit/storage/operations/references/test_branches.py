@@ -362,10 +362,7 @@ def with_column(table: Table, name: str) -> Table:
     schema = table.schema
     column = replace(schema.fields[-1], id=schema.highest_field_id + 1, name=name)
     wider = replace(
-        schema,
-        id=schema.id + 1,
-        fields=(*schema.fields, column),
-        highest_field_id=column.id,
+        schema, id=schema.id + 1, fields=(*schema.fields, column), highest_field_id=column.id
     )
     assert table.table_files.schemas.put_schema(wider)
     return Table(replace(table.table_files, schema=wider))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
@@ -140,6 +140,23 @@ def test_what_comes_between_any_two_calls_loses_nothing(first: Verb, second: Ver
     raise AssertionError("the verb made too many calls")
 
 
+def half_expired(make: Callable[[Catalog], Table]) -> Iterator[tuple[int, Table]]:
+    """The table after an expiry died at its first deletion, its second, and so on."""
+    made = Remade(make)
+    for number in range(1, 100):
+        table = made.again()
+        broken, fs = watched(
+            table, fail_at=number, fault=Fault.DIES_AFTER, counts=lambda call: call.name == "delete"
+        )
+        with suppress(Crashed):
+            expire(broken, keep=2)
+        if fs.counted < number:
+            assert number > 5
+            return
+        yield number, table
+    raise AssertionError("the expiry made too many calls")
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.mission("FS19")
 @pytest.mark.parametrize(
@@ -157,24 +174,10 @@ def test_nothing_begins_at_a_snapshot_that_an_expiry_has_begun_to_take(verb: Ver
         table.history.create_tag("old", snapshot=8)
         return table
 
-    made = Remade(make)
-    for number in range(1, 100):
-        table = made.again()
-        broken, fs = watched(
-            table,
-            fail_at=number,
-            fault=Fault.DIES_AFTER,
-            counts=lambda call: call.name == "delete",
-        )
-        with suppress(Crashed):
-            expire(broken, keep=2)
-        if fs.counted < number:
-            assert number > 5
-            return
+    for number, table in half_expired(make):
         with pytest.raises(SnapshotNotFound, match=r"expired, at least in part|there are"):
             verb(table)
         whole(table, f"{verb.__name__} after {number} deletions")
-    raise AssertionError("the expiry made too many calls")
 
 
 @pytest.mark.deep
@@ -186,20 +189,7 @@ def test_an_expiry_that_died_anywhere_keeps_no_other_verb_from_its_work() -> Non
         table.history.create_branch("b", snapshot=12)
         return table
 
-    made = Remade(make)
-    for number in range(1, 100):
-        table = made.again()
-        broken, fs = watched(
-            table,
-            fail_at=number,
-            fault=Fault.DIES_AFTER,
-            counts=lambda call: call.name == "delete",
-        )
-        with suppress(Crashed):
-            expire(broken, keep=2)
-        if fs.counted < number:
-            assert number > 5
-            return
+    for number, table in half_expired(make):
         table.upkeep.plan_remove_orphans()
         table.history.plan_rollback(snapshot=11)
         table.history.plan_fast_forward("b")
@@ -213,7 +203,6 @@ def test_an_expiry_that_died_anywhere_keeps_no_other_verb_from_its_work() -> Non
         table.history.run(table.history.plan_delete_tags("held"))
         whole(table, f"after {number} deletions")
         assert_nothing_missing(table)
-    raise AssertionError("the expiry made too many calls")
 
 
 def test_a_tag_that_moved_to_an_earlier_snapshot_survives_a_rollback_planned_before() -> None:

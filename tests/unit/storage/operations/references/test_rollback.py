@@ -309,9 +309,7 @@ def is_of_latest_hint(call: Call) -> bool:
     return call.name == "replace" and call.path.endswith("/LATEST")
 
 
-def test_what_was_made_on_top_of_what_goes_is_counted_and_leaves_no_files(
-    catalog: Catalog,
-) -> None:
+def test_what_was_made_on_top_of_what_goes_is_counted_and_leaves_no_files(catalog: Catalog) -> None:
     """By a commit that died before it looked whether its base is there."""
     table = replacing(catalog, "abcd")
     fs, root = table.table_files.fs, table.table_files.paths.root
@@ -388,10 +386,7 @@ def half_expired(catalog: Catalog) -> Table:
     table.history.create_tag("t", snapshot=2)
     plan = table.upkeep.plan_expire_snapshots(retain_min=3, retain_max=3, time_retained_ms=0)
     broken, _ = watched(
-        table,
-        fail_at=1,
-        fault=Fault.DIES_BEFORE,
-        counts=lambda call: call.name == "delete",
+        table, fail_at=1, fault=Fault.DIES_BEFORE, counts=lambda call: call.name == "delete"
     )
     with suppress(Crashed):
         broken.upkeep.run(plan)

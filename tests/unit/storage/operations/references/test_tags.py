@@ -420,10 +420,7 @@ def test_completion_gives_the_missing_periods_a_tag(catalog: Catalog, env: Fixed
             ["20231231 23", "20240101 04"],
         ),
         (
-            {
-                "tag.creation-period": "hourly",
-                "tag.period-formatter": "without_dashes_and_spaces",
-            },
+            {"tag.creation-period": "hourly", "tag.period-formatter": "without_dashes_and_spaces"},
             ["2023123123", "2024010104"],
         ),
         ({"tag.creation-period": "two-hours"}, ["2023-12-31 22", "2024-01-01 02"]),
@@ -573,10 +570,7 @@ def test_a_renaming_that_died_is_finished_by_the_next(catalog: Catalog) -> None:
     table.write(rows(table, events(0, 3)))
     table.history.create_tag("x", time_retained_ms=1000)
     broken, _ = watched(
-        table,
-        fail_at=1,
-        fault=Fault.DIES_AFTER,
-        counts=lambda call: call.name == "put_if_absent",
+        table, fail_at=1, fault=Fault.DIES_AFTER, counts=lambda call: call.name == "put_if_absent"
     )
     with suppress(Crashed):
         broken.history.rename_tag("x", "y")

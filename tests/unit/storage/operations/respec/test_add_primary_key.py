@@ -112,10 +112,7 @@ def test_a_null_in_the_key_is_refused(catalog: Catalog) -> None:
     ],
 )
 def test_what_knows_the_table_without_a_key_rules_it_out(
-    catalog: Catalog,
-    ready: Callable[[Table], object],
-    error: type[StorageError],
-    message: str,
+    catalog: Catalog, ready: Callable[[Table], object], error: type[StorageError], message: str
 ) -> None:
     ready(appended(catalog))
     with pytest.raises(error, match=message):

@@ -24,10 +24,7 @@ class Forgetful(Prepared):
     """Manifests of which the last is left out of each commit, as an error of ours would."""
 
     def _change(
-        self,
-        latest: Snapshot,
-        metas: Sequence[ManifestFileMeta],
-        indexes: tuple[IndexEntry, ...],
+        self, latest: Snapshot, metas: Sequence[ManifestFileMeta], indexes: tuple[IndexEntry, ...]
     ) -> Change:
         return super()._change(latest, metas[:-1], indexes)
 

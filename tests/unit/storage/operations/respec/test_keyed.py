@@ -43,11 +43,7 @@ def by_day(
     """Two days of two hours; some rows are replaced, and one of each hour is deleted."""
     named = {name.replace("_", "-"): value for name, value in options.items()}
     table = new_table(
-        catalog,
-        COLUMNS,
-        partitions=partitions,
-        keys=key,
-        options={"bucket": str(buckets), **named},
+        catalog, COLUMNS, partitions=partitions, keys=key, options={"bucket": str(buckets), **named}
     )
     hours = [(day, hour) for day in "ab" for hour in (1, 2)]
     table.write(rows(table, [event(*each, n, v="old", w=1) for each in hours for n in range(6)]))
@@ -68,12 +64,7 @@ def found(table: Table, day: str, hour: int, number: int) -> list[dict[str, Any]
     return list(table.lookup(pa.table(keys)).to_pylist())
 
 
-WAYS = [
-    [("dt", "hh")],
-    [()],
-    [("hh",)],
-    [("dt", "hh"), ("dt",), (), ("hh", "dt"), ("dt",)],
-]
+WAYS = [[("dt", "hh")], [()], [("hh",)], [("dt", "hh"), ("dt",), (), ("hh", "dt"), ("dt",)]]
 
 
 @pytest.mark.sampled(3)

@@ -39,10 +39,7 @@ CHANGES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("dt", "hh"), ("dt", "o")),
     (("dt", "hh"), ("dt",)),
 ]
-OPTIONS: dict[str, dict[str, str]] = {
-    "unaware": {},
-    "buckets": {"bucket": "2", "bucket-key": "v"},
-}
+OPTIONS: dict[str, dict[str, str]] = {"unaware": {}, "buckets": {"bucket": "2", "bucket-key": "v"}}
 
 
 def late_rows(number: int = 0) -> list[dict[str, object]]:

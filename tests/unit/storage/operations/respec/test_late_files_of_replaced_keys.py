@@ -114,10 +114,7 @@ def test_verbs_on_partitions_name_the_way_out_of_late_files(catalog: Catalog, as
 
 @pytest.mark.parametrize(
     ("old", "new", "folder"),
-    [
-        (("src",), ("src", "dst"), "schema"),
-        (("src", "dst"), ("src",), "snapshot"),
-    ],
+    [(("src",), ("src", "dst"), "schema"), (("src", "dst"), ("src",), "snapshot")],
     ids=str,
 )
 def test_a_compaction_amid_a_stopped_change_names_the_way_out(

@@ -176,10 +176,7 @@ def test_rows_that_others_delete_meanwhile_stay_deleted(catalog: Catalog, keys: 
             {entry.file.file_name: np.array([0])}, write_id=files.env.new_id()
         )
         message = CommitMessage(
-            partition=entry.partition,
-            bucket=entry.bucket,
-            total_buckets=-1,
-            new_indexes=(index,),
+            partition=entry.partition, bucket=entry.bucket, total_buckets=-1, new_indexes=(index,)
         )
         base = beside.history.snapshots()[-1].id
         commit_compaction(files, [message], user="delete", base_snapshot_id=base)

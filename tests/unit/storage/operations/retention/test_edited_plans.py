@@ -11,12 +11,7 @@ import pytest
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, StalePlan
 from tests.support.tables.builders import events, expire, replacing, rows, values_of
-from tests.support.tables.edited_plans import (
-    assert_changes_nothing,
-    content_of,
-    edited,
-    with_files,
-)
+from tests.support.tables.edited_plans import assert_changes_nothing, content_of, edited, with_files
 
 REFUSED = (StalePlan, InvalidRequestError)
 RETENTION = {"retain_min": 2, "retain_max": 2, "time_retained_ms": 0}

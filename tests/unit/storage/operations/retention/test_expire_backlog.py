@@ -170,9 +170,7 @@ def test_a_step_reads_no_more_of_a_long_history_than_of_a_short_one(tmp_path: Pa
     assert reads[150] < 1.4 * reads[60]
 
 
-def test_a_long_backlog_goes_in_larger_steps_unless_the_table_says_how_many(
-    tmp_path: Path,
-) -> None:
+def test_a_long_backlog_goes_in_larger_steps_unless_the_table_says_how_many(tmp_path: Path) -> None:
     table = backlog(tmp_path, 700)
     steps = [len(each.result.expired) for each in table.upkeep.expire_in_steps(retain_max=10)]
     # The option's default, then an eighth of what waits, of which each step leaves less.

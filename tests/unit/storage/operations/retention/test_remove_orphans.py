@@ -92,10 +92,7 @@ def test_what_a_dead_write_left_goes_and_all_else_stays(catalog: Catalog) -> Non
     table = history(catalog)
     before = content(table), content(table.at(tag="t")), content(table.history.at_branch("b"))
     broken, _ = watched(
-        table,
-        fail_at=1,
-        fault=Fault.DIES_BEFORE,
-        counts=lambda call: call.name == "put_if_absent",
+        table, fail_at=1, fault=Fault.DIES_BEFORE, counts=lambda call: call.name == "put_if_absent"
     )
     with suppress(Crashed):
         broken.write(rows(table, events(7, 9)))

@@ -421,9 +421,7 @@ def test_an_expiry_during_a_revert_leaves_the_table_as_it_was(catalog: Catalog) 
     table.write(rows(table, events(0, 2, day="b")))
     before, plan = content(table), table.history.plan_revert(drop)
     late = overtaken(
-        table,
-        lambda call: call.name == "copy" and "-back-" in call.path,
-        lambda: expire(table),
+        table, lambda call: call.name == "copy" and "-back-" in call.path, lambda: expire(table)
     )
     with pytest.raises(StalePlan, match=r"nothing of db\.t was taken back"):
         late.history.run(plan)

@@ -206,9 +206,7 @@ def test_a_bucket_whose_keys_were_all_deleted_is_left_empty(catalog: Catalog) ->
 
 def test_enough_sorted_runs_are_a_reason_by_themselves(catalog: Catalog) -> None:
     table = new_table(
-        catalog,
-        keys=["id"],
-        options={"bucket": "1", "num-sorted-run.compaction-trigger": "2"},
+        catalog, keys=["id"], options={"bucket": "1", "num-sorted-run.compaction-trigger": "2"}
     )
     table.write(rows(table, events(0, 3)))
     assert table.upkeep.plan_compact().tasks == ()

@@ -204,10 +204,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     "level 0 up": {"compaction.force-up-level-0": "true"},
     "told in full": {"changelog-producer": "full-compaction"},
     "told by lookup": {"changelog-producer": "lookup"},
-    "told once": {
-        "changelog-producer": "lookup",
-        "changelog-producer.row-deduplicate": "true",
-    },
+    "told once": {"changelog-producer": "lookup", "changelog-producer.row-deduplicate": "true"},
     "vectors": {"deletion-vectors.enabled": "true"},
     "vectors, told": {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"},
     "forced": {"force-lookup": "true"},
@@ -433,9 +430,7 @@ def test_an_older_row_in_a_file_that_stays_is_marked_as_gone(any_catalog: Catalo
 
 
 @pytest.mark.mission("FS7")
-def test_a_file_of_the_top_level_is_written_anew_without_its_deleted_rows(
-    catalog: Catalog,
-) -> None:
+def test_a_file_of_the_top_level_is_written_anew_without_its_deleted_rows(catalog: Catalog) -> None:
     table = keyed(catalog, deletion_vectors__enabled="true")
     put(table, *range(2000))
     compact(table, full=True)

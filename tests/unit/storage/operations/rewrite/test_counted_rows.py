@@ -164,11 +164,7 @@ def test_changes_tell_every_copy_of_a_row(tmp_path: Path) -> None:
         ("-D", "mon", 1, "a"): 2,
         ("-D", "tue", None, None): 1,
     }
-    difference = {
-        ("-D", "mon", 1, "a"): 1,
-        ("+I", "mon", 2, "b"): 1,
-        ("-D", "tue", None, None): 1,
-    }
+    difference = {("-D", "mon", 1, "a"): 1, ("+I", "mon", 2, "b"): 1, ("-D", "tue", None, None): 1}
     assert told(table, 1, 3, "diff") == told(table, 1, 4, "diff") == difference
     assert told(table, 3, 4, "diff") == Counter()
     log = Counter(tuple(row.values()) for row in table.inspect.table("audit_log").to_pylist())

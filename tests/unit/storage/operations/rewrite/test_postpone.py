@@ -152,11 +152,7 @@ def test_numbers_that_cannot_be_are_refused(catalog: Catalog, name: str) -> None
 @pytest.mark.mission("FS2")
 def test_postponed_rows_are_merged_by_the_tables_engine(catalog: Catalog) -> None:
     columns = {"id": "INT", "n": "BIGINT"}
-    options = {
-        "bucket": "-2",
-        "merge-engine": "aggregation",
-        "fields.n.aggregate-function": "sum",
-    }
+    options = {"bucket": "-2", "merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
     table = new_table(catalog, columns, keys=["id"], options=options)
     for number in (1, 10, 100):
         table.write(rows(table, [{"id": k, "n": number} for k in (1, 2, 1)]))

@@ -101,9 +101,7 @@ def test_a_reader_of_the_older_schema_is_a_warning_and_denies_in_forward_modes(
         assert found(table, change, mode=mode) == [("forward", "warning", column)]
 
 
-def test_forward_modes_deny_values_and_nulls_that_older_types_do_not_hold(
-    catalog: Catalog,
-) -> None:
+def test_forward_modes_deny_values_and_nulls_that_older_types_do_not_hold(catalog: Catalog) -> None:
     table = new_table(catalog, {"k": "INT NOT NULL", "a": "INT", "s": "VARCHAR(9)"})
     relaxed = ChangeNullability("k", nullable=True)
     assert found(table, ChangeType("a", "BIGINT"), relaxed, mode="FORWARD") == [

@@ -33,10 +33,7 @@ from lakewright.storage.spec.schema_change import SchemaChange
 from tests.support.stores.watched_files import watched
 from tests.support.tables.builders import ANY_LOSS, compact, new_table, rows
 
-EXPLICIT = {
-    "lakewright.cast-mode": "explicit",
-    "alter-column-null-to-not-null.disabled": "false",
-}
+EXPLICIT = {"lakewright.cast-mode": "explicit", "alter-column-null-to-not-null.disabled": "false"}
 COLUMNS = {"k": "INT", "day": "STRING", "a": "INT", "s": "STRING", "r": "ROW<x INT, y INT>"}
 SCAN = GateRules(is_scanned=True)
 

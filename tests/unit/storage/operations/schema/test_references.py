@@ -26,10 +26,7 @@ from lakewright.storage.spec.schema_change import SchemaChange
 from tests.support.tables.builders import new_table, rows
 
 COLUMNS = {"k": "INT", "a": "INT", "s": "STRING"}
-OPTIONS = {
-    "lakewright.cast-mode": "explicit",
-    "alter-column-null-to-not-null.disabled": "false",
-}
+OPTIONS = {"lakewright.cast-mode": "explicit", "alter-column-null-to-not-null.disabled": "false"}
 
 
 def table_of(catalog: Catalog) -> Table:

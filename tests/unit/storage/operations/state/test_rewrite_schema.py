@@ -25,10 +25,7 @@ VERBS: dict[str, tuple[dict[str, Any], Callable[[Table], object]]] = {
         {"keys": ["id"], "options": {"bucket": "-2"}},
         lambda table: table.upkeep.run(table.upkeep.plan_postpone_compact()),
     ),
-    "sort": (
-        {},
-        lambda table: table.upkeep.run(table.upkeep.plan_sort_compact(by=["id"])),
-    ),
+    "sort": ({}, lambda table: table.upkeep.run(table.upkeep.plan_sort_compact(by=["id"]))),
     "rescale": (
         {"keys": ["id"], "options": {"bucket": "1"}},
         lambda table: table.upkeep.run(table.upkeep.plan_rescale(2, partitions=[{}])),

@@ -192,10 +192,7 @@ def test_a_file_that_is_not_what_its_metadata_says_is_never_published(
 ) -> None:
     table = keyed(catalog, **{"file.compression": "none"})
     broken, fs = planted.damaged(table, damage)
-    refused(
-        table,
-        lambda: broken.upkeep.run(broken.upkeep.plan_compact(full=True), verify=level),
-    )
+    refused(table, lambda: broken.upkeep.run(broken.upkeep.plan_compact(full=True), verify=level))
     assert fs.done
     assert compact(table, full=True).snapshot is not None
 

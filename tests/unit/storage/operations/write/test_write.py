@@ -457,11 +457,7 @@ BAD: dict[str, tuple[str, pa.Array, str]] = {
         "does not fit",
     ),
     "a float that is infinite only here": ("f", pa.array([1.0, 1e300]), "does not fit"),
-    "a timestamp too fine": (
-        "t",
-        pa.array([0, 1], pa.timestamp("us")),
-        "does not fit",
-    ),
+    "a timestamp too fine": ("t", pa.array([0, 1], pa.timestamp("us")), "does not fit"),
     "a moment for a local time": (
         "t",
         pa.array([0, 0], pa.timestamp("ms", "UTC")),
@@ -608,11 +604,7 @@ def test_batches_and_readers_are_rows_too(catalog: Catalog) -> None:
 
 
 def test_timestamps_that_int96_cannot_hold_are_refused_at_any_depth(catalog: Catalog) -> None:
-    columns = {
-        "n": "TIMESTAMP(9)",
-        "t": "TIMESTAMP(6)",
-        "r": "ROW<t TIMESTAMP(6)>",
-    }
+    columns = {"n": "TIMESTAMP(9)", "t": "TIMESTAMP(6)", "r": "ROW<t TIMESTAMP(6)>"}
     table = new_table(catalog, columns)
     good = {"n": 1, "t": 1_000_000, "r": {"t": 5}}
     table.write(rows(table, [good]))
