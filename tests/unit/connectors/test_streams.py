@@ -101,6 +101,13 @@ def test_a_file_that_a_begun_batch_lost_is_named(carry: Carry, tmp_path: Path) -
         carry("first")
 
 
+def test_a_folder_that_is_not_there_is_no_empty_one(carry: Carry, tmp_path: Path) -> None:
+    assert carry("first") == 0
+    (tmp_path / "arriving").rmdir()
+    with pytest.raises(NotFoundError, match="/arriving, which is not there; make it"):
+        carry("first")
+
+
 def test_a_damaged_note_of_a_checkpoint_is_named(carry: Carry, tmp_path: Path) -> None:
     arrive(tmp_path, "a.json")
     carry("first")
