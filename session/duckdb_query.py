@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,7 +34,7 @@ from lakewright.storage.errors import (
     InvalidStatement,
     UnsupportedError,
 )
-from lakewright.storage.operations.row_changes.expressions import LOCKED, tree_nodes
+from lakewright.storage.operations.row_changes.expressions import LOCKED, parsed_sql, tree_nodes
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.flink_columns import unstored_columns
 from lakewright.storage.spec.schema import TableSchema
@@ -100,13 +99,7 @@ def duck_query(query: Query) -> DuckQuery:
     except UnicodeEncodeError as error:
         query.refuse(error.start, "half of a surrogate pair is no text")
     timed = with_moments(query)
-    with _connected({}) as connection:
-        found = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [timed.text]).fetchone()
-    assert found is not None
-    try:
-        tree = json.loads(found[0])
-    except RecursionError:
-        query.refuse(0, "the query is nested too deeply")
+    tree = parsed_sql(timed.text)
     if tree["error"]:
         offset = _characters(timed.text, int(tree.get("position") or 0))
         query.refuse(
@@ -143,15 +136,6 @@ def _check_parts(node: dict[str, Any], query: Query, timed: TimedText) -> None:
 def _characters(text: str, position: int) -> int:
     """A place in a text, from its place in UTF-8."""
     return len(text.encode()[:position].decode(errors="ignore"))
-
-
-@contextmanager
-def _connected(settings: dict[str, str]) -> Iterator[duckdb.DuckDBPyConnection]:
-    connection = duckdb.connect(":memory:", config={**LOCKED, **settings})
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 @dataclass
@@ -272,9 +256,8 @@ def running(
         NotFoundError: a table does not exist.
         InvalidStatement: a table is in no database.
     """
-    with _connected(
-        {"threads": str(catalog.env.cores()), "memory_limit": _SHARE_OF_MEMORY}
-    ) as connection:
+    settings = {"threads": str(catalog.env.cores()), "memory_limit": _SHARE_OF_MEMORY}
+    with duckdb.connect(":memory:", config={**LOCKED, **settings}) as connection:
         bound = RunningQuery(asked, connection)
         if database is not None:
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(database)}")

@@ -15,7 +15,6 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.files.catalog_names import DatabaseNames, FolderNames, Names
-from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.hive_client import was_answered
 from lakewright.storage.files.hive_names import HiveNames
 from lakewright.storage.files.local_files import LocalFiles
@@ -23,7 +22,7 @@ from lakewright.storage.files.metadata_stores import SchemaStore, SnapshotStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.leases.leases import list_leases
-from lakewright.storage.operations.respec.moved_table import check_can_move, name_all_places
+from lakewright.storage.operations.respec.moved_table import check_is_home
 from lakewright.storage.operations.running.delete_files import (
     delete_files,
     drop_table_files,
@@ -124,20 +123,13 @@ class Places:
             remove_empty_folders(fs, [paths.schema_dir], below=path.rpartition("/")[0])
 
     def rename(self, hive: HiveNames, name: str, to: str, env: Env, run: str | None) -> None:
-        """Give a table another name in a metastore, and name its files where they lie then.
-
-        A process that dies in between leaves a table whose readers name the command for the rest.
-        """
-        former = self.files(name, env, run) if self.has(name) else None
-        if former is not None:
-            check_can_move(former)
+        """Give a table another name in a metastore, which may move its folder."""
+        if self.has(name) and not hive.keeps_files(*split_name(name)):
+            check_is_home(self.files(name, env, run))
         hive.rename_table(*split_name(name), *new_name(to))
-        now = self.files(to, env, run)
-        if former is not None and now.paths.root != former.paths.root:
-            name_all_places(now, external_uri(former.fs, former.paths.root))
 
     def rename_folder(self, name: str, to: str, env: Env, run: str | None) -> None:
-        """Give a table another folder, and name its files where they lie then.
+        """Give a table another folder.
 
         Raises:
             UnsupportedError: the store does not move a folder in one step; a process works on the
@@ -163,9 +155,8 @@ class Places:
             raise UnsupportedError(
                 f"{name} keeps its name for now: {held[0].holder} works on it", table=name
             )
-        check_can_move(former)
+        check_is_home(former)
         self.fs.move_folder(former.paths.root, place)
-        name_all_places(self.files(to, env, run), external_uri(former.fs, former.paths.root))
 
     def drop(self, name: str, env: Env) -> DroppedTable | None:
         """Take a table off the list, and delete its files; None if it is not there.

@@ -132,6 +132,14 @@ class FileSystem(Protocol):
         """
         ...
 
+    def copy(self, source: str, target: str) -> int:
+        """Give a file that never changes a copy under a new name; returns the size of the copy.
+
+        The store makes it where it can: a local disk gives the same bytes a second name. The copy
+        is as young as a file that is written now.
+        """
+        ...
+
     def exists(self, path: str) -> bool: ...
 
     def list_dir(self, path: str) -> list[FileStatus]:

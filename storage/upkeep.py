@@ -93,6 +93,7 @@ from lakewright.storage.operations.rewrite.rewrite_manifests import (
     plan_rewrite_manifests,
     run_rewrite_manifests,
 )
+from lakewright.storage.operations.rewrite.settle import plan_settle, run_settle
 from lakewright.storage.operations.rewrite.sort_compact import (
     plan_sort_compact,
     run_sort_compact,
@@ -276,6 +277,8 @@ class Upkeep:
     plan_validate_rows = validate_rows.planning()
     respec = Verb(_plan_respec, run_respec)
     plan_respec = respec.planning()
+    settle = Verb(plan_settle, run_settle)
+    plan_settle = settle.planning()
     add_primary_key = Verb(plan_add_primary_key, run_add_primary_key)
     plan_add_primary_key = add_primary_key.planning()
     expire_snapshots = Verb(plan_expire_snapshots, run_expire_snapshots)

@@ -87,22 +87,23 @@ def read_rows(table: Path) -> list[Row]:
     return rows
 
 
-def read_marks(root: Path) -> list[Mark]:
-    """Every mission mark under `root`/tests, read from the source without importing it."""
-    return sorted(
-        mark
-        for path in sorted((root / "tests").rglob("*.py"))
-        for mark in marks_of(path, path.relative_to(root).as_posix())
-    )
+def marked_files(root: Path) -> list[tuple[str, ast.Module]]:
+    """The files under `root`/tests that say `mission`, parsed and not imported."""
+    texts = {path: path.read_text(encoding="utf-8") for path in (root / "tests").rglob("*.py")}
+    named = {p.relative_to(root).as_posix(): text for p, text in texts.items() if "mission" in text}
+    return [(name, ast.parse(text, filename=name)) for name, text in sorted(named.items())]
 
 
-def idle_marks(root: Path, marks: Iterable[Mark]) -> list[str]:
+def read_marks(files: Iterable[tuple[str, ast.Module]]) -> list[Mark]:
+    """Every mission mark on a test in these files."""
+    return sorted(mark for name, tree in files for mark in marks_of(tree, name))
+
+
+def idle_marks(files: Iterable[tuple[str, ast.Module]], marks: Iterable[Mark]) -> list[str]:
     """Marks on no test, which prove nothing."""
     counted = {(mark.test.partition("::")[0], mark.line) for mark in marks}
     found = []
-    for path in sorted((root / "tests").rglob("*.py")):
-        name = path.relative_to(root).as_posix()
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=name)
+    for name, tree in files:
         lines = {line for _, line in _ids(tree, name)}
         found += [
             f"{name}:{line}: a mission mark that is on no test"
@@ -112,9 +113,8 @@ def idle_marks(root: Path, marks: Iterable[Mark]) -> list[str]:
     return found
 
 
-def marks_of(path: Path, name: str) -> Iterator[Mark]:
+def marks_of(tree: ast.Module, name: str) -> Iterator[Mark]:
     """The marks of one file: on tests, on their classes, and on the whole file."""
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=name)
     yield from _marks_in(tree.body, name, prefix=name, inherited=_pytestmark(tree.body))
 
 
@@ -225,7 +225,8 @@ def main(arguments: list[str]) -> int:
     table: Path = options.root / "docs" / "mission.md"
     try:
         rows = read_rows(table)
-        marks = read_marks(options.root)
+        files = marked_files(options.root)
+        marks = read_marks(files)
     except MalformedError as err:
         sys.stderr.write(f"{err}\n")
         return 1
@@ -236,7 +237,7 @@ def main(arguments: list[str]) -> int:
         for row in rows:
             lines[row.line - 1] = str(row)
         table.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    faults = check(rows, marks, table="docs/mission.md") + idle_marks(options.root, marks)
+    faults = check(rows, marks, table="docs/mission.md") + idle_marks(files, marks)
     if faults:
         sys.stderr.write("\n".join(faults) + "\n")
         return 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lakewright.platform.decide.survey import TableSurvey
 from lakewright.platform.upkeep.respec import other_keys_text
+from lakewright.platform.upkeep.settle import away_text
 from lakewright.platform.upkeep.words import counted, size_text
 
 # History of this length is nobody's debt; Paimon's own default keeps ten snapshots at least.
@@ -88,6 +89,8 @@ def _findings(survey: TableSurvey) -> Iterator[str]:
             yield f"cannot be kept by {use}: {reason}"
     if survey.has_other_keys:
         yield other_keys_text(survey.table, survey.partition_keys, survey.late_writers)
+    if files.away_files:
+        yield away_text(survey.table, files.away_files, files.away_bytes)
     if files.waiting_rows:
         yield f"{counted(files.waiting_rows, 'row')} wait for a compaction, unseen by readers"
     if files.mergeable_files:

@@ -56,6 +56,7 @@ from lakewright.platform.ledger.kept_verbs import (
     RESCALE,
     RESPEC,
     REWRITE_MANIFESTS,
+    SETTLE,
     SORT_COMPACT,
     waits_for,
 )
@@ -125,6 +126,7 @@ def decide(
         look.statistics,
         look.rescale,
         look.respec if ending is None else lambda: (ending,),
+        look.settle,
     )
     return tuple(_foreseen(each, past.learned) for judge in judges for each in judge())
 
@@ -211,6 +213,32 @@ class _Look:
                 score=float("inf"),
             ),
             self.policy.respec,
+        )
+
+    def settle(self) -> Iterator[Decision]:
+        policy, survey = self.policy.settle, self.state.survey
+        files, size = survey.files.away_files, survey.files.away_bytes
+        if not files:
+            return
+        barred = self._barred(SETTLE, policy.enabled, Use.COMPACT)
+        if barred is not None:
+            yield barred
+            return
+        taken = min(size, policy.max_bytes)
+        yield self._unless_busy(
+            Intent(
+                table=self.table,
+                verb=SETTLE,
+                why=Why.FILES_AWAY,
+                subject=self.table,
+                told=f"{counted(files, 'file')} ({size_text(size)}) of former partition keys are "
+                "named by their places: bring home",
+                cost=Cost(bytes=taken, files=files * taken // max(size, 1), bytes_written=taken),
+                state=str(survey.history.latest_snapshot),
+                table_uuid=survey.uuid,
+                score=0.0,
+            ),
+            policy,
         )
 
     def respec(self) -> Iterator[Decision]:

@@ -80,6 +80,8 @@ class SimulatedTable:
     _real: dict[str, PartitionHealth] = field(default_factory=dict)
     summed_ms: int = 0
     _purged_ms: int = -1
+    # Files that came home, and their bytes.
+    _home: tuple[int, int] = (0, 0)
     _tags: dict[str, int] = field(default_factory=dict)
     _changelogs: int = 0
     # The partition keys and the primary key after a simulated change.
@@ -133,7 +135,13 @@ class SimulatedTable:
             seen,
             survey=replace(
                 survey,
-                files=replace(survey.files, files=self._files, bytes=self._bytes),
+                files=replace(
+                    survey.files,
+                    files=self._files,
+                    bytes=self._bytes,
+                    away_files=max(survey.files.away_files - self._home[0], 0),
+                    away_bytes=max(survey.files.away_bytes - self._home[1], 0),
+                ),
                 history=replace(
                     survey.history,
                     snapshots=snapshots,
@@ -163,7 +171,7 @@ class SimulatedTable:
         cost = replace(
             cost, files=round(cost.files * known.share), bytes=round(cost.bytes * known.read)
         )
-        writes = (*_REWRITES, kept_verbs.RESPEC)
+        writes = (*_REWRITES, kept_verbs.RESPEC, kept_verbs.SETTLE)
         written = round(cost.bytes * known.compression) if intent.verb in writes else 0
         if cost.files or cost.bytes:
             cost = replace(cost, milliseconds=round(modelled_ms(cost) * known.time))
@@ -189,6 +197,9 @@ class SimulatedTable:
                 self._snapshots.append((now_ms, 1))
             case kept_verbs.RESPEC:
                 self._change_keys(policy.respec, cost, now_ms)
+            case kept_verbs.SETTLE:
+                self._home = (self._home[0] + intent.cost.files, self._home[1] + intent.cost.bytes)
+                self._snapshots.append((now_ms, 1))
             case kept_verbs.PURGE:
                 self._purged_ms = now_ms - policy.quarantine.keep
             case kept_verbs.REMOVE_ORPHANS:

@@ -29,6 +29,7 @@ class FileFigures:
     Readers do not see rows of `waiting_files` before a compaction. `mergeable_files` are those
     that a compaction could join with others: small files of an append bucket that has several, and
     files above the deepest level of a keyed bucket. `most_in_bucket` of them are in one bucket.
+    `away_files` are named by their places, since the partition keys changed.
     """
 
     files: int = 0
@@ -46,6 +47,8 @@ class FileFigures:
     mergeable_files: int = 0
     mergeable_bytes: int = 0
     most_in_bucket: int = 0
+    away_files: int = 0
+    away_bytes: int = 0
     shapes: tuple[FileShape, ...] = ()
 
 

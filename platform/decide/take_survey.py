@@ -301,6 +301,8 @@ def _files(layout: Layout, *, keyed: bool) -> FileFigures:
         waiting_rows=_sum(buckets.waiting_row_count),
         mergeable_files=_sum(buckets.mergeable_count),
         mergeable_bytes=_sum(buckets.mergeable_bytes),
+        away_files=buckets.away_files,
+        away_bytes=buckets.away_bytes,
         most_in_bucket=int(buckets.mergeable_count.max(initial=0)),
         shapes=tuple(
             FileShape(level=level, least_bytes=least, files=files, bytes=size)

@@ -52,14 +52,7 @@ from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import Warn, writing
 from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
 from lakewright.platform.upkeep.verb import Work, carry_out
-from lakewright.storage import (
-    CommitResult,
-    Snapshot,
-    StagedWrite,
-    StorageError,
-    Table,
-    WriterCompaction,
-)
+from lakewright.storage import Snapshot, StagedWrite, StorageError, Table, WriterCompaction
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
@@ -72,6 +65,7 @@ from lakewright.storage.operations.commit.commits_of_user import (
     partitions_of_commit,
 )
 from lakewright.storage.operations.rewrite.compact_written import check_writer_may_compact
+from lakewright.storage.plans import CommitResult
 from lakewright.storage.rows import arrow_tables, is_dataframe
 from lakewright.storage.spec.merge_spec import MergeEngine
 from lakewright.storage.spec.options import BucketMode

@@ -17,12 +17,8 @@ from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.options import COUNT, ENGINE, option
 from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
 from lakewright.platform.upkeep.words import counted, size_text
-from lakewright.storage import (
-    FileProfile,
-    Table,
-    ValidateRowsPlan,
-    ValidateRowsResult,
-)
+from lakewright.storage import Table
+from lakewright.storage.plans import FileProfile, ValidateRowsPlan, ValidateRowsResult
 
 # Of many misfits of one kind in a sample, so many are told.
 _MOST_TOLD = 20

@@ -22,6 +22,7 @@ class Why(Enum):
     MANIFESTS = "manifests"
     PARTITION_KEYS = "partition_keys"
     STOPPED_CHANGE = "stopped_change"
+    FILES_AWAY = "files_away"
 
 
 # Of these, compactions are worth any budget and come first.

@@ -17,6 +17,7 @@ PURGE = "purge"
 ANALYZE = "analyze"
 RESCALE = "rescale"
 RESPEC = "respec"
+SETTLE = "settle"
 # How the state begins from which `respec` was decided to end a change that was stopped.
 ENDS_CHANGE = "ends"
 # What a decision about a table as a whole is told of.

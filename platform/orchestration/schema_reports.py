@@ -22,8 +22,9 @@ from lakewright.platform.upkeep.alter import alter_line
 from lakewright.platform.upkeep.dependents import dependents_of
 from lakewright.platform.upkeep.respec import respec_line
 from lakewright.platform.upkeep.words import counted
-from lakewright.storage import AlterPlan, Catalog, Table
+from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import StorageError
+from lakewright.storage.plans import AlterPlan
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_change_text import shown, texts_in_turn
 

@@ -326,6 +326,13 @@ class RespecPolicy(Declared):
     timezone: str = _timezone("hours")
 
 
+class SettlePolicy(Declared):
+    """When files that a change of partition keys left behind come into the folders of the keys."""
+
+    enabled: bool = _enabled("the files are copied, and named anew")
+    max_bytes: SizeBytes = Field(default=10 << 30, description="copied by one run at most")
+
+
 Scheduled = (
     SortPolicy
     | SnapshotPolicy
@@ -360,6 +367,7 @@ class UpkeepPolicy(Declared):
     statistics: StatisticsPolicy = StatisticsPolicy()
     rescale: RescalePolicy = RescalePolicy()
     respec: RespecPolicy = RespecPolicy()
+    settle: SettlePolicy = SettlePolicy()
 
 
 class Limits(Declared):

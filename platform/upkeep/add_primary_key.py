@@ -10,13 +10,8 @@ from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.options import COUNT, ENGINE, choice, names, option
 from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb, Work
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
-from lakewright.storage import (
-    AddPrimaryKeyPlan,
-    AddPrimaryKeyResult,
-    LeaseKind,
-    Table,
-    VerifyLevel,
-)
+from lakewright.storage import LeaseKind, Table, VerifyLevel
+from lakewright.storage.plans import AddPrimaryKeyPlan, AddPrimaryKeyResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,8 @@ from lakewright.platform.upkeep.gate_options import GateOptions, rules_of, scan_
 from lakewright.platform.upkeep.options import option, texts
 from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb, Work
 from lakewright.platform.upkeep.words import counted
-from lakewright.storage import AlterPlan, AlterResult, Engine, Table
+from lakewright.storage import Engine, Table
+from lakewright.storage.plans import AlterPlan, AlterResult
 from lakewright.storage.spec.schema_change_text import parse_changes
 
 _GATE = {each.name for each in fields(GateOptions)}

@@ -10,7 +10,8 @@ from lakewright.platform.upkeep.measures import Cost, Measures
 from lakewright.platform.upkeep.options import ENGINE, names, option
 from lakewright.platform.upkeep.verb import Command, Keeping, Outcome, Report, Verb
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
-from lakewright.storage import AnalyzePlan, AnalyzeResult, ColumnStatistics, Table
+from lakewright.storage import ColumnStatistics, Table
+from lakewright.storage.plans import AnalyzePlan, AnalyzeResult
 
 # What a bound may take of a line.
 _MAX_WIDTH = 24

@@ -10,8 +10,9 @@ from lakewright.platform.upkeep.options import ENGINE, FLAG, WHERE, option, text
 from lakewright.platform.upkeep.verb import Command, NamedPartition, Outcome, Report, Verb, Work
 from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
-from lakewright.storage import DeleteRowsPlan, RowChangeResult, Table, UpdateRowsPlan
+from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.plans import DeleteRowsPlan, RowChangeResult, UpdateRowsPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,11 +26,12 @@ from lakewright.platform.upkeep.verb import (
     Work,
 )
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
-from lakewright.storage import OrphansPlan, PurgePlan, RestorePlan, Table
+from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.retention.purge_quarantine import PurgeResult
 from lakewright.storage.operations.retention.remove_orphans import OrphanSearch, OrphansResult
 from lakewright.storage.operations.retention.restore_files import RestoreResult
+from lakewright.storage.plans import OrphansPlan, PurgePlan, RestorePlan
 
 # --- orphans -----------------------------------------------------------------------------------
 

@@ -18,8 +18,9 @@ from lakewright.platform.upkeep.rewrites import (
     run_rewrite,
 )
 from lakewright.platform.upkeep.verb import Command, Keeping, Verb
-from lakewright.storage import CompactionPlan, Table
+from lakewright.storage import Table
 from lakewright.storage.errors import NotFoundError
+from lakewright.storage.plans import CompactionPlan
 from lakewright.storage.spec.options import BucketMode
 
 

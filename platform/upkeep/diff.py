@@ -13,7 +13,8 @@ from lakewright.platform.upkeep.dependents import NO_WORKSPACE, dependents_of
 from lakewright.platform.upkeep.gate_options import GateOptions, rules_of
 from lakewright.platform.upkeep.respec import respec_line
 from lakewright.platform.upkeep.verb import Outcome, Report, Verb
-from lakewright.storage import AlterPlan, AlterResult, Engine, Table
+from lakewright.storage import Engine, Table
+from lakewright.storage.plans import AlterPlan, AlterResult
 from lakewright.storage.spec.schema_gate import Finding, Rule, Severity
 
 DiffVerb = Verb[GateOptions, AlterPlan, AlterResult]

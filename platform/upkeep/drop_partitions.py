@@ -15,7 +15,8 @@ from lakewright.platform.upkeep.whole_partitions import (
     held_text,
 )
 from lakewright.platform.upkeep.words import duration_text
-from lakewright.storage import DropPartitionsPlan, DropPartitionsResult, Table
+from lakewright.storage import Table
+from lakewright.storage.plans import DropPartitionsPlan, DropPartitionsResult
 
 KEPT_ON_DISK = "files stay on disk until the snapshots, tags and branches that keep them are gone"
 

@@ -22,9 +22,10 @@ from lakewright.platform.upkeep.gate_options import rules_of, scan_engine
 from lakewright.platform.upkeep.options import choice, option
 from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb, Work
 from lakewright.platform.upkeep.words import counted
-from lakewright.storage import AlterPlan, AlterResult, Engine, Table
+from lakewright.storage import Engine, Table
 from lakewright.storage.errors import InvalidSchema
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.plans import AlterPlan, AlterResult
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_change_text import parse_changes, shown, texts_in_turn
 

@@ -17,13 +17,9 @@ from lakewright.platform.upkeep.verb import (
 )
 from lakewright.platform.upkeep.whole_partitions import held_facts, held_rows, held_text
 from lakewright.platform.upkeep.words import duration_text, size_text
-from lakewright.storage import (
-    ExchangePartitionPlan,
-    ExchangePartitionResult,
-    LeaseKind,
-    Table,
-)
+from lakewright.storage import LeaseKind, Table
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.plans import ExchangePartitionPlan, ExchangePartitionResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,18 +32,17 @@ from lakewright.platform.upkeep.words import (
     size_text,
     snapshots_text,
 )
-from lakewright.storage import (
+from lakewright.storage import LeaseKind, Table
+from lakewright.storage.operations.leases.leases import require_lease
+from lakewright.storage.operations.references.tags import DeleteTagsResult
+from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsResult
+from lakewright.storage.plans import (
     DeleteTagsPlan,
     ExpireChangelogsPlan,
     ExpirePlan,
     ExpireResult,
     ExpireStep,
-    LeaseKind,
-    Table,
 )
-from lakewright.storage.operations.leases.leases import require_lease
-from lakewright.storage.operations.references.tags import DeleteTagsResult
-from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,8 @@ from lakewright.platform.upkeep.verb import (
 )
 from lakewright.platform.upkeep.whole_partitions import dropped_measures, held_facts, held_text
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
-from lakewright.storage import DuePartition, ExpirePartitionsPlan, ExpirePartitionsResult, Table
+from lakewright.storage import Table
+from lakewright.storage.plans import DuePartition, ExpirePartitionsPlan, ExpirePartitionsResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

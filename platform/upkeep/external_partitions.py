@@ -21,16 +21,15 @@ from lakewright.platform.upkeep.options import (
 )
 from lakewright.platform.upkeep.verb import Command, NamedPartition, Outcome, Report, Rows, Verb
 from lakewright.platform.upkeep.words import counted, size_text
-from lakewright.storage import (
-    AddPartitionsPlan,
-    AddPartitionsResult,
-    RepairMode,
-    RepairPlan,
-    RepairResult,
-    Table,
-)
+from lakewright.storage import RepairMode, Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.partitions.add_partitions import AddedPartition
+from lakewright.storage.plans import (
+    AddPartitionsPlan,
+    AddPartitionsResult,
+    RepairPlan,
+    RepairResult,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

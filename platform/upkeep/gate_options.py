@@ -11,8 +11,9 @@ from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.options import ENGINE, FLAG, TEXT, choice, option, texts
 from lakewright.platform.upkeep.verb import Work
-from lakewright.storage import AlterPlan, Engine, Table
+from lakewright.storage import Engine, Table
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.plans import AlterPlan
 from lakewright.storage.spec.changed_parts import part_paths
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_evolution import EvolvingTable, evolved_as_far_as_possible

@@ -13,17 +13,12 @@ from lakewright.platform.upkeep.expire import tags_measures, tags_report
 from lakewright.platform.upkeep.options import COUNT, MOMENT, TEXT, option, texts
 from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
 from lakewright.platform.upkeep.words import counted, named, snapshots_text
-from lakewright.storage import (
-    DeleteBranchPlan,
-    DeleteTagsPlan,
-    FastForwardPlan,
-    RollbackPlan,
-    Table,
-)
+from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.references.branches import BranchResult
 from lakewright.storage.operations.references.rollback import RollbackResult
 from lakewright.storage.operations.references.tags import DeleteTagsResult
+from lakewright.storage.plans import DeleteBranchPlan, DeleteTagsPlan, FastForwardPlan, RollbackPlan
 
 # --- tags --------------------------------------------------------------------------------------
 

@@ -15,15 +15,7 @@ from threading import Event, Thread
 
 from lakewright.platform.tables.declarations import WriteKind
 from lakewright.platform.upkeep.holders import has_ended, here
-from lakewright.storage import (
-    CompactionPlan,
-    Lease,
-    LeaseKind,
-    PostponePlan,
-    RescalePlan,
-    StorageError,
-    Table,
-)
+from lakewright.storage import Lease, LeaseKind, StorageError, Table
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.leases.leases import (
     LeaseRequest,
@@ -32,6 +24,7 @@ from lakewright.storage.operations.leases.leases import (
     scope_of,
     whole_table,
 )
+from lakewright.storage.plans import CompactionPlan, PostponePlan, RescalePlan
 from lakewright.storage.spec.lease import LeaseScope
 from lakewright.storage.spec.options import BucketMode
 

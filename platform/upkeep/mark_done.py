@@ -11,8 +11,9 @@ from lakewright.platform.upkeep.options import PARTITIONS, TEXT, WHERE, Partitio
 from lakewright.platform.upkeep.verb import Command, NamedPartition, Outcome, Report, Verb
 from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.platform.upkeep.words import counted
-from lakewright.storage import MarkDonePlan, MarkDoneResult, Table
+from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError, StorageError
+from lakewright.storage.plans import MarkDonePlan, MarkDoneResult
 
 _MOST_SHOWN = 5
 

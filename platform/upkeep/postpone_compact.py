@@ -11,7 +11,8 @@ from lakewright.platform.upkeep.rewrites import (
     run_rewrite,
 )
 from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
-from lakewright.storage import PostponePlan, PostponeResult, Table
+from lakewright.storage import Table
+from lakewright.storage.plans import PostponePlan, PostponeResult
 
 
 def _plan(table: Table, options: RewriteOptions) -> PostponePlan:

@@ -18,13 +18,8 @@ from lakewright.platform.upkeep.verb import (
 )
 from lakewright.platform.upkeep.whole_partitions import held_facts, held_text, only_partition
 from lakewright.platform.upkeep.words import counted, duration_text, nulled_text
-from lakewright.storage import (
-    LeaseKind,
-    RenamePartitionPlan,
-    RenamePartitionResult,
-    Table,
-    VerifyLevel,
-)
+from lakewright.storage import LeaseKind, Table, VerifyLevel
+from lakewright.storage.plans import RenamePartitionPlan, RenamePartitionResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

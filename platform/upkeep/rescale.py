@@ -15,7 +15,8 @@ from lakewright.platform.upkeep.rewrites import (
     run_rewrite,
 )
 from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
-from lakewright.storage import RescalePlan, RescaleResult, Table
+from lakewright.storage import Table
+from lakewright.storage.plans import RescalePlan, RescaleResult
 
 # Buckets above it take long to compact.
 _BUCKET_BYTES = 1 << 30

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -57,21 +57,13 @@ from lakewright.platform.upkeep.words import (
     size_text,
     snapshots_text,
 )
-from lakewright.storage import (
-    CompactionPlan,
-    Engine,
-    LeaseKind,
-    LocalEngine,
-    RespecPlan,
-    RespecResult,
-    Table,
-    VerifyLevel,
-)
+from lakewright.storage import Engine, LeaseKind, LocalEngine, Table, VerifyLevel
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.inspection.late_writers import LateWriter, late_writers_text
 from lakewright.storage.operations.respec.respec_checks import wanted_keys
 from lakewright.storage.operations.respec.respec_plan import MOST_FILES, MOST_PARTITIONS, Layout
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
+from lakewright.storage.plans import CompactionPlan, RespecPlan, RespecResult
 from lakewright.storage.spec.partition_words import describe_partition
 
 # A table without partition keys is one partition, whose path is empty.
@@ -137,6 +129,13 @@ class RespecOptions:
         None,
         "Change no keys: the table, or its warehouse, was moved or copied from this URI or path, "
         "and its manifests name files there. Name them where they lie now.",
+    )
+    settle: bool = option(
+        FLAG,
+        False,
+        "Afterwards bring the files that stay where they lie into the folders of the new keys, as "
+        "`lakewright settle` does.",
+        at_run=True,
     )
     engine: EngineChoice = option(
         ENGINE,
@@ -220,7 +219,13 @@ def _run(table: Table, plan: RespecPlan, options: RespecOptions, work: Work) -> 
     engine: Engine = LocalEngine()
     if plan.splits.tasks:
         engine = work.engine(options.engine, plan.splits.bytes_before)
-    return table.upkeep.run(plan, engine, verify=options.verify)
+    result = table.upkeep.run(plan, engine, verify=options.verify)
+    if not options.settle or _only_splits(plan):
+        return result
+    changed = Table(replace(table.table_files, schema=result.schema))
+    home = changed.upkeep.settle()
+    snapshot_ids = (*result.snapshot_ids, *home.snapshot_ids)
+    return replace(result, snapshot_ids=snapshot_ids, files_settled=home.files)
 
 
 def _only_splits(plan: RespecPlan) -> bool:
@@ -310,6 +315,7 @@ def _report(table: Table, done: Done, *, declared: PartitionScheme | None = None
             "bytes_written": result.bytes_written,
             "rows_written": result.rows_written,
             **({"files_continued": result.files_continued} if result.files_continued else {}),
+            **({"files_settled": result.files_settled} if result.files_settled else {}),
             **({"nulled_values": result.nulled_values} if result.nulled_values else {}),
         }
         record |= {
@@ -328,6 +334,13 @@ def _report(table: Table, done: Done, *, declared: PartitionScheme | None = None
         if not _is_idle(plan):
             nulled = result.nulled_values
             summary, notes = _told(plan, result), (nulled_text(nulled),) if nulled else ()
+            if result.files_restated > result.files_settled:
+                away = counted(result.files_restated - result.files_settled, "file")
+                told = (
+                    f"{away} stay where they lie, named by their places; to copy, move or rename "
+                    f"the table, bring them home first: `lakewright settle {plan.table}`"
+                )
+                notes = (*notes, told)
     return Report(
         summary=summary,
         facts=facts,
@@ -396,6 +409,8 @@ def _told(plan: RespecPlan, result: RespecResult) -> str:
         told += f", {counted(result.files_continued, 'new file')} taken up from a run that stopped"
     if not _only_splits(plan) and not plan.is_keyed:
         told += f", {counted(result.files_restated, 'file')} restated where they lie"
+    if result.files_settled:
+        told += f", {counted(result.files_settled, 'file')} brought home"
     return (
         f"{snapshots_text(result.snapshot_ids)} of {plan.table}: {told}, in "
         f"{duration_text(result.duration_ms)}; it has {_keys_text(result.schema.partition_keys)}"

@@ -8,7 +8,8 @@ from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.options import counts, option
 from lakewright.platform.upkeep.verb import Command, NamedPartition, Outcome, Report, Verb
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
-from lakewright.storage import RevertPlan, RevertResult, Table
+from lakewright.storage import Table
+from lakewright.storage.plans import RevertPlan, RevertResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

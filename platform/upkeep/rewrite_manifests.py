@@ -10,7 +10,7 @@ from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.options import COUNT, option
 from lakewright.platform.upkeep.verb import Command, Keeping, Outcome, Report, Verb
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
-from lakewright.storage import RewriteManifestsPlan, RewriteManifestsResult
+from lakewright.storage.plans import RewriteManifestsPlan, RewriteManifestsResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

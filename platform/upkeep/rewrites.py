@@ -27,27 +27,23 @@ from lakewright.platform.upkeep.words import (
     size_text,
     snapshots_text,
 )
-from lakewright.storage import (
-    CompactionPlan,
-    CompactionResult,
-    Engine,
-    LeaseKind,
-    LocalEngine,
-    PostponePlan,
-    PostponeResult,
-    RescalePlan,
-    RescaleResult,
-    Snapshot,
-    SortCompactionPlan,
-    Table,
-    VerifyLevel,
-)
+from lakewright.storage import Engine, LeaseKind, LocalEngine, Snapshot, Table, VerifyLevel
 from lakewright.storage.errors import SnapshotNotFound
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
 from lakewright.storage.operations.rewrite.postpone import PostponeTask
 from lakewright.storage.operations.rewrite.rescale import RescaleTask
 from lakewright.storage.operations.rewrite.runner import RewriteResult
 from lakewright.storage.operations.running.plan import Plan, RewritePlan
+from lakewright.storage.plans import (
+    CompactionPlan,
+    CompactionResult,
+    PostponePlan,
+    PostponeResult,
+    RescalePlan,
+    RescaleResult,
+    SettlePlan,
+    SortCompactionPlan,
+)
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition_words import describe_partition
 
@@ -98,7 +94,7 @@ def run_rewrite(table: Table, plan: Plan[ResultT], options: RewriteOptions, work
 
 def rewritten(plan: Plan[Any]) -> CompactionPlan | PostponePlan | RescalePlan:
     """The files that a plan rewrites."""
-    if isinstance(plan, SortCompactionPlan):
+    if isinstance(plan, SortCompactionPlan | SettlePlan):
         return plan.files
     assert isinstance(plan, CompactionPlan | PostponePlan | RescalePlan)
     return plan

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from lakewright.platform.upkeep.verb import AnyVerb
-from lakewright.storage import RespecPlan, SortCompactionPlan, Table
+from lakewright.storage import Table
 from lakewright.storage.codec.json_values import read_json
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.plans import RespecPlan, SortCompactionPlan
 from lakewright.storage.spec.partition_words import name_partition
 
 # The verb that made a plan; a plan that Python saved has no such key.

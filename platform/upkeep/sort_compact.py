@@ -15,8 +15,9 @@ from lakewright.platform.upkeep.rewrites import (
     run_rewrite,
 )
 from lakewright.platform.upkeep.verb import Command, Keeping, Verb
-from lakewright.storage import SortCompactionPlan, Table
+from lakewright.storage import Table
 from lakewright.storage.lsm.sort_layout import SortOrder
+from lakewright.storage.plans import SortCompactionPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from lakewright.platform.upkeep.rescale import RESCALE
 from lakewright.platform.upkeep.respec import RESPEC
 from lakewright.platform.upkeep.revert import REVERT
 from lakewright.platform.upkeep.rewrite_manifests import REWRITE_MANIFESTS
+from lakewright.platform.upkeep.settle import SETTLE
 from lakewright.platform.upkeep.sort_compact import SORT_COMPACT
 from lakewright.platform.upkeep.verb import AnyVerb
 
@@ -42,6 +43,7 @@ _ALL: tuple[AnyVerb, ...] = (
     PURGE,
     ANALYZE,
     RESPEC,
+    SETTLE,
     ADD_PRIMARY_KEY,
     RESCALE,
     POSTPONE_COMPACT,

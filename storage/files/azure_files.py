@@ -10,6 +10,7 @@ import fsspec
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.clients import client
 from lakewright.storage.files.object_files import ObjectFiles
+from lakewright.storage.files.remote_files import RemoteFiles
 
 _PUBLIC_CLOUD = ".blob.core.windows.net"
 
@@ -42,6 +43,10 @@ class AzureFiles(ObjectFiles):
 
     def _write_whole(self, path: str, data: bytes) -> None:
         self.fs.pipe_file(path, data, overwrite=True)
+
+    def copy(self, source: str, target: str) -> int:
+        # The store may still be copying when its client returns.
+        return RemoteFiles.copy(self, source, target)
 
     def _ask_for_bucket(self, bucket: str) -> None:
         self.fs.info(bucket)

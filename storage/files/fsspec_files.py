@@ -6,7 +6,7 @@ import datetime as dt
 import errno
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import IO, Any
 
 import fsspec
@@ -14,6 +14,7 @@ import fsspec
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import FileMissing, InvalidRequestError, UnavailableError
 
+_COPY_BYTES = 8 << 20
 # Names under which stores list the time of the last write, the most precise first.
 _MODIFIED = ("mtime", "LastModified", "last_modified", "modify", "created")
 # The meaning of operating system errors and a remedy, where the system's text lacks them.
@@ -81,6 +82,18 @@ class FsspecFiles(ABC):
             self.fs.makedirs(parent(path), exist_ok=True)
             handle: IO[bytes] = self.fs.open(path, "wb")
             return handle
+
+    def copy(self, source: str, target: str) -> int:
+        size = 0
+        with closing(self.open_input(source)) as given, closing(self.open_output(target)) as output:
+            while piece := given.read(_COPY_BYTES):
+                output.write(piece)
+                size += len(piece)
+        return size
+
+    @abstractmethod
+    def open_input(self, path: str) -> Any:
+        """A seekable binary source."""
 
     def exists(self, path: str) -> bool:
         with self.translated(path):

@@ -33,6 +33,7 @@ from lakewright.storage.errors import (
     CorruptionError,
     FileMissing,
     NotWritten,
+    StorageError,
     UnavailableError,
     UnsupportedError,
 )
@@ -44,6 +45,8 @@ from lakewright.storage.files.locks import Lock
 _MOST_TAKEN_AWAY = 30
 # Link errors after which the name certainly does not exist; after others, such as EIO, it may.
 _NO_EFFECT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMLINK, errno.EPERM, errno.EACCES)
+# Errors where a file cannot have a second name, and can be copied: other disks, other owners.
+_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 # For fewer files of a folder, to open it takes longer.
 _MANY_NAMES = 8
 # A file rarely grows while it is read, and each read takes a buffer of this size.
@@ -119,6 +122,22 @@ class LocalFiles(FsspecFiles):
 
     def open_output(self, path: str) -> IO[bytes]:
         return self._new_file(path, "wb")
+
+    def copy(self, source: str, target: str) -> int:
+        try:
+            with translated(source):
+                # Both names have one age, by which orphans are removed, and the copy is young.
+                os.utime(source)
+            new_names, is_new = _in_folder(lambda: _linked(source, target))
+        except StorageError as error:
+            if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in _NO_LINKS:
+                raise
+            return super().copy(source, target)
+        if not is_new:
+            raise AlreadyExistsError(f"{target} exists, so nothing was copied there")
+        self._flush_names(*new_names)
+        with translated(target):
+            return os.stat(target).st_size
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         locked = self.lock.held(path) if self.lock else nullcontext()

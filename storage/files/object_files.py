@@ -46,6 +46,12 @@ class ObjectFiles(RemoteFiles):
         with self.translated(path):
             self._write_whole(path, data)
 
+    def copy(self, source: str, target: str) -> int:
+        self._check_safe(target)
+        with self.translated(source):
+            self.fs.cp_file(source, target)
+            return int(self.fs.size(target))
+
     def replace(self, path: str, data: bytes) -> None:
         self.write_bytes(path, data)
 

@@ -50,6 +50,9 @@ class ReadOnlyFiles:
     def write_bytes(self, path: str, data: bytes) -> None:
         _refuse(f"write {path}")
 
+    def copy(self, source: str, target: str) -> int:
+        _refuse(f"write {target}")
+
     def put_if_absent(self, path: str, data: bytes) -> bool:
         _refuse(f"write {path}")
 

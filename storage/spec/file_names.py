@@ -13,6 +13,10 @@ FILE_ID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 # What begins the name of a copy that an exchange makes; the name of the first file follows.
 COPIED = "copy-[0-9a-f-]+-of-"
 _COPY = re.compile(f"{COPIED}(.+)")
+# What marks the name of a copy within its table: of a file that comes back, or comes home.
+BACK = "-back-"
+# The whole id, since options of users begin the names of files.
+_COPIED_WITHIN = re.compile(rf"(?P<stem>[^.]+){BACK}{FILE_ID}(?P<ending>\..*)?")
 _NO_NAMES = ("", ".", "..")
 
 
@@ -88,6 +92,20 @@ def is_copy(name: str) -> bool:
 def exchanged_name(run_id: str, name: str) -> str:
     """The name of a copy in another table, which tells its origin."""
     return f"copy-{run_id}-of-{origin_of(name)}"
+
+
+def copy_name(run_id: str, name: str) -> str:
+    """The name of a copy within a table: the run's id before the ending, in place of another's."""
+    stem, dot, ending = first_name(name).partition(".")
+    return f"{stem}{BACK}{run_id}{dot}{ending}"
+
+
+def first_name(name: str) -> str:
+    """The name of the file of the table that a file is a copy of; its own if it is none."""
+    if BACK not in name:
+        return name
+    found = _COPIED_WITHIN.fullmatch(name)
+    return name if found is None else found["stem"] + (found["ending"] or "")
 
 
 def written_pattern(prefix: str) -> str:

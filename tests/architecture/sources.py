@@ -24,9 +24,9 @@ class Reference:
     def last(self) -> str:
         return self.name.rsplit(".", 1)[-1]
 
-    def is_within(self, name: str) -> bool:
-        """Whether this is `name` or something inside it."""
-        return self.name == name or self.name.startswith(f"{name}.")
+    def is_within(self, *names: str) -> bool:
+        """Whether this is one of `names` or something inside it."""
+        return self.name in names or self.name.startswith(tuple(f"{name}." for name in names))
 
 
 def room_files(*rooms: str) -> list[str]:
@@ -74,5 +74,6 @@ def names_in(tree: ast.Module, file: str) -> Iterator[Reference]:
                     yield Reference(file, node.lineno, f"{module}.{alias.name}")
     for node in nodes:
         if isinstance(node, ast.Attribute | ast.Name):
-            head, dot, rest = ast.unparse(node).partition(".")
+            name = node.id if isinstance(node, ast.Name) else ast.unparse(node)
+            head, dot, rest = name.partition(".")
             yield Reference(file, node.lineno, aliases.get(head, f"<here>.{head}") + dot + rest)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lakewright.platform.ledger.ledger import Ledger
+from lakewright.storage import Catalog
 from tests.architecture.sources import ROOT
 
 _TABLE = """
@@ -50,93 +52,88 @@ assert definitions.resolve_job_def("compact").execute_in_process(run_config=conf
 assert len(warehouse.catalog().table("shop.events").history.snapshots()) == 3
 """
 
-_MAKE_TABLE = """
+_TOLD = "print(*sys.modules, file=sys.stderr)\n"
+_LOOK = f"""
 import sys
 from lakewright.cli import main
-from lakewright.platform.ledger.ledger import Ledger
-from lakewright.storage import Catalog
 
-catalog = Catalog.open(sys.argv[1])
-Ledger(catalog).create()
-table = catalog.create_table("shop.events", {"id": "BIGINT", "v": "DOUBLE"})
-table.write([{"id": 1, "v": 1.0}])
-assert main(["--warehouse", sys.argv[1], *sys.argv[2:]]) == 0
-"""
+_, warehouse, *commands = sys.argv
+for command in commands:
+    # As a process of the command: it reads its words from there.
+    sys.argv[1:] = ["--warehouse", warehouse, *command.split(",")]
+    assert main() == 0
+    {_TOLD}"""
+# In one process, one after the other: what one does not import, those before it did not.
+_COMMANDS = {
+    "ls": "ls",
+    "show": "show,shop.events",
+    "ledger": "ledger",
+    "snapshots": "snapshots,shop.events",
+    "files": "files,shop.events",
+    "read": "read,shop.events",
+    "sql": "sql,SHOW TABLES IN shop",
+}
 _SPARK_AND_DAGSTER = {"dagster", "pyspark", "great_expectations", "scipy", "pydantic", "yaml"}
 _CLIENTS = {"adlfs", "azure", "s3fs", "aiobotocore", "gcsfs", "thriftpy2", "paramiko", "requests"}
 
 
-def imported(tmp_path: Path, declaration: str, work: str) -> set[str]:
-    """Names of modules that a process has imported after some work."""
+def imported(tmp_path: Path, declaration: str, *works: str) -> list[set[str]]:
+    """Names of modules that a process has imported after each of these works."""
     (tmp_path / "tables.yaml").write_text(declaration)
-    return _modules_after(_LOAD + work, str(tmp_path))
+    return _modules_after(_LOAD + _TOLD.join((*works, "")), str(tmp_path))
 
 
-def _modules_after(program: str, *arguments: str) -> set[str]:
-    told = "\nprint(*sys.modules, file=sys.stderr)"
+def _modules_after(program: str, *arguments: str) -> list[set[str]]:
     ran = subprocess.run(
-        [sys.executable, "-c", program + told, *arguments],
+        [sys.executable, "-c", program, *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    return set(ran.stderr.splitlines()[-1].split())
+    return [set(line.split()) for line in ran.stderr.splitlines() if line.startswith("sys ")]
 
 
-def test_loading_definitions_imports_no_expectations_and_no_spark(tmp_path: Path) -> None:
-    found = imported(tmp_path, _TABLE + _EXPECTATION, "")
-    assert not found & {"great_expectations", "pyspark", "pandas", "scipy", "lakewright.demo"}
+def test_definitions_and_runs_import_of_their_expectations_what_they_need(tmp_path: Path) -> None:
+    loaded, ran = imported(tmp_path, _TABLE + _EXPECTATION, "", _INGEST)
+    assert not loaded & {"great_expectations", "pyspark", "pandas", "scipy", "lakewright.demo"}
+    assert "great_expectations" in ran
+    assert not ran & {"altair.vegalite", "scipy.stats.distributions"}
 
 
 def test_runs_that_ask_no_expectation_import_none_and_no_spark(tmp_path: Path) -> None:
-    found = imported(tmp_path, _TABLE, _INGEST + _COMPACT)
+    (found,) = imported(tmp_path, _TABLE, _INGEST + _COMPACT)
     assert not found & {"great_expectations", "pyspark", "scipy"}
 
 
-def test_a_run_imports_of_its_expectations_what_it_needs(tmp_path: Path) -> None:
-    found = imported(tmp_path, _TABLE + _EXPECTATION, _INGEST)
-    assert "great_expectations" in found
-    assert not found & {"altair.vegalite", "scipy.stats.distributions"}
+@pytest.fixture(scope="module")
+def looked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """The modules of a process after each command that looks."""
+    warehouse = str(tmp_path_factory.mktemp("looked") / "warehouse")
+    catalog = Catalog.open(warehouse)
+    Ledger(catalog).create()
+    table = catalog.create_table("shop.events", {"id": "BIGINT", "v": "DOUBLE"})
+    table.write([{"id": 1, "v": 1.0}])
+    return dict(zip(_COMMANDS, _modules_after(_LOOK, warehouse, *_COMMANDS.values()), strict=True))
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["ls"],
-        ["show", "shop.events"],
-        ["read", "shop.events"],
-        ["ledger"],
-        ["snapshots", "shop.events"],
-        ["files", "shop.events"],
-    ],
-    ids=lambda command: command[0],
-)
+@pytest.mark.parametrize("command", _COMMANDS)
 def test_a_command_that_looks_imports_no_orchestrator_declarations_parser_or_client_of_a_store(
-    tmp_path: Path, command: list[str]
+    looked: dict[str, set[str]], command: str
 ) -> None:
-    found = _modules_after(_MAKE_TABLE, str(tmp_path / "warehouse"), *command)
-    assert not found & (_SPARK_AND_DAGSTER | _CLIENTS | {"sqlglot"})
+    """A listing statement imports the parser alone."""
+    assert not looked[command] & (_SPARK_AND_DAGSTER | _CLIENTS)
+    assert ("sqlglot" in looked[command]) == (command == "sql")
 
 
-def test_a_listing_statement_imports_the_parser_alone(tmp_path: Path) -> None:
-    statement = ["sql", "SHOW TABLES IN shop"]
-    found = _modules_after(_MAKE_TABLE, str(tmp_path / "warehouse"), *statement)
-    assert "sqlglot" in found
-    assert not found & (_SPARK_AND_DAGSTER | _CLIENTS)
-
-
-def test_importing_the_library_imports_no_verb_and_no_arrow() -> None:
-    found = _modules_after("import sys, lakewright.storage")
-    assert not found & {"pyarrow", "numpy", "fsspec", "lakewright.storage.table"}
-
-
-def test_opening_a_table_imports_no_verb_of_upkeep() -> None:
-    found = _modules_after("import sys; from lakewright.storage import Catalog, Table")
-    assert "lakewright.storage.table" in found
-    assert not found & {"lakewright.storage.upkeep", "lakewright.storage.history", "sqlglot"}
-    assert not found & _CLIENTS
+def test_the_library_imports_no_verb_that_nobody_asked_for() -> None:
+    open_table = "from lakewright.storage import Catalog, Table\n"
+    imported, opened = _modules_after(f"import sys, lakewright.storage\n{_TOLD}{open_table}{_TOLD}")
+    assert not imported & {"pyarrow", "numpy", "fsspec", "lakewright.storage.table"}
+    assert "lakewright.storage.table" in opened
+    assert not opened & {"lakewright.storage.upkeep", "lakewright.storage.history", "sqlglot"}
+    assert not opened & _CLIENTS
 
 
 def test_the_library_has_each_of_its_names_and_no_other() -> None:
@@ -149,20 +146,8 @@ def test_the_library_has_each_of_its_names_and_no_other() -> None:
         lakewright.storage.Tabel  # type: ignore[attr-defined]  # noqa: B018  # it is looked up
 
 
-@pytest.mark.parametrize("command", [["show", "shop.events"], ["sql", "SHOW TABLES IN shop"]])
+@pytest.mark.parametrize("command", _COMMANDS)
 def test_a_command_that_looks_does_not_import_pandas_for_arrow(
-    tmp_path: Path, command: list[str]
+    looked: dict[str, set[str]], command: str
 ) -> None:
-    _modules_after(_MAKE_TABLE, str(tmp_path / "warehouse"), "ls")
-    program = (
-        "import sys; from lakewright.cli import main; code = main()\n"
-        "print(code, sys.modules.get('pandas'))"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", program, *command],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert ran.stdout.splitlines()[-1] == "0 None"
+    assert "pandas" not in looked[command]

@@ -81,6 +81,7 @@ QUICK = (
     "fast-forward",
     "respec to finer keys",
     "respec of a keyed table to no keys",
+    "settle",
 )
 
 

@@ -17,7 +17,6 @@ from lakewright.storage import (
     Catalog,
     ChangeComment,
     DropColumn,
-    OrphanSearch,
     SetOption,
     StagedWrite,
     StreamRecord,
@@ -44,6 +43,7 @@ from lakewright.storage.operations.inspection.system_tables import (
 )
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from lakewright.storage.operations.running.engine import LocalEngine
+from lakewright.storage.plans import OrphanSearch
 from lakewright.storage.spec.lease import LeaseKind
 from tests.support.tables.builders import EVENTS, compact, events, expire, new_table, rows, spec
 from tests.support.tables.landed import land_beside
@@ -604,6 +604,13 @@ CASES = (
         ("fixed", "telling"),
         steps=True,
         repeats=True,
+        restates_places=True,
+    ),
+    Case(
+        "settle",
+        _run("settle"),
+        ("append", "append in buckets"),
+        lambda table: table.upkeep.respec(["day", "v"]),
         restates_places=True,
     ),
     Case(

@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import pytest
 
@@ -34,12 +34,20 @@ def oracle_home() -> Path:
     return Path(os.environ.get("LAKEWRIGHT_ORACLES", ROOT / ".oracles"))
 
 
+# A session fixture that several folders import is one for each of them: they share a process.
+_ORACLES: dict[object, Oracle] = {}
+
+
 def running(start: Callable[[Path], AnyOracle], name: str) -> Iterator[AnyOracle]:
     venv_dir = oracle_home() / name
     if not venv_dir.is_dir():
         pytest.fail(f"no oracle at {venv_dir}; run tests/oracles/install.py {venv_dir.parent}")
-    with start(venv_dir) as oracle:
+    with cast("AnyOracle", _ORACLES.setdefault(start, start(venv_dir))) as oracle:
         yield oracle
+
+
+def _start_mended_pypaimon(venv_dir: Path) -> WritingOracle:
+    return start_pypaimon(venv_dir, read_java_0_9=True)
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +70,7 @@ def java_latest() -> Iterator[LatestJavaOracle]:
 @pytest.fixture(scope="session")
 def pypaimon() -> Iterator[WritingOracle]:
     """pypaimon 2.1.0, mended so that it reads what Java 0.9 wrote."""
-    yield from running(lambda venv_dir: start_pypaimon(venv_dir, read_java_0_9=True), "pypaimon")
+    yield from running(_start_mended_pypaimon, "pypaimon")
 
 
 @pytest.fixture(scope="session")

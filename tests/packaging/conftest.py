@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -17,6 +18,18 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
+_EACH = """
+import contextlib, io, json, sys
+from lakewright.cli import main
+
+ended = []
+for words in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(words)
+    ended.append((code, out.getvalue(), err.getvalue()))
+print(json.dumps(ended))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +48,12 @@ class Base:
 
     def lakewright(self, *arguments: str) -> Ended:
         return self.run("-m", "lakewright.cli", *arguments)
+
+    def each_of(self, *commands: list[str]) -> list[Ended]:
+        """Several commands, one after the other in one process."""
+        ran = self.run("-c", _EACH, json.dumps(commands))
+        assert ran.code == 0, ran.err
+        return [Ended(*each) for each in json.loads(ran.out)]
 
     def run(self, *arguments: str) -> Ended:
         # Of the environment of this process nothing may say where modules lie.

@@ -88,6 +88,7 @@ def steps(draw: st.DrawFn, *, deletes: bool) -> list[tuple[str, Any]]:
     return [draw(write), *draw(st.lists(st.one_of(write, write, *others), max_size=5))]
 
 
+@pytest.mark.sampled(each="kind")
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=settings().max_examples * 2)

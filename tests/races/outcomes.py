@@ -23,7 +23,7 @@ from tests.support.tables.builders import comparable, remove_orphans
 
 Json = dict[str, Any]
 
-_REWRITES = {"compact", "rescale"}
+_REWRITES = {"compact", "rescale", "settle"}
 _OF_PARTITIONS = ("drop", "rename")
 _OF_ROWS = ("delete", "update")
 _COMMITS = {*WRITERS, *_REWRITES, *_OF_PARTITIONS, *_OF_ROWS}
@@ -75,6 +75,9 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
         for other in ("expire", "rollback"):
             found[one, other] = ("StalePlan", "SnapshotNotFound")
         found[one, "tag"] = found[one, "branch"] = ("StalePlan",)
+    # Both bring the table to another schema.
+    for one in ("rescale", "rollback"):
+        found["settle", one] = (*found["settle", one], "SchemaMoved")
     # A schema has one next version; a rewrite reads by the newest one.
     found["alter", "alter"] = found["alter", "rescale"] = ("SchemaMoved",)
     for one in _REWRITES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lakewright.storage import AddColumn, Catalog, RenameColumn, Table
@@ -47,18 +47,28 @@ def keyed_arena() -> Arena:
 
 def append_arena() -> Arena:
     """The same without keys."""
-    table = _empty_table([])
+    return _with_litter(_appended(_empty_table([])))
+
+
+def away_arena() -> Arena:
+    """Without keys, and partitioned since a moment: manifests name its files by their places."""
+    table = _appended(_empty_table([], partitions=[]))
+    schema = table.upkeep.respec(["day"]).schema
+    return _with_litter(Table(replace(table.table_files, schema=schema)))
+
+
+def _appended(table: Table) -> Table:
     table.write(rows(table, [*_day("a", [1, 2], "w"), *_day("b", [1, 2], "w")]))
     table.write(rows(table, _day("a", [2, 3], "x")))
     table.upkeep.run(table.upkeep.plan_compact(full=True))
     table.write(rows(table, [*_day("a", [3, 4], "y"), *_day("b", [2], "y")]))
-    return _with_litter(table)
+    return table
 
 
-def _empty_table(keys: list[str]) -> Table:
+def _empty_table(keys: list[str], partitions: Sequence[str] = ("day",)) -> Table:
     catalog = Catalog(DictFiles(), "/w", FixedEnv(ids=SeededIds(0)))
     options = {"bucket": "1"} if keys else {"bucket": "1", "bucket-key": "id"}
-    return new_table(catalog, partitions=["day"], keys=keys, options=options)
+    return new_table(catalog, partitions=partitions, keys=keys, options=options)
 
 
 def _day(day: str, ids: list[int], v: str) -> list[Values]:
@@ -74,6 +84,8 @@ def litter(table: Table) -> set[str]:
 def _with_litter(table: Table) -> Arena:
     fs = table.table_files.fs
     assert isinstance(fs, DictFiles)
+    for path in litter(table):
+        fs.make_dirs(path.rpartition("/")[0])
     found = fs.content | {path: Stored(b"left behind", START_MS) for path in litter(table)}
     return Arena(table, found)
 
@@ -170,6 +182,12 @@ def respec_keyed(table: Table, number: int) -> str:
     """The same where keys must be of the primary key."""
     table.upkeep.respec([] if number == 1 else ["id"])
     return ""
+
+
+def settle(table: Table, number: int) -> str:
+    """Files come home; see `test_settles.py`."""
+    left = table.upkeep.settle().files_left
+    return f"{left} left" if left else ""
 
 
 def add_key(table: Table, number: int) -> str:

@@ -25,7 +25,8 @@ from lakewright.jobs.evolve_schema import VERB as EVOLVE
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.tables.workspace import read_workspace
 from lakewright.platform.upkeep.dependents import dependents_of
-from lakewright.storage import AlterPlan, ChangeType, DropColumn, GateRules, Table
+from lakewright.storage import ChangeType, DropColumn, GateRules, Table
+from lakewright.storage.plans import AlterPlan
 
 FLIGHTS = "nyc.flights"
 DROPPED = "arr_time"

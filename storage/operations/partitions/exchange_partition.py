@@ -51,7 +51,6 @@ from lakewright.storage.operations.commit.replace_partitions import (
 )
 from lakewright.storage.operations.commit.restated_base import check_keys_fit
 from lakewright.storage.operations.partitions.compare_copies import advice_on, compare_copies
-from lakewright.storage.operations.partitions.copy_partition import CopyRun
 from lakewright.storage.operations.partitions.held_partitions import (
     HeldFiles,
     HeldNow,
@@ -74,6 +73,7 @@ from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import index_entries, snapshot_manifests
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
+from lakewright.storage.operations.write.copy_files import CopyRun
 from lakewright.storage.spec.arguments import list_argument, mapping_argument, text_argument
 from lakewright.storage.spec.file_names import exchanged_name, is_place_below
 from lakewright.storage.spec.manifest import ManifestEntry

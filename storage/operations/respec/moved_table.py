@@ -1,14 +1,13 @@
 """Names the files of a table that was moved or copied where they lie now.
 
-A change of partition keys leaves files where they lie, and manifests name their whole places. In a
-copy of the table these are places in the former one.
+A change of partition keys leaves files where they lie, and manifests name their whole places until
+the files are settled. In a copy of the table these are places in the former one.
 
 1. Plan: find the live files that are named below the former place, and check that each lies at the
    same place below the table.
 2. Commit the same entries with the places of today: a COMPACT with an empty delta.
 
-Where a catalog moves the folder itself, it does so for main and all branches. Tags cannot be
-committed anew, so they are looked for before.
+A catalog moves no folder of a table that is not home.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import commit_bridging
 from lakewright.storage.operations.references.branches import at_branch, branch_names
 from lakewright.storage.operations.respec.cut_over import keys_stand
+from lakewright.storage.operations.rewrite.settle import is_away
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries, live_entries
 from lakewright.storage.spec.arguments import text_argument
@@ -88,13 +88,13 @@ def name_places_of_today(files: TableFiles, moved_from: str) -> CommitResult:
     return commit_bridging(files, build)
 
 
-def check_can_move(files: TableFiles) -> None:
-    """Check that `name_all_places` can name all that is read of a table when its folder moves.
+def check_is_home(files: TableFiles) -> None:
+    """Check that main, branches and tags can be read when the folder of the table moves.
 
     Snapshots of before keep the former places, and can be expired.
 
     Raises:
-        UnsupportedError: a change of the partition keys is under way, or a tag names files by their
+        UnsupportedError: a change of the partition keys is under way, or files are named by their
             places.
     """
     for line in _lines(files):
@@ -109,10 +109,19 @@ def check_can_move(files: TableFiles) -> None:
                 f"'{','.join(line.schema.partition_keys)}')",
                 table=files.name,
             )
+        _, entries = read_latest(line, partial(live_entries, line))
+        away = sum(is_away(line, each.file) for each in entries)
+        if away:
+            raise UnsupportedError(
+                f"{away} files of {line.name} are named by their places, since its partition keys "
+                "changed, and could not be read after it moved; bring them home first (lakewright "
+                f"settle '{line.name}')",
+                table=files.name,
+            )
         tags = [
             name
             for name, tag in sorted(line.references.tags().items())
-            if any(_is_named_here(line, each) for each in live_entries(line, tag.snapshot))
+            if any(is_away(line, each.file) for each in live_entries(line, tag.snapshot))
         ]
         if tags:
             raise UnsupportedError(
@@ -158,10 +167,6 @@ def tags_in_former_place(files: TableFiles, moved_from: str) -> tuple[str, ...]:
 def _lines(files: TableFiles) -> list[TableFiles]:
     """The table seen from main, and from each branch."""
     return [files, *(at_branch(files, each) for each in branch_names(files))]
-
-
-def _is_named_here(files: TableFiles, entry: ManifestEntry) -> bool:
-    return entry.file.external_path is not None and not files.is_foreign(entry.file)
 
 
 def _moved(files: TableFiles, former: str, entry: ManifestEntry) -> ManifestEntry:

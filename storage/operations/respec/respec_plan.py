@@ -108,7 +108,7 @@ class RespecResult(Shown):
 
     `files_split` files of `bytes_rewritten` were replaced by those written. `nulled_values` did not
     fit their columns' types, and are null for good now. `files_continued` new files had been staged
-    by a run that was stopped.
+    by a run that was stopped. Restated files lie where they lay, but for those that were settled.
     """
 
     schema: TableSchema
@@ -125,6 +125,7 @@ class RespecResult(Shown):
     rows_written: int = 0
     nulled_values: int = 0
     files_continued: int = 0
+    files_settled: int = 0
 
 
 @dataclass

@@ -1,41 +1,23 @@
-"""Names of the copies that a revert makes, and the files that they are copies of.
+"""Identities of files without the names that copies of them within their table got.
 
 A copy holds the rows of its first file, and index files of copies the same marks. So a file is
-known by the name of its first one, whichever reverts copied it meanwhile: at most one file of this
+known by the name of its first one, however often it was copied meanwhile: at most one file of this
 name is live.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from lakewright.storage.spec.file_names import BACK, first_name
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import EntryIdentity, ManifestEntry
-
-_MARK = "-back-"
-# The whole id, since options of users begin the names of files.
-_COPY = re.compile(rf"([^.]+){_MARK}[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}(\..*)?")
-
-
-def copy_name(run_id: str, name: str) -> str:
-    """The name of a copy: with the run's id before the ending, instead of that of a run before."""
-    stem, dot, ending = first_name(name).partition(".")
-    return f"{stem}{_MARK}{run_id}{dot}{ending}"
-
-
-def first_name(name: str) -> str:
-    """The name of the file that a file is a copy of; its own if it is none."""
-    if _MARK not in name:
-        return name
-    found = _COPY.fullmatch(name)
-    return name if found is None else found[1] + (found[2] or "")
 
 
 def first_identity(identity: EntryIdentity) -> EntryIdentity:
     """The identity of the file that a file is a copy of, at the same level."""
-    if _MARK not in identity.file_name:
+    if BACK not in identity.file_name:
         return identity
     path = identity.external_path
     folder, slash, name = (path or "").rpartition("/")
@@ -60,7 +42,7 @@ def indexes_by_first(entries: Iterable[IndexEntry]) -> dict[IndexEntry, IndexEnt
 def _first_index(entry: IndexEntry) -> IndexEntry:
     vectors = entry.file.deletion_vectors
     first = vectors and tuple(
-        replace(each, data_file=first_name(each.data_file)) if _MARK in each.data_file else each
+        replace(each, data_file=first_name(each.data_file)) if BACK in each.data_file else each
         for each in vectors
     )
     name = first_name(entry.file.file_name)

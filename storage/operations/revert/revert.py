@@ -37,10 +37,8 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import commit_change
-from lakewright.storage.operations.partitions.copy_partition import CopyRun
 from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.references.tags import create_due_tags
-from lakewright.storage.operations.revert.copies import copy_name
 from lakewright.storage.operations.revert.net_change import (
     NetChange,
     kept_snapshots,
@@ -57,7 +55,9 @@ from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import LiveFiles, level_0_waits
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
+from lakewright.storage.operations.write.copy_files import CopyRun
 from lakewright.storage.spec.commit import Change, Committable
+from lakewright.storage.spec.file_names import copy_name
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import EntryIdentity, ManifestEntry
 from lakewright.storage.spec.partition import Place
@@ -393,7 +393,7 @@ class _Copies:
     """Copies the files that a commit returns or renames, each once for all attempts."""
 
     def __init__(self, files: TableFiles, run_id: str) -> None:
-        self._run = CopyRun(files, files, partial(copy_name, run_id))
+        self._run = CopyRun(files, files, partial(copy_name, run_id), beside=True)
         self._of: tuple[list[ManifestEntry], list[IndexEntry]] | None = None
         self._renamed: dict[EntryIdentity, ManifestEntry] = {}
 

@@ -27,7 +27,6 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.revert.copies import (
     by_first,
     first_identity,
-    first_name,
     indexes_by_first,
 )
 from lakewright.storage.operations.revert.net_change import NetChange, named
@@ -35,6 +34,7 @@ from lakewright.storage.operations.revert.taken_back import cancelled, snapshots
 from lakewright.storage.operations.rewrite.rescale import with_bucket_option
 from lakewright.storage.operations.state.assign_buckets import left_behind
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
+from lakewright.storage.spec.file_names import first_name
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import EntryIdentity, FileKind, ManifestEntry
 from lakewright.storage.spec.options import BucketMode

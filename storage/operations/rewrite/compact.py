@@ -104,7 +104,7 @@ def plan_compact(
         return pick_append(files, metas, indexes, full=full, least=min_file_num)
 
     plan = planned_buckets(files, pick, partitions=partitions, buckets=buckets)
-    return plan if max_bytes is None else _within(plan, max_bytes)
+    return plan if max_bytes is None else within(plan, max_bytes)
 
 
 def planned_buckets(
@@ -140,7 +140,7 @@ def planned_buckets(
     )
 
 
-def _within(plan: CompactionPlan, max_bytes: int) -> CompactionPlan:
+def within(plan: CompactionPlan, max_bytes: int) -> CompactionPlan:
     """The part of a plan that rewrites at most so many bytes: the buckets that wait longest.
 
     The first bucket is planned whatever its size, so that no bucket waits forever.

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from lakewright.storage.lsm.sort_layout import SortOrder
 from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.file_names import first_name
 from lakewright.storage.spec.manifest import DataFileMeta
 
 _STEM = re.compile(r"(?P<stem>.+-by-(?P<order>[0-9a-f]{8}))-\d+-\d+\.")
@@ -25,7 +26,7 @@ def sorted_write_id(write_id: str, order: SortOrder, by: Sequence[DataField]) ->
 
 def are_sorted(files: Sequence[DataFileMeta], order: SortOrder, by: Sequence[DataField]) -> bool:
     """Whether one sorting by these columns wrote all of a partition's files."""
-    found = [_STEM.match(file.file_name) for file in files]
+    found = [_STEM.match(first_name(file.file_name)) for file in files]
     stems = {None if each is None else each["stem"] for each in found}
     orders = {None if each is None else each["order"] for each in found}
     return len(stems) == 1 and orders == {_digest(order, by)}

@@ -231,11 +231,24 @@ def subquery_tables(text: str) -> tuple[str, ...]:
 @cache
 def _parsed(text: str) -> dict[str, Any]:
     """An expression as DuckDB parses it."""
+    return parsed_sql(f"SELECT ({text}\n)")
+
+
+@cache
+def _parser() -> duckdb.DuckDBPyConnection:
+    """The parser of this process: opening DuckDB takes longer than parsing any text.
+
+    It has no thread, so that a forked process can use it.
+    """
     import duckdb  # noqa: PLC0415
 
-    with duckdb.connect(":memory:", config=_OWN) as connection:
-        asked = [f"SELECT ({text}\n)"]
-        found = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", asked).fetchone()
+    return duckdb.connect(":memory:", config=_OWN)
+
+
+def parsed_sql(text: str) -> dict[str, Any]:
+    """Statements as DuckDB parses them, or its error."""
+    with _parser().cursor() as connection:
+        found = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchone()
     assert found is not None
     try:
         tree: dict[str, Any] = json.loads(found[0])

@@ -1,11 +1,11 @@
 """The buckets of a snapshot as columns, from a few numbers of each live file.
 
-1. Decode one manifest after the other to columns, and keep eleven numbers of each entry.
+1. Decode one manifest after the other to columns, and keep twelve numbers of each entry.
 2. Fold ADD and DELETE entries: of several entries of one file in one place, the last one counts.
 3. Sum up by bucket of each partition, as the table's keys name it: amid a change of keys, the files
    of one partition have several rows.
 
-Memory: 61 bytes for each entry, held twice for a moment, and two decoded manifests.
+Memory: 62 bytes for each entry, held twice for a moment, and two decoded manifests.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewright.storage.codec.manifest_columns import NO_NUMBER, EntryColumns
+from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.keys import check_key_types
 from lakewright.storage.operations.state.live_columns import live_columns, selected
@@ -41,7 +43,8 @@ class BucketColumns:
     deletion vectors mark some: no file holds a retraction, and there is nothing to merge or to wait
     for. `names` has a number for the name of each live file, bucket after bucket, and
     `begins` where those of a bucket begin. `has_other_rows` says that files have partition rows of
-    other keys than the table's. `shapes` count the files of all buckets: level, least size, files,
+    other keys than the table's. `away_files` are named by their places in the table, as a change of
+    keys leaves them. `shapes` count the files of all buckets: level, least size, files,
     bytes.
     """
 
@@ -72,6 +75,8 @@ class BucketColumns:
     begins: np.ndarray
     shapes: tuple[tuple[int, int, int, int], ...]
     has_other_rows: bool = False
+    away_files: int = 0
+    away_bytes: int = 0
 
     def __len__(self) -> int:
         return len(self.bucket)
@@ -104,14 +109,16 @@ def bucket_columns(
     partitions = _Partitions({}, [])
     # What is read here once is not worth keeping: each manifest goes before the next one comes.
     manifests = replace(files.manifests, decoded=None)
+    home = f"{external_uri(files.fs, files.paths.root)}/".encode()
     parts = (selected(manifests.read_columns(meta), wanted) for meta in _held(metas, wanted))
-    found = _Numbers.joined(_Numbers.of(part, None, partitions) for part in parts)
+    found = _Numbers.joined(_Numbers.of(part, None, partitions, home) for part in parts)
     live = found.live()
     if live is None:
         columns = live_columns(files, metas, wanted)
         partitions = _Partitions({}, [])
         found = _Numbers.joined(
-            _Numbers.of(part, rows, partitions) for part, rows, _ in columns.by_part(columns.rows)
+            _Numbers.of(part, rows, partitions, home)
+            for part, rows, _ in columns.by_part(columns.rows)
         )
         live = np.arange(len(found.name))
     others = partitions.of_other_keys(files)
@@ -192,10 +199,13 @@ class _Numbers:
     added: np.ndarray
     plain: np.ndarray
     retracts: np.ndarray
+    away: np.ndarray
 
     @classmethod
-    def of(cls, part: EntryColumns, rows: np.ndarray | None, partitions: _Partitions) -> _Numbers:
-        """Those of all entries of a manifest, or of some."""
+    def of(
+        cls, part: EntryColumns, rows: np.ndarray | None, partitions: _Partitions, home: bytes
+    ) -> _Numbers:
+        """Those of all entries of a manifest, or of some; `home` begins places in the table."""
         chosen = np.arange(len(part)) if rows is None else rows
         schema = part.numbers("_FILE._SCHEMA_ID", chosen)
         return cls(
@@ -211,6 +221,7 @@ class _Numbers:
             plain=part.are_plain(chosen),
             # Without a number it may.
             retracts=part.numbers("_FILE._DELETE_ROW_COUNT", chosen) != 0,
+            away=_are_away(part, chosen, home),
         )
 
     @classmethod
@@ -253,7 +264,15 @@ class _Numbers:
         return np.flatnonzero(live)
 
 
-_FLAGS = frozenset({"added", "plain", "retracts"})
+_FLAGS = frozenset({"added", "plain", "retracts", "away"})
+
+
+def _are_away(part: EntryColumns, chosen: np.ndarray, home: bytes) -> np.ndarray:
+    away: np.ndarray = part.are_filled("_FILE._EXTERNAL_PATH", chosen)
+    if away.any():
+        places = part.texts("_FILE._EXTERNAL_PATH", chosen[away])
+        away[away] = pc.starts_with(places, home).to_numpy(zero_copy_only=False)
+    return away
 
 
 def _by_bucket(files: TableFiles, found: _Numbers, partitions: _Partitions) -> BucketColumns:
@@ -315,6 +334,9 @@ def _by_bucket(files: TableFiles, found: _Numbers, partitions: _Partitions) -> B
         names=found.name,
         begins=begins,
         shapes=tuple(_shapes(found)),
+        # Amid a change of keys those of a keyed table are for a moment.
+        away_files=0 if keyed else int(found.away.sum()),
+        away_bytes=0 if keyed else int(found.size[found.away].sum()),
     )
 
 

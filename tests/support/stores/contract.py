@@ -211,3 +211,13 @@ def test_a_store_travels_to_other_threads(store: Store) -> None:
     with ThreadPoolExecutor(1) as pool:
         pool.submit(copy.write_bytes, f"{root}/x", b"1").result()
     assert fs.read_bytes(f"{root}/x") == b"1"
+
+
+def test_a_copy_has_the_bytes_of_its_source_and_says_how_many(store: Store) -> None:
+    fs, root = store
+    fs.write_bytes(f"{root}/source", b"12345")
+    assert fs.copy(f"{root}/source", f"{root}/new/folder/copy") == 5
+    fs.delete(f"{root}/source")
+    assert fs.read_bytes(f"{root}/new/folder/copy") == b"12345"
+    with pytest.raises(FileMissing):
+        fs.copy(f"{root}/source", f"{root}/other")

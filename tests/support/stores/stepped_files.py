@@ -179,6 +179,11 @@ class SteppedFiles:
     def write_bytes(self, path: str, data: bytes) -> None:
         self.perform(Call(Verb.WRITE, path, data))
 
+    def copy(self, source: str, target: str) -> int:
+        data = self.read_bytes(source)
+        self.write_bytes(target, data)
+        return len(data)
+
     def put_if_absent(self, path: str, data: bytes) -> bool:
         return bool(self.perform(Call(Verb.PUT, path, data)))
 

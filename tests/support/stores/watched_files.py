@@ -79,7 +79,7 @@ READS = frozenset(
 # The effect of a call that stops halfway: a truncated file under its own name, or a hidden file
 # beside it if the store writes atomically; a file in both places; half a folder.
 HALVES = frozenset(
-    {"write_bytes", "close", "put_if_absent", "replace", "move_if_absent", "delete_tree"}
+    {"write_bytes", "close", "copy", "put_if_absent", "replace", "move_if_absent", "delete_tree"}
 )
 
 
@@ -173,6 +173,13 @@ class WatchedFiles:
             lambda: self.inner.replace(path, data),
             lambda: self.inner.write_bytes(_temporary(path), _half(data)),
         )
+
+    def copy(self, source: str, target: str) -> int:
+        def half() -> None:
+            self.inner.write_bytes(target, _half(self.inner.read_bytes(source)))
+
+        effect = lambda: self.inner.copy(source, target)  # noqa: E731
+        return int(self.run("copy", target, effect, half))
 
     def exists(self, path: str) -> bool:
         return bool(self.run("exists", path, lambda: self.inner.exists(path)))

@@ -12,9 +12,7 @@ import pyarrow as pa
 from lakewright.storage import (
     Catalog,
     Column,
-    CompactionResult,
     Compatibility,
-    ExpireResult,
     GateRules,
     SchemaSpec,
     Table,
@@ -23,6 +21,7 @@ from lakewright.storage import (
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.retention.remove_orphans import OrphansResult
 from lakewright.storage.operations.write.write import StagingWriter, staged_write
+from lakewright.storage.plans import CompactionResult, ExpireResult
 from lakewright.storage.table_at import TableAt
 from tests.oracles.arrow_values import canonical_rows
 from tests.support.tables.copied import copied

@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from io import BytesIO
 from typing import Any
 
@@ -72,7 +72,9 @@ class RawTable:
         self.root = table.table_files.paths.root
         self.name = table.name
 
+    @cached_property
     def paths(self) -> list[str]:
+        """Listed once: a raw table is looked at while nothing changes."""
         return sorted(
             status.path.removeprefix(self.root + "/") for status in self.fs.list_tree(self.root)
         )
@@ -97,7 +99,7 @@ class RawTable:
             "tag": ("changelogManifestList",),
             "changelog": ("baseManifestList", "indexManifest", "statistics"),
         }
-        paths = self.paths()
+        paths = self.paths
         for path in paths:
             if _ROOT.fullmatch(path) and not self.is_half_gone(path, paths):
                 kind = path.split("/")[-2]
@@ -202,7 +204,7 @@ class RawTable:
     def awaited(self) -> Reachable:
         """The files of pending batches, and those staged by a change of keys that was stopped."""
         found = Reachable()
-        for path in self.paths():
+        for path in self.paths:
             if _PENDING.fullmatch(path) and _METADATA.fullmatch(path):
                 for message in self.json(path)["messages"]:
                     self._add_staged(found, message)
@@ -259,7 +261,7 @@ def _differences(table: Table) -> tuple[list[str], list[str]]:
     reachable, awaited = raw.reachable(), raw.awaited()
     metadata: set[str] = set()
     data: dict[DataFile, str] = {}
-    for path in raw.paths():
+    for path in raw.paths:
         if _METADATA.fullmatch(path) or path.startswith(_UPKEEP):
             continue
         *folders, name = path.split("/")
@@ -282,7 +284,7 @@ def unaccounted_files(raw: RawTable) -> set[str]:
     """Files in the hidden folder that no quarantine manifest describes correctly."""
     found = set()
     manifests: dict[str, dict[str, Json]] = {}
-    for path in raw.paths():
+    for path in raw.paths:
         match = _QUARANTINED.fullmatch(path)
         if match is None:
             is_known = _METADATA.fullmatch(path) or _marks_an_expiry(raw, path)
@@ -342,7 +344,7 @@ def assert_readable_history(table: Table, *, mixed: bool = False) -> None:
     replacement stopped halfway.
     """
     raw = RawTable(table)
-    paths = raw.paths()
+    paths = raw.paths
     found = [
         raw.json(path)
         for path in paths
@@ -373,7 +375,7 @@ def assert_readable_history(table: Table, *, mixed: bool = False) -> None:
 def assert_true_hints(table: Table) -> None:
     """Check that LATEST and EARLIEST name the last and first snapshot; a crash may prevent it."""
     raw = RawTable(table)
-    ids = sorted(raw.json(path)["id"] for path in raw.paths() if _MAIN_SNAPSHOT.fullmatch(path))
+    ids = sorted(raw.json(path)["id"] for path in raw.paths if _MAIN_SNAPSHOT.fullmatch(path))
     for hint, expected in (("LATEST", ids[-1:]), ("EARLIEST", ids[:1])):
         path = f"{raw.root}/snapshot/{hint}"
         if raw.fs.exists(path):

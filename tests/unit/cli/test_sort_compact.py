@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.storage import Catalog, SortCompactionPlan
+from lakewright.storage import Catalog
+from lakewright.storage.plans import SortCompactionPlan
 from tests.support.tables.builders import EVENTS, events, new_table, rows, values_of
 from tests.unit.cli.conftest import Lakewright
 

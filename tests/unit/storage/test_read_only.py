@@ -28,7 +28,7 @@ def test_every_call_that_could_change_a_store_is_refused(catalog: Catalog) -> No
         given: list[Any] = [path]
         if name in ("write_bytes", "put_if_absent", "replace"):
             given.append(b"x")
-        if name == "move_if_absent":
+        if name in ("copy", "move_if_absent"):
             given.append(f"{path}2")
         with pytest.raises(InvalidRequestError, match="read only"):
             getattr(files, name)(*given)

@@ -23,7 +23,8 @@ from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakewright.storage import ChangePlan, Table
+    from lakewright.storage import Table
+    from lakewright.storage.plans import ChangePlan
     from lakewright.storage.spec.predicate import Predicate
 
 _SYSTEM_TABLES = """

@@ -16,7 +16,8 @@ from lakewright.cli.output.text import Cell
 from lakewright.platform.upkeep.words import counted, size_text
 
 if TYPE_CHECKING:
-    from lakewright.storage import CommitResult, StagedWrite
+    from lakewright.storage import StagedWrite
+    from lakewright.storage.plans import CommitResult
 
 
 @command("list", examples="lakewright pending list nyc.flights")

@@ -63,6 +63,12 @@ VERB_INDEX = {
         "lakewright.platform.upkeep.respec",
         "RESPEC",
     ),
+    "settle": IndexedVerb(
+        "Upkeep",
+        "bring files into the folders of changed partition keys",
+        "lakewright.platform.upkeep.settle",
+        "SETTLE",
+    ),
     "add-primary-key": IndexedVerb(
         "Upkeep",
         "give a table without a primary key one",

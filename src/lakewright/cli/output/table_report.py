@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass
 from lakewright.cli.output.tables import Block, Facts, Heading, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, iso_time, time_text
 from lakewright.platform.upkeep.words import counted, size_text
-from lakewright.storage import CompactionPlan, Lease, PartitionStats, Snapshot, Table, TableSchema
+from lakewright.storage import Lease, PartitionStats, Snapshot, Table, TableSchema
 from lakewright.storage.errors import InvalidOption, StorageError, UnsupportedError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
 from lakewright.storage.operations.inspection.late_writers import LateWriter
+from lakewright.storage.plans import CompactionPlan, SettlePlan
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.supported_options import Use, check_supported, without_fallback
 
@@ -21,14 +22,16 @@ class TableReport:
 
     `leases_refusal` is the error of reading its leases. `read_refusal` and `upkeep_refusal` name
     the option that prevents reading or upkeep; None if it is possible. `compaction` is the plan of
-    a compaction with the table's own options. `has_other_keys` says that files have other partition
-    keys than the table, and `late_writers` are the clients that wrote them.
+    a compaction with the table's own options, and `settling` that of bringing files home.
+    `has_other_keys` says that files have other partition keys than the table, and `late_writers`
+    are the clients that wrote them.
     """
 
     table: Table
     snapshots: tuple[Snapshot, ...]
     partitions: tuple[PartitionStats, ...]
     compaction: CompactionPlan | None
+    settling: SettlePlan | None
     has_other_keys: bool
     late_writers: tuple[LateWriter, ...]
     read_refusal: str | None
@@ -74,6 +77,7 @@ def report_table(table: Table) -> TableReport:
         snapshots=table.history.snapshots(),
         partitions=table.at().partitions(),
         compaction=table.upkeep.plan_compact() if upkeep_refusal is None else None,
+        settling=table.upkeep.plan_settle() if upkeep_refusal is None else None,
         has_other_keys=has_other_keys,
         late_writers=table.inspect.late_writers() if has_other_keys else (),
         read_refusal=_refusal(table, Use.READ, without_fallback(table.schema)),
@@ -137,6 +141,7 @@ def report_json(report: TableReport) -> dict[str, object]:
             "late_writers": [asdict(each) for each in report.late_writers],
             "read_refusal": report.read_refusal,
             "upkeep_refusal": report.upkeep_refusal,
+            "away_file_count": 0 if report.settling is None else report.settling.files.files_before,
             "compaction": None
             if plan is None
             else {
@@ -267,6 +272,11 @@ def _health(report: TableReport) -> dict[str, str]:
         from lakewright.platform.upkeep.respec import other_keys_text
 
         health["partition keys"] = other_keys_text(report.table.name, keys, report.late_writers)
+    if report.settling is not None and report.settling.files.tasks:
+        from lakewright.platform.upkeep.settle import away_text
+
+        away = report.settling.files
+        health["places"] = away_text(report.table.name, away.files_before, away.bytes_before)
     plan = report.compaction
     if plan is None:
         health["upkeep"] = f"not possible: {report.upkeep_refusal}"

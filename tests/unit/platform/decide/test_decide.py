@@ -22,7 +22,15 @@ from lakewright.platform.decide.survey import (
 from lakewright.platform.decide.table_state import PolicyKeys, RetentionSettings, UpkeepState
 from lakewright.platform.documents.day_hours import DayHours
 from lakewright.platform.ledger.calibrate import Calibration, Ratios, modelled_ms
-from lakewright.platform.ledger.intents import Benefit, Cost, Declined, Intent, Why, WhyNot
+from lakewright.platform.ledger.intents import (
+    Benefit,
+    Cost,
+    Decision,
+    Declined,
+    Intent,
+    Why,
+    WhyNot,
+)
 from lakewright.platform.ledger.known_work import Past, Running, Try
 from lakewright.platform.ledger.ledger import LEDGER
 from lakewright.platform.ledger.reads import DailyReads
@@ -32,6 +40,7 @@ from lakewright.platform.tables.upkeep_policies import (
     PartitionPolicy,
     RescalePolicy,
     RespecPolicy,
+    SettlePolicy,
     UpkeepPolicy,
 )
 from lakewright.platform.upkeep.health import PartitionHealth, TableHealth
@@ -723,6 +732,35 @@ def test_a_refused_change_says_its_error_and_new_rows_let_it_not_be_asked_again(
     ):
         assert isinstance(respec(written, other, tries=tries), Intent)
     assert isinstance(respec(of_keys("origin"), policy, tries=tries), Intent)
+
+
+def away(count: int, **figures: object) -> UpkeepState:
+    found = state(partition("a", 2))
+    files = replace(found.survey.files, away_files=count, away_bytes=count << 30)
+    return replace(found, survey=replace(found.survey, files=files, **figures))  # type: ignore[arg-type]
+
+
+def settled(found: UpkeepState, **policy: object) -> list[Decision]:
+    asked = UpkeepPolicy(settle=SettlePolicy(**policy))  # type: ignore[arg-type]
+    return [each for each in decide(found, asked, Past(), CLOCK) if each.verb == "settle"]
+
+
+def test_files_that_are_away_come_home_some_at_a_time() -> None:
+    (due,) = settled(away(40), max_bytes="10 GB")
+    assert isinstance(due, Intent)
+    assert due.why is Why.FILES_AWAY
+    assert due.cost.bytes < 40 << 30
+    assert 0 < due.cost.files < 40
+    assert "40 files" in due.reason
+    assert settled(away(0)) == []
+
+
+def test_files_stay_away_where_the_policy_or_the_table_says_so() -> None:
+    (off,) = settled(away(1), enabled=False)
+    (refused,) = settled(away(1, refused={"compact": "why"}))
+    assert isinstance(off, Declined)
+    assert isinstance(refused, Declined)
+    assert (off.why_not, refused.why_not) == (WhyNot.DISABLED, WhyNot.READ_ONLY)
 
 
 # --- changes of partition keys that were stopped --------------------------------------------------

@@ -48,20 +48,15 @@ from lakewright.platform.upkeep.respec import RespecOptions
 from lakewright.platform.upkeep.revert import RevertOptions
 from lakewright.platform.upkeep.rewrite_manifests import RewriteManifestsOptions
 from lakewright.platform.upkeep.rewrites import RewriteOptions
+from lakewright.platform.upkeep.settle import SettleOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out
 from lakewright.platform.upkeep.verbs import VERBS
-from lakewright.storage import (
-    Catalog,
-    ExpirePlan,
-    ExpireResult,
-    LeaseKind,
-    RepairMode,
-    Table,
-)
+from lakewright.storage import Catalog, LeaseKind, RepairMode, Table
 from lakewright.storage.errors import InvalidRequestError, LeaseHeld, NotFoundError, StalePlan
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
+from lakewright.storage.plans import ExpirePlan, ExpireResult
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import memory_uri
@@ -92,6 +87,12 @@ def appended(catalog: Catalog) -> Table:
     for at in range(3):
         table.write(rows(table, events(at, at + 1)))
     return table
+
+
+def restated(catalog: Catalog) -> Table:
+    """An append table whose partition keys changed."""
+    appended(catalog).upkeep.respec([])
+    return catalog.table("db.t")
 
 
 def dated(catalog: Catalog) -> Table:
@@ -224,6 +225,7 @@ CASES = [
     Case("rescale", keyed, RescaleOptions(buckets=3)),
     Case("postpone_compact", postponed, RewriteOptions()),
     Case("respec", appended, RespecOptions(keys=("day", "id"))),
+    Case("settle", restated, SettleOptions()),
     Case("add_primary_key", appended, AddPrimaryKeyOptions(keys=("day", "id"))),
     Case("rewrite_manifests", appended, RewriteManifestsOptions()),
     Case("expire_snapshots", appended, ExpireOptions(**_GOES)),

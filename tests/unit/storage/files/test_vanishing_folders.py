@@ -17,6 +17,7 @@ WRITES: dict[str, Callable[[LocalFiles, str], object]] = {
     "put": lambda fs, path: fs.put_if_absent(path, b"1"),
     "replace": lambda fs, path: fs.replace(path, b"1"),
     "move": lambda fs, path: fs.move_if_absent(_source(fs, path), path),
+    "copy": lambda fs, path: fs.copy(_source(fs, path), path),
 }
 
 

@@ -216,11 +216,11 @@ def test_a_batch_that_cannot_be_read_is_told_and_nothing_is_removed(
     staged(table, 1)
     path = table.table_files.paths.pending("job", 1)
     table.table_files.fs.write_bytes(path, text)
-    before = RawTable(table).paths()
+    before = RawTable(table).paths
     for attempt in (lambda: table.pending_batches("job"), lambda: remove_orphans(table)):
         with pytest.raises(error, match="batch-1"):
             attempt()
-    assert RawTable(table).paths() == before
+    assert RawTable(table).paths == before
     # The way out that the error names.
     table.table_files.fs.delete(path)
     assert remove_orphans(table).files_moved == 1

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewright.storage import AddColumn, AddPartitionsPlan, Catalog, SetOption, Table
+from lakewright.storage import AddColumn, Catalog, SetOption, Table
 from lakewright.storage.errors import (
     CorruptionError,
     InvalidRequestError,
@@ -19,6 +19,7 @@ from lakewright.storage.errors import (
     StorageError,
     UnsupportedError,
 )
+from lakewright.storage.plans import AddPartitionsPlan
 from tests.support.stores.watched_files import interrupted, puts_snapshot
 from tests.support.tables.builders import compact, content, expire, new_table, rows
 from tests.support.tables.landed import LANDED, land, land_days, rows_of

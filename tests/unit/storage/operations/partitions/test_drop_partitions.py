@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakewright.storage import AddColumn, Catalog, DropPartitionsPlan, Table
+from lakewright.storage import AddColumn, Catalog, Table
 from lakewright.storage.errors import (
     InvalidPredicate,
     InvalidRequestError,
@@ -16,6 +16,7 @@ from lakewright.storage.errors import (
     SchemaMoved,
     StalePlan,
 )
+from lakewright.storage.plans import DropPartitionsPlan
 from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.stores.watched_files import interrupted, puts_snapshot
 from tests.support.tables.builders import (

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from lakewright.storage import AddColumn, Catalog, ExchangePartitionPlan, SetOption, Table
+from lakewright.storage import AddColumn, Catalog, SetOption, Table
 from lakewright.storage.errors import (
     InvalidRequestError,
     PartitionExists,
@@ -19,6 +19,7 @@ from lakewright.storage.errors import (
     TableNotFound,
     UnsupportedError,
 )
+from lakewright.storage.plans import ExchangePartitionPlan
 from tests.support.stores.watched_files import Call, Crashed, WatchedFiles, over
 from tests.support.tables.builders import (
     compact,

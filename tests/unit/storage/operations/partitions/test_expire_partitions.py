@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from lakewright.storage import Catalog, ExpirePartitionsPlan, Table
+from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidOption, InvalidRequestError, StalePlan
+from lakewright.storage.plans import ExpirePartitionsPlan
 from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.stores.watched_files import interrupted, puts_snapshot
 from tests.support.tables.builders import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakewright.storage import Catalog, LocalEngine, RenamePartitionPlan, Table
+from lakewright.storage import Catalog, LocalEngine, Table
 from lakewright.storage.errors import (
     InvalidRequestError,
     PartitionExists,
@@ -19,6 +19,7 @@ from lakewright.storage.errors import (
     VerificationFailed,
 )
 from lakewright.storage.operations.write.rolling_writer import RollingWriter
+from lakewright.storage.plans import RenamePartitionPlan
 from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.stores.watched_files import interrupted, puts_snapshot
 from tests.support.tables.builders import compact, content, events, expire, new_table, rows

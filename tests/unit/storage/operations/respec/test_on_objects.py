@@ -81,6 +81,9 @@ def test_keys_change_on_an_object_store_as_on_a_disk(bucket: Catalog, kind: str)
         assert all(str(each).startswith("s3://") for each in places)
         assert places or kind == "keyed"
     assert moments >= 9
+    now.upkeep.settle()
+    assert not any(each.file.external_path for each in now.at().files())
+    assert content(now) == due
     now.write(rows(now, [{"dt": "z", "hh": 9, "id": 9} if kind == "keyed" else {"dt": "z"}]))
     compact(now, full=True)
     assert len(content(now)) == len(due) + 1

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewright.storage import AddColumn, Catalog, DropColumn, RespecPlan, Table
+from lakewright.storage import AddColumn, Catalog, DropColumn, Table
 from lakewright.storage.errors import (
     ColumnInUse,
     CommitConflictError,
@@ -22,6 +22,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
     VerificationFailed,
 )
+from lakewright.storage.plans import RespecPlan
 from lakewright.storage.spec.hive_table import hive_table
 from lakewright.storage.spec.schema import TableSchema
 from tests.support.stores.watched_files import WatchedFiles

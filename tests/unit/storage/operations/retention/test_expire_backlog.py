@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from lakewright.storage import Catalog, ExpireResult, Table
+from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import InvalidRequestError, StorageError
+from lakewright.storage.plans import ExpireResult
 from tests.support.stores.watched_files import Crashed, Fault, WatchedFiles, watched
 from tests.support.tables.backlog import add_history
 from tests.support.tables.builders import (

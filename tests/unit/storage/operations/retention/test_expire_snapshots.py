@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from lakewright.storage import Catalog, ExpirePlan, Table
+from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import ClockJumped, CorruptionError, InvalidRequestError, StalePlan
+from lakewright.storage.plans import ExpirePlan
 from tests.support.stores.watched_files import Crashed, Fault, WatchedFiles
 from tests.support.tables.builders import (
     compact,

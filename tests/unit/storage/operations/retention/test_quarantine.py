@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.storage import Catalog, OrphanSearch, PurgePlan, RestorePlan, Table
+from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import (
     ClockJumped,
     CorruptionError,
@@ -26,6 +26,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.operations.references.sweep import sweep
 from lakewright.storage.operations.state.store_clock import check_clock
+from lakewright.storage.plans import OrphanSearch, PurgePlan, RestorePlan
 from tests.support.stores.stepped_files import DictFiles
 from tests.support.stores.watched_files import Call, interrupted, overtaken
 from tests.support.tables.builders import events, new_table, rows, values_of

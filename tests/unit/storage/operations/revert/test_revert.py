@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lakewright.storage import AddColumn, Catalog, RevertPlan, Table
+from lakewright.storage import AddColumn, Catalog, Table
 from lakewright.storage.errors import (
     InvalidRequestError,
     NotRevertible,
@@ -17,6 +17,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.operations.commit.commit import commit_compaction
+from lakewright.storage.plans import RevertPlan
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import FileKind
 from lakewright.storage.spec.snapshot import CommitKind
@@ -421,7 +422,7 @@ def test_an_expiry_during_a_revert_leaves_the_table_as_it_was(catalog: Catalog) 
     before, plan = content(table), table.history.plan_revert(drop)
     late = overtaken(
         table,
-        lambda call: call.name == "open_output" and "-back-" in call.path,
+        lambda call: call.name == "copy" and "-back-" in call.path,
         lambda: expire(table),
     )
     with pytest.raises(StalePlan, match=r"nothing of db\.t was taken back"):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lakewright.storage import Catalog, CompactionPlan, Table
+from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import (
     CorruptionError,
     InvalidRequestError,
@@ -23,6 +23,7 @@ from lakewright.storage.operations.commit.commit import commit_compaction
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.rewrite.pick_units import pick_append
 from lakewright.storage.operations.state.live_files import index_entries
+from lakewright.storage.plans import CompactionPlan
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import FileSource
 from lakewright.storage.spec.snapshot import CommitKind

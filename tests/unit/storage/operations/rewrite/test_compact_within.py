@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lakewright.storage import Catalog, CompactionPlan, Table
+from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.plans import CompactionPlan
 from tests.support.tables.builders import content, events, new_table, rows
 
 KINDS = {"append": (), "keyed": ("day", "id")}

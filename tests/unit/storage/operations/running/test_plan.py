@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from lakewright.storage import CompactionPlan, ExpirePlan, RollbackPlan
 from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.references.tags import DeleteTagsPlan
@@ -15,6 +14,7 @@ from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
 from lakewright.storage.operations.rewrite.postpone import PostponeTask
 from lakewright.storage.operations.rewrite.rescale import RescaleTask
 from lakewright.storage.operations.running.plan import UnreachableFile
+from lakewright.storage.plans import CompactionPlan, ExpirePlan, RollbackPlan
 
 TASK = CompactionTask(
     partition={"day": "a", "key": b"\x01\xff"},

@@ -8,18 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewright.storage import (
-    AddColumn,
-    Catalog,
-    ChangeType,
-    DropColumn,
-    FileProfile,
-    PartProfile,
-    RenameColumn,
-    Table,
-    ValidateRowsPlan,
-)
+from lakewright.storage import AddColumn, Catalog, ChangeType, DropColumn, RenameColumn, Table
 from lakewright.storage.errors import InvalidRequestError, StalePlan
+from lakewright.storage.plans import FileProfile, PartProfile, ValidateRowsPlan
 from lakewright.storage.spec.data_types import DataField, parse_data_type
 from tests.support.tables.builders import ANY_LOSS, new_table, rows
 

@@ -7,9 +7,7 @@ rows. Names have the id of the run that copied, so no run writes over the files 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 
 from lakewright.storage.errors import CorruptionError
 from lakewright.storage.files.table_files import TableFiles
@@ -19,21 +17,22 @@ from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexEntry, IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 
-_CHUNK_BYTES = 8 << 20
-
 
 @dataclass(frozen=True, slots=True)
 class CopyRun:
     """One run that copies from a table to another, or within one.
 
     `name_of` names a copy. It changes the name of a data file and those of its extra files alike.
-    `schema_ids` are the source's by the target's; without them both have the same schemas.
+    `schema_ids` are the source's by the target's; without them both have the same schemas. With
+    `beside`, a copy within a table lies where its file does, and otherwise in the folder of its
+    partition.
     """
 
     source: TableFiles
     target: TableFiles
     name_of: Callable[[str], str]
     schema_ids: Mapping[int, int] | None = None
+    beside: bool = False
 
     def copied_messages(
         self, entries: Sequence[ManifestEntry], indexes: Sequence[IndexEntry]
@@ -82,10 +81,7 @@ class CopyRun:
 
     def _data_file(self, file: DataFileMeta) -> DataFileMeta:
         name = self.name_of(file.file_name)
-        # A file that its manifest places somewhere in its table is copied beside itself; another
-        # table has its copies in folders of its own.
-        is_within = self.source.paths == self.target.paths
-        place = file.external_path if is_within else None
+        place = file.external_path if self.beside else None
         return replace(
             file,
             file_name=name,
@@ -113,14 +109,7 @@ class CopyRun:
         return [(*pair, size) for pair, size in zip(paths, sizes, strict=True)]
 
     def _copy(self, path: str, to: str, size: int | None) -> None:
-        copied = 0
-        with (
-            self.source.fs.open_input(path) as given,
-            closing(self.target.fs.open_output(to)) as taken,
-        ):
-            for chunk in iter(partial(given.read, _CHUNK_BYTES), b""):
-                taken.write(chunk)
-                copied += len(chunk)
+        copied = self.source.fs.copy(path, to)
         if size is not None and copied != size:
             raise CorruptionError(
                 f"{path} of {self.source.name} has {copied} bytes, and its metadata says {size}; "
