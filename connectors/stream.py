@@ -153,10 +153,17 @@ class Checkpoint:
 
     def beginning(self) -> Offset | None:
         """Where the stream began; None if it did not."""
+        note = f"{self.path}/beginning"
         try:
-            found: Offset = json.loads(self.fs.read_bytes(f"{self.path}/beginning"))
+            found: Offset = json.loads(self.fs.read_bytes(note))
         except FileMissing:
             return None
+        except ValueError as error:
+            raise CorruptionError(
+                f"{note}, which says where a stream began, cannot be read: {error}; delete it, and "
+                "its present beginning takes its place",
+                path=note,
+            ) from error
         return found
 
     def commit(self, number: int) -> None:

@@ -114,6 +114,9 @@ def test_a_damaged_note_of_a_checkpoint_is_named(carry: Carry, tmp_path: Path) -
     (tmp_path / "first" / "offsets" / "0").write_text('{"start"')
     with pytest.raises(CorruptionError, match=r"note of batch 0 at .*/offsets/0 cannot be read"):
         carry("first")
+    (tmp_path / "first" / "beginning").write_text("")
+    with pytest.raises(CorruptionError, match="/beginning, which says where a stream began"):
+        carry("first")
 
 
 @pytest.fixture
