@@ -161,7 +161,7 @@ class Checkpoint:
         except ValueError as error:
             raise CorruptionError(
                 f"{note}, which says where a stream began, cannot be read: {error}; delete it, and "
-                "its present beginning takes its place",
+                "where its source begins now takes its place",
                 path=note,
             ) from error
         return found
