@@ -2,6 +2,7 @@
 
     <checkpoint>/stream         the name of the stream, made at its first start
     <checkpoint>/tables         what it reads and writes, which stays the same
+    <checkpoint>/beginning      where it began: a source may begin elsewhere later
     <checkpoint>/offsets/<n>    from where to where batch n reads, written before it is read
     <checkpoint>/commits/<n>    batch n is committed
 
@@ -38,6 +39,7 @@ from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import (
     CommitConflictError,
     CorruptionError,
+    FileMissing,
     InvalidRequestError,
 )
 from lakewright.storage.files.file_systems import open_file_system
@@ -136,26 +138,40 @@ class Checkpoint:
                     "the rows of the sink end"
                 )
             self.begin(held.number, held.end, held.end)
-        for folder, last in (("commits", held.number), ("offsets", max(held.number, 0))):
-            late = [each for each in self._numbers(folder) if each > last]
+        for folder in ("commits", "offsets"):
+            late = [each for each in self._numbers(folder) if each > held.number]
             delete_files(self.fs, [f"{self.path}/{folder}/{each}" for each in reversed(late)])
         if held.number >= 0:
             self.fs.put_if_absent(f"{self.path}/commits/{held.number}", b"{}")
-        elif (begin := self.beginning()) is not None:
-            # A batch without rows, behind which all come again.
-            self.fs.replace(f"{self.path}/offsets/0", _note(begin, begin))
+
+    def begun_at(self, now: Offset) -> Offset:
+        """Where the stream began, which is now if it is new."""
+        self.fs.put_if_absent(f"{self.path}/beginning", json.dumps(dict(now)).encode())
+        found = self.beginning()
+        assert found is not None
+        return found
 
     def beginning(self) -> Offset | None:
-        """Where the first batch began: a source may begin elsewhere later. None without a note."""
-        return self._read(0)[0] if 0 in self._numbers("offsets") else None
+        """Where the stream began; None if it did not."""
+        note = f"{self.path}/beginning"
+        try:
+            found: Offset = json.loads(self.fs.read_bytes(note))
+        except FileMissing:
+            return None
+        except ValueError as error:
+            raise CorruptionError(
+                f"{note}, which says where a stream began, cannot be read: {error}; delete it, and "
+                "where its source begins now takes its place",
+                path=note,
+            ) from error
+        return found
 
     def commit(self, number: int) -> None:
         """Note that a batch is committed; notes of old ones go."""
         self.fs.put_if_absent(f"{self.path}/commits/{number}", b"{}")
         for folder in ("commits", "offsets"):
             for old in self._numbers(folder):
-                # The first one tells where the stream began.
-                if 0 < old <= number - _KEPT:
+                if old <= number - _KEPT:
                     delete_files(self.fs, [f"{self.path}/{folder}/{old}"])
 
     def _read(self, number: int) -> tuple[Offset, Offset]:
@@ -214,7 +230,7 @@ def run_stream(
         )
         runtime = runtime.of_stream(log.name, place_of(checkpoint))
         _heed_set_back(log, runtime, sink.table.name)
-        number, start, again = _place(log, start)
+        number, start, again = _place(log, log.begun_at(start))
     ends_ms = None if seconds is None else env.now_ms() + seconds * 1000
     try:
         if available_now and isinstance(source, SupportsEndOffset):
@@ -348,7 +364,7 @@ def _rows(
     scan: PlannedScan, start: Offset, end: Offset, transform: Transform | None
 ) -> Iterator[pa.Table]:
     source = scan.runtime
-    for split in () if start == end else source.plan(start, end):
+    for split in source.plan(start, end):
         for batch in source.read(split):
             rows = scan.given.of_source(batch)
             yield rows if transform is None else transform(rows)

@@ -113,7 +113,7 @@ def build_continuous_sensor(
             events.append(check_event(lag_key, found))
         last = _last_run(instance, names)
         why_not = "the table has all rows of the source"
-        if lag.is_behind:
+        if lag.is_behind or not lag.has_begun:
             why_not = _why_not_now(instance, last, names, now_ms)
         return dg.SensorResult(
             run_requests=[] if why_not else [_request(lag, last, names)],

@@ -11,6 +11,7 @@ from lakewright.connectors.factories import Context
 from lakewright.storage.env import Env, FileStatus, FileSystem
 from lakewright.storage.errors import InvalidOption
 from lakewright.storage.files.file_systems import open_file_system
+from lakewright.storage.files.local_files import LocalFiles
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.format_tables.format_spec import FormatSpec
@@ -124,6 +125,14 @@ class Place:
         folders = self.partitions() if folders is None else folders
         for partition, status in list_data_files(self.files, folders):
             yield Found(status, partition)
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether a folder of the local disk is not there; other stores have none without files."""
+        fs, root = self._opened
+        folder, _, name = root.rpartition("/")
+        is_local = isinstance(fs, LocalFiles) and not self.is_pattern
+        return is_local and name not in fs.list_subdirs(folder or "/")
 
     def _is_file(self) -> bool:
         fs, root = self._opened

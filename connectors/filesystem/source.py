@@ -104,9 +104,21 @@ class FilesystemScan(Scan):
         return {"files": [*start["files"], *taken]} if taken else start
 
     def backlog(self, start: Offset) -> Backlog:
-        """The oldest file tells since when; the number of rows is in the files."""
-        known = {*start["files"]}
-        new = {name: each for each in self._found() if (name := self._name(each)) not in known}
+        """The oldest file tells since when; the number of rows is in the files.
+
+        Raises:
+            NotFoundError: the folder is not there.
+        """
+        known, found = {*start["files"]}, {self._name(each): each for each in self._found()}
+        place = self._reading.place
+        if not found and place.is_missing:
+            raise NotFoundError(
+                f"{place.table} reads the folder {place.path}, which is not there; make it, or "
+                "correct the path",
+                table=place.table,
+                path=place.path,
+            )
+        new = {name: each for name, each in found.items() if name not in known}
         if not new:
             return Backlog(end=start)
         since_ms = min(each.status.modified_ms for each in new.values())

@@ -31,10 +31,14 @@ _SNAPSHOT = "snapshot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLag:
-    """Where the committed batches end, or the beginning of the source, and what is behind that."""
+    """Where the committed batches end, or the beginning of the source, and what is behind that.
+
+    A source may begin where it ends, until a first run of its stream notes where that was.
+    """
 
     start: Offset
     backlog: Backlog
+    has_begun: bool = True
 
     @property
     def is_behind(self) -> bool:
@@ -76,13 +80,15 @@ def read_lag(declaration: TableDeclaration, catalog: Catalog) -> StreamLag:
         scan = planned_stream(declaration, catalog, stream).runtime
         try:
             start = scan.earliest() if committed is None else committed
-            return StreamLag(start=start, backlog=_of_scan(scan, start))
+            # Spark notes nothing until rows come.
+            has_begun = committed is not None or is_drained_in_spark(declaration)
+            return StreamLag(start=start, backlog=_of_scan(scan, start), has_begun=has_begun)
         finally:
             scan.close()
 
 
 def committed_offset(declaration: TableDeclaration, table: Table) -> Offset | None:
-    """Where the committed batches of a stream end; None before the first one.
+    """Where the committed batches of a stream end; None if it has not begun.
 
     Raises:
         StorageError: the checkpoint cannot be read.
@@ -105,7 +111,7 @@ def committed_offset(declaration: TableDeclaration, table: Table) -> Offset | No
         return log.beginning() if set_back.number < 0 else set_back.end
     last = log.last()
     if last is None:
-        return None
+        return log.beginning()
     _, begin, end, is_committed = last
     return end if is_committed else begin
 

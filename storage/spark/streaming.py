@@ -301,10 +301,11 @@ class Sink:
 
     def _write(self, files: TableFiles, rows: DataFrame, batch: StreamBatch, now_ms: int) -> None:
         partition, clock = dict(self.fixed), self.clock
-        observed = None
+        observed, is_shown = None, False
         if clock is not None and clock.column is None:
             partition |= clock.spec_at(clock.local(now_ms))
         elif clock is not None and clock.column is not None:
+            is_shown = not isinstance(rows.schema[clock.column].dataType, t.TimestampType)
             rows, observed = _with_times(rows, clock)
             if clock.column not in files.schema.field_names:
                 rows = rows.drop(clock.column)
@@ -316,6 +317,8 @@ class Sink:
                 abort_staged(files, staged)
             raise
         time_ms = now_ms if observed is None else observed.get.get(_LATEST)
+        if is_shown and clock is not None and time_ms is not None:
+            time_ms = clock.instant(time_ms)
         commit_batch(files, batch, staged, clock=clock, time_ms=time_ms)
 
     def _now(self) -> TableFiles:

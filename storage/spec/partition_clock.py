@@ -30,8 +30,8 @@ _PROBE = dt.datetime(2024, 2, 1, 3, 4, 5)
 class EventTime:
     """A partition key's value is the time in a column of the rows.
 
-    `layout` writes it, such as yyyy-MM-dd or HH. `zone` is the clock of the partitions, for a
-    column that holds instants; a TIMESTAMP without a zone has its own. Rows may come `delay` late
+    `layout` writes it, such as yyyy-MM-dd or HH. `zone` is the clock of the partitions; a
+    TIMESTAMP without a zone is what it shows. Rows may come `delay` late
     before their partition counts as over.
     """
 
@@ -116,6 +116,16 @@ class PartitionClock:
         """An instant on the clock of the partitions."""
         moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=time_ms)
         return moment.astimezone(ZoneInfo(self.zone)).replace(tzinfo=None)
+
+    def instant(self, shown_ms: int) -> int:
+        """When the clock shows a time; times without a zone are those that it shows."""
+        try:
+            moment = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=shown_ms)
+        except OverflowError:
+            # No clock shows it.
+            return shown_ms
+        since = moment.replace(tzinfo=ZoneInfo(self.zone)) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+        return since // dt.timedelta(milliseconds=1)
 
 
 def partition_clock(

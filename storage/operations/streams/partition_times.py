@@ -55,7 +55,7 @@ def divided_keys(
 def with_partition_times(
     rows: pa.Table, clock: PartitionClock, *, table: str
 ) -> tuple[pa.Table, int | None]:
-    """Rows with the partition columns of their times, and the latest time in epoch milliseconds.
+    """Rows with the partition columns of their times, and the latest instant in milliseconds.
 
     A row without a time gets null.
 
@@ -84,7 +84,9 @@ def with_partition_times(
         )
         rows = rows.append_column(field.name, values)
     latest = pc.max(micros.cast(pa.int64())).as_py()
-    return rows, None if latest is None else latest // 1000
+    if latest is not None:
+        latest = latest // 1000 if is_instant else clock.instant(latest // 1000)
+    return rows, latest
 
 
 def _written(moments: pa.ChunkedArray, parts: list[ClockPart]) -> pa.ChunkedArray:

@@ -101,11 +101,21 @@ def test_a_file_that_a_begun_batch_lost_is_named(carry: Carry, tmp_path: Path) -
         carry("first")
 
 
+def test_a_folder_that_is_not_there_is_no_empty_one(carry: Carry, tmp_path: Path) -> None:
+    assert carry("first") == 0
+    (tmp_path / "arriving").rmdir()
+    with pytest.raises(NotFoundError, match="/arriving, which is not there; make it"):
+        carry("first")
+
+
 def test_a_damaged_note_of_a_checkpoint_is_named(carry: Carry, tmp_path: Path) -> None:
     arrive(tmp_path, "a.json")
     carry("first")
     (tmp_path / "first" / "offsets" / "0").write_text('{"start"')
     with pytest.raises(CorruptionError, match=r"note of batch 0 at .*/offsets/0 cannot be read"):
+        carry("first")
+    (tmp_path / "first" / "beginning").write_text("")
+    with pytest.raises(CorruptionError, match="/beginning, which says where a stream began"):
         carry("first")
 
 
@@ -173,12 +183,13 @@ def test_a_stream_begins_anew_where_it_began_although_its_source_begins_elsewher
     tmp_path: Path,
 ) -> None:
     log = Checkpoint.open(str(tmp_path / "first"), SystemEnv())
-    for number in range(150):
-        log.begin(number, {"at": number + 5}, {"at": number + 6})
-        log.commit(number)
+    assert log.beginning() is None
+    assert log.begun_at({"at": 5}) == {"at": 5}
+    log.begin(0, {"at": 5}, {"at": 6})
+    log.commit(0)
     log.go_back(Held(number=-1, end=None))
-    assert log.last() == (0, {"at": 5}, {"at": 5}, False)
-    assert log.beginning() == {"at": 5}
+    assert log.last() is None
+    assert log.begun_at({"at": 7}) == log.beginning() == {"at": 5}
 
 
 def test_a_rollback_behind_the_first_batch_begins_the_stream_anew(
