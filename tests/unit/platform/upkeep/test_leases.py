@@ -24,6 +24,7 @@ from lakewright.platform.upkeep.leases import (
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import LeaseHeld
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
+from lakewright.storage.spec.lease import Lease
 from tests.support.stores.watched_files import interrupted, watched
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.environment import FixedEnv
@@ -176,8 +177,8 @@ def test_what_holds_a_lease_in_a_run_has_it_renewed_until_it_is_done(
     assert f"lease {lease.id}" not in {each.name for each in threading.enumerate()}
 
 
-def test_a_lease_is_renewed_beside_work_that_does_nothing_else() -> None:
-    table = keyed(Catalog.open(memory_uri()))
+def renewed_beside(table: Table, seen: Table) -> tuple[Lease, Lease]:
+    """A lease of a moment as it was taken, and once it is past its end beside work on `seen`."""
     request = LeaseRequest(
         kind=LeaseKind.COMPACT,
         scope=whole_table(table.table_files),
@@ -185,12 +186,18 @@ def test_a_lease_is_renewed_beside_work_that_does_nothing_else() -> None:
         duration_ms=200,
     )
     lease = acquire_lease(table.table_files, request)
-    with renewed(table.table_files, lease):
+    with renewed(seen.table_files, lease):
         for _ in range(200):
             Event().wait(0.05)
             if table.upkeep.leases()[0].renewed_ms > lease.expires_ms:
                 break
     (held,) = table.upkeep.leases()
+    return lease, held
+
+
+def test_a_lease_is_renewed_beside_work_that_does_nothing_else() -> None:
+    table = keyed(Catalog.open(memory_uri()))
+    lease, held = renewed_beside(table, table)
     assert held.renewed_ms > lease.expires_ms
     assert held == replace(lease, renewed_ms=held.renewed_ms, expires_ms=held.expires_ms)
 
@@ -201,17 +208,6 @@ def test_a_lease_is_renewed_after_a_failure_that_nobody_foresaw() -> None:
 
     table = keyed(Catalog.open(memory_uri()))
     broken, fs = interrupted(table, when=lambda call: "/leases" in call.path, meanwhile=fail)
-    request = LeaseRequest(
-        kind=LeaseKind.COMPACT,
-        scope=whole_table(table.table_files),
-        holder=here("upkeep"),
-        duration_ms=200,
-    )
-    lease = acquire_lease(table.table_files, request)
-    with renewed(broken.table_files, lease):
-        for _ in range(200):
-            Event().wait(0.05)
-            if table.upkeep.leases()[0].renewed_ms > lease.expires_ms:
-                break
+    lease, held = renewed_beside(table, broken)
     assert fs.has_happened
-    assert table.upkeep.leases()[0].renewed_ms > lease.expires_ms
+    assert held.renewed_ms > lease.expires_ms
