@@ -60,8 +60,9 @@ test-servers: java $(VENV)/.stores ## Talk to real Kafka, PostgreSQL, MariaDB an
 	$(RUN) -m pytest -m "servers and not deep" tests/stores $(ARGS)
 
 .PHONY: test-flink
-test-flink: java setup ## Compare statements and formats with real Flink (FLINK= names a folder for it)
+test-flink: java $(VENV)/.stores ## Run real Flink: statements, formats, jobs, logs (FLINK= names a folder for it)
 	$(RUN) tests/flink/install.py $(FLINK)
+	$(RUN) tests/stores/install.py .stores kafka
 	FLINK=$(FLINK) $(RUN) -m pytest tests/flink $(ARGS)
 	$(RUN) tests/oracles/install.py .oracles flink
 	$(RUN) -m pytest tests/oracles/test_flink_parser.py $(ARGS)
