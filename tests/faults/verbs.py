@@ -896,6 +896,7 @@ READERS: dict[str, Callable[[Place], object]] = {
     "read": lambda at: (at.table.read(limit=1), at.table.scan().read()),
     "batches": lambda at: list(at.table.at().scan().batches()),
     "lookup": lambda at: at.table.lookup(pa.table({"id": [1]})),
+    "refresh": lambda at: at.table.refresh(),
     "follow": lambda at: list(at.table.follow(available_now=True)),
     "changes": lambda at: (at.table.scan_changes(1, 3).read(), at.table.read_changes(1, 3)),
     "system_table": lambda at: (

@@ -241,6 +241,7 @@ def test_the_lag_of_rows_that_wait_is_told_and_an_idle_source_has_none(
 def test_a_source_that_cannot_be_asked_is_told_by_its_sensor_and_its_check(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("psycopg")
     monkeypatch.setenv("CAPTURE_PASSWORD", "secret-word")
     lake.declare(f"""
         table: shop.orders

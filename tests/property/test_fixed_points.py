@@ -28,6 +28,7 @@ from lakewright.platform.upkeep.external_partitions import RepairOptions
 from lakewright.platform.upkeep.rescale import RescaleOptions
 from lakewright.platform.upkeep.rewrite_manifests import RewriteManifestsOptions
 from lakewright.platform.upkeep.rewrites import RewriteOptions
+from lakewright.platform.upkeep.settle import SettleOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
 from lakewright.platform.upkeep.verb import Work, carry_out
 from lakewright.platform.upkeep.verbs import VERBS
@@ -129,6 +130,7 @@ OPTIONS: dict[str, st.SearchStrategy[object]] = {
         OrphansOptions, older_than_ms=st.just(0), even_recent=st.just(value=True)
     ),
     "purge": st.builds(PurgeOptions, older_than_ms=st.sampled_from([0, 10**12])),
+    "settle": st.builds(SettleOptions),
     "repair_partitions": st.builds(
         RepairOptions, mode=st.sampled_from(RepairMode), age_ms=st.sampled_from([0, 0, 10**9])
     ),
