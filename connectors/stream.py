@@ -208,13 +208,11 @@ def run_stream(
     transform: Transform | None = None,
     max_rows: int = _MOST_ROWS,
     available_now: bool = False,
-    seconds: float | None = None,
 ) -> Iterator[Batch]:
     """Carry rows from a source into a sink, and tell each batch when it is committed.
 
-    It ends with the source; with `available_now` where no further rows are there; or with the first
-    batch that is done `seconds` later. `max_rows` limits a batch, about. A sink that asks for
-    patience gets it before the next batch.
+    It ends with the source, or with `available_now` where no further rows are there. `max_rows`
+    limits a batch, about. A sink that asks for patience gets it before the next batch.
 
     Raises:
         InvalidRequestError: the checkpoint is of other tables, or another process uses it.
@@ -231,13 +229,12 @@ def run_stream(
         runtime = runtime.of_stream(log.name, place_of(checkpoint))
         _heed_set_back(log, runtime, sink.table.name)
         number, start, again = _place(log, log.begun_at(start))
-    ends_ms = None if seconds is None else env.now_ms() + seconds * 1000
     try:
         if available_now and isinstance(source, SupportsEndOffset):
             # Of a source that grows faster than it is read, there would be no end.
             known = source.backlog(start) if isinstance(source, SupportsBacklog) else None
             source.end_at(source.latest(start) if known is None else known.end)
-        while ends_ms is None or env.now_ms() < ends_ms:
+        while True:
             _wait(env, sink.wait_seconds())
             end = source.latest(start, max_rows) if again is None else again
             if end == start and again is None:
