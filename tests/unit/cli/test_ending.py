@@ -337,24 +337,6 @@ def imported_by(*lines: str) -> list[tuple[int, set[str]]]:
     return [(int(code), set(names)) for code, *names in told]
 
 
-def test_no_listing_and_no_read_starts_spark_or_dagster(catalog: Catalog) -> None:
-    written_table(catalog)
-    commands = ("ls", "show db.t", "files db.t", "compact db.t --dry-run", "read db.t")
-    for code, imported in imported_by(*(f"--warehouse {catalog.uri} {each}" for each in commands)):
-        assert code == 0
-        assert "pyarrow" in imported
-        assert not imported & {"pyspark", "py4j", "dagster", "great_expectations", "sqlglot"}
-
-
-def test_a_filter_loads_the_parser_and_nothing_of_spark(catalog: Catalog) -> None:
-    written_table(catalog)
-    command = f"--warehouse {catalog.uri} read db.t --where 'id = 1'"
-    ((code, imported),) = imported_by(command)
-    assert code == 0
-    assert "sqlglot" in imported
-    assert not imported & {"pyspark", "py4j", "dagster", "great_expectations"}
-
-
 def test_help_imports_no_storage_and_nothing_that_draws() -> None:
     heavy = {"pyarrow", "numpy", "fsspec", "sqlglot", "pyspark", "dagster", "pydantic"}
     commands = ("--help", "read --help", "ls --nope", "completion bash")

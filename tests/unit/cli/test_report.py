@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -154,33 +153,3 @@ def test_a_browser_draws_the_plots_and_runs_no_text(
     # Debt, and files and trend of the table; the ledger and the surveys have files too.
     assert seen.count("<svg") >= 3
     assert ">this plot cannot be drawn" not in seen
-
-
-def test_without_its_extra_the_command_names_it(catalog: Catalog, tmp_path: Path) -> None:
-    program = (
-        "import sys; sys.modules['vl_convert'] = None; from lakewright.cli import main;"
-        "sys.exit(main(sys.argv[1:]))"
-    )
-    output = tmp_path / "page.html"
-    ran = subprocess.run(
-        [sys.executable, "-c", program, "report", catalog.uri, "--output", str(output)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 4
-    assert "pip install 'lakewright[report]'" in ran.stderr
-    assert not output.exists()
-
-
-def test_the_report_needs_no_dagster(catalog: Catalog, tmp_path: Path) -> None:
-    neglected(catalog, "db.orders")
-    program = (
-        "import sys; sys.modules['dagster'] = None; from lakewright.cli import main;"
-        "sys.exit(main(sys.argv[1:]))"
-    )
-    output = tmp_path / "page.html"
-    subprocess.run(
-        [sys.executable, "-c", program, "report", catalog.uri, "--output", str(output)], check=True
-    )
-    assert "db.orders" in output.read_text()

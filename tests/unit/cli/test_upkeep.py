@@ -311,33 +311,6 @@ def test_a_backlog_is_planned_as_one_step_and_expired_in_as_many_as_it_takes(
     assert [each.id for each in table.history.snapshots()] == [6]
 
 
-def test_a_saved_expiry_is_carried_out(
-    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
-) -> None:
-    table = table_of_small_files(catalog)
-    saved = tmp_path / "plan.json"
-    saved.write_text(
-        lakewright(
-            catalog,
-            "expire-snapshots",
-            "db.t",
-            "--dry-run",
-            "--retain-min",
-            "4",
-            "--format",
-            "json",
-        ).out,
-        "utf-8",
-    )
-    found = lakewright(
-        catalog, "expire-snapshots", "db.t", "--plan", str(saved), "--format", "json"
-    ).json
-    assert found["expired"] == [1, 2]
-    assert (found["snapshots_before"], found["snapshots_after"]) == (6, 4)
-    assert found["bytes_deleted"] > 0
-    assert [each.id for each in table.history.snapshots()] == [3, 4, 5, 6]
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -401,13 +374,3 @@ def test_a_plan_that_was_tampered_with_is_refused_or_carried_out_and_nothing_els
         done = lakewright(catalog, verb[0], "db.t", "--plan", str(saved), code=None)
         assert done.code in (0, 2, 3, 5), (changed, done.err)
         assert sorted(table.read().to_pylist(), key=str) == before
-
-
-def test_plan_json_is_what_storage_reads(catalog: Catalog, lakewright: Lakewright) -> None:
-    table = table_of_small_files(catalog)
-    data = lakewright(catalog, "compact", "db.t", "--dry-run", "--format", "json").json
-    assert data["operation"] == "compact"
-    plan = table.upkeep.plan_compact()
-    assert json.loads(plan.to_json()) == {
-        name: value for name, value in data.items() if name not in ("operation", "summary", "verb")
-    }
