@@ -23,16 +23,16 @@ _SPARK_LAKEHOUSES = Path(__file__).with_name("spark-lakehouses.lock")
 # The connectors for the Spark of that lock file; Maven brings them.
 _CONNECTORS = (
     Jar(
-        artifact="org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0",
-        sha256="0480f1248e0a8b50ae2a730d7ad3e1a727351c362ca63f4a0c35182087a49323",
+        artifact="org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+        sha256="3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
     ),
     Jar(
-        artifact="io.delta:delta-spark_2.13:4.0.0",
-        sha256="538511702aae0ef6973a6a70af3d4543c9009f8edbed786a00737e2d3cd7f04e",
+        artifact="io.delta:delta-spark_4.1_2.13:4.4.0",
+        sha256="75a9400986853c061f5109f012547de2545a5759e5e752e5ef633dabe16a4f10",
     ),
     Jar(
-        artifact="io.delta:delta-storage:4.0.0",
-        sha256="9bdb9fb450f1e119eba53feb427f331b0d09072d26485b8273883ad72c9a2e1d",
+        artifact="io.delta:delta-storage:4.4.0",
+        sha256="c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
     ),
 )
 _STDERR_TAIL_CHARACTERS = 400
@@ -88,7 +88,7 @@ def lakehouse_python(environments: Path) -> str:
         raise Failed(f"lakehouses.lock cannot be installed: {error}") from error
 
 
-def spark_lakehouses(environments: Path) -> list[str]:
+def spark_lakehouses(environments: Path, module: str = "lakehouses_on_spark") -> list[str]:
     """The command that starts Iceberg and Delta on their own Spark, installed when first asked for.
 
     Raises:
@@ -102,7 +102,7 @@ def spark_lakehouses(environments: Path) -> list[str]:
                 fetch(jar, home.absolute() / "jars")
     except (OSError, subprocess.CalledProcessError) as error:
         raise Failed(f"Iceberg and Delta on Spark cannot be installed: {error}") from error
-    return [python, "-m", "benchmarks.contestants.lakehouses_on_spark"]
+    return [python, "-m", f"benchmarks.contestants.{module}"]
 
 
 class ContestantProcess:

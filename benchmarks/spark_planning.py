@@ -53,7 +53,7 @@ _TIMES = 11
 # For readers that take seconds.
 _TIMES_OF_SLOW = 3
 _JAVA_PAIMON, _JAR = "Java Paimon, splits alone", "paimon-bundle"
-_LAKEHOUSES = {"iceberg": "Iceberg on Spark 4.0", "delta": "Delta on Spark 4.0"}
+_LAKEHOUSES = {"iceberg": "Iceberg on Spark 4.1", "delta": "Delta on Spark 4.1"}
 _LAKEHOUSE_SECONDS = 1800
 
 Reader = Callable[[], DataFrame]
