@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 
 from lakewright.storage.errors import (
     CommitConflictError,
@@ -27,7 +26,6 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
-from lakewright.storage.operations.commit.restated_base import entries_of_other_keys
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
 from lakewright.storage.operations.respec.carried_out import check_carried_out
 from lakewright.storage.operations.respec.cut_over import cut_over, hold_writers, keys_stand
@@ -64,11 +62,11 @@ from lakewright.storage.operations.respec.schemas import unchanged
 from lakewright.storage.operations.respec.split_files import planned_splits, split_files
 from lakewright.storage.operations.respec.staging import give_up, staged_so_far
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
-from lakewright.storage.operations.state.bridged_files import has_bridged_rows, late_entries
-from lakewright.storage.operations.state.latest import is_latest, read_latest
-from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
+from lakewright.storage.operations.state.keys_of_files import entries_of_other_keys, late_entries
+from lakewright.storage.operations.state.latest import is_latest
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
+from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, latest_state
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.arguments import listed_names, whole_number
 from lakewright.storage.spec.manifest import ManifestEntry
@@ -121,7 +119,8 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
     check_keys(files, keys, primary)
     check_nothing_waits(files)
     files = files.reading_once()
-    snapshot, entries = read_latest(files, partial(live_entries, files))
+    state = latest_state(files, takes=ANY_KEYS)
+    snapshot, entries = state.snapshot, state.entries
     if not keys_stand(files) or has_files_of_others(files, entries):
         check_overwrites(files)
     if partitions is not None:
@@ -316,7 +315,7 @@ class _Run:
         if self.verify is VerifyLevel.FULL and plan.steps:
             # The first of two steps is published before the second one looks at its keys.
             values = self.values(self.files, plan.keys)
-            values.look(live_entries(self.files, self.seen), self.engine)
+            values.look(TableState(self.files, self.seen).entries, self.engine)
         now = self.end_change_of_keys()
         for keys in plan.steps:
             now = self.step(now, keys)
@@ -330,9 +329,7 @@ class _Run:
         """Bring what a stopped change left, and late files, to the present keys."""
         files = self.files
         if files.schema.has_primary_key:
-            if self.seen is not None and has_bridged_rows(
-                files, snapshot_manifests(files, self.seen)
-            ):
+            if TableState(files, self.seen).is_bridged:
                 done = end_change_of_keys(files)
                 self.snapshot_ids += [] if done.snapshot is None else [done.snapshot.id]
                 files = unchanged(files)
@@ -385,7 +382,7 @@ class _Run:
             self.move_late_files(swap.files_now)
             return swap.files_now
         self.seen = files.snapshots.latest()
-        check_columns_stay(files, keys, live_entries(files, self.seen))
+        check_columns_stay(files, keys, TableState(files, self.seen).entries)
         if any(key not in files.schema.partition_keys for key in keys):
             self.split(files, keys, None)
         prepared = self.prepared(files, keys)
@@ -427,7 +424,7 @@ class _Run:
         partitions: Sequence[Mapping[str, object]] | None,
     ) -> None:
         """Split the files that hold several values of the keys."""
-        _, entries = read_latest(files, partial(live_entries, files))
+        entries = latest_state(files, takes=ANY_KEYS).entries
         if partitions is not None:
             wanted = PartitionFilter.of_specs(files, partitions)
             entries = [each for each in entries if wanted.takes(each)]

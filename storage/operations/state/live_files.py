@@ -8,7 +8,6 @@ from itertools import chain
 
 import numpy as np
 
-from lakewright.storage.codec.binary_row import row_arity
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.keys import check_key_types
@@ -120,31 +119,6 @@ class LiveFiles:
             live = _live(chain.from_iterable(manifests.values()))
             known = self._known[chosen] = _Known(lists, manifests, live)
         return known.live
-
-
-def removed_in_vain(files: TableFiles, snapshot: Snapshot) -> set[str]:
-    """Names of files whose removal names another row than theirs, so that readers see them still.
-
-    A client that opened the table before its partition keys changed writes the row of a removal
-    anew, with the values of its own keys, as it overwrites a partition.
-    """
-    entries = files.manifests.entries(snapshot_manifests(files, snapshot))
-    folded = fold_entries(entries).values()
-    return {each.file.file_name for each in folded if each.kind is FileKind.DELETE}
-
-
-def standing_entries(
-    files: TableFiles, snapshot: Snapshot | None, live: Sequence[ManifestEntry]
-) -> list[ManifestEntry]:
-    """The live files of a snapshot without those that a client removed in vain."""
-    if snapshot is None:
-        return list(live)
-    arity = len(files.partitions.keys.fields)
-    metas = snapshot_manifests(files, snapshot)
-    if all(row_arity(each.partition_stats.min_values) == arity for each in metas):
-        return list(live)
-    gone = removed_in_vain(files, snapshot)
-    return [each for each in live if each.file.file_name not in gone]
 
 
 def readable_entries(files: TableFiles, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:

@@ -1,0 +1,312 @@
+"""Whether live files have the table's partition keys, while these change and long after.
+
+An entry of a manifest has a partition row, whose length tells how many keys it has, and its file's
+schema tells which ones. Two kinds of entries have others than the table's.
+
+* Amid a change of the keys, rows have more values than the table has keys. Those of a primary-key
+  table are bridged (`commit/bridged_base.py`): more values than the table has keys before or after,
+  and bounds of no keys. Bridged files share no key, so they are read without a merge.
+* A client that opened the table before its keys changed writes under the former ones. Its entries
+  are late (`respec/late_files.py`, `late_appends.py`).
+
+Other rooms ask `TableState` (`table_state.py`). This module is for it, and for what carries a
+change out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache, partial
+from threading import Lock
+from typing import NoReturn
+
+import numpy as np
+
+from lakewright.storage.codec.binary_row import row_arity
+from lakewright.storage.errors import (
+    CorruptionError,
+    SchemaMoved,
+    SchemaNotFound,
+    UnsupportedError,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.running.concurrency import map_concurrently
+from lakewright.storage.operations.state.live_columns import LiveColumns, live_columns
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
+from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta, fold_entries
+
+# --- entries that fit -------------------------------------------------------------------------
+
+
+def keys_fit(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:
+    """Whether the rows of all manifests have the table's keys: as many, and the same ones.
+
+    Manifests with as many other keys come from a client that opened the table before its keys were
+    replaced.
+    """
+    return _rows_fit(files, (each.partition_stats.min_values for each in metas)) and not any(
+        _has_other_keys(files, each) for each in {each.schema_id for each in metas}
+    )
+
+
+def files_fit(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:
+    """`keys_fit`, and of a table whose keys ever changed, of each live file.
+
+    Any client may merge manifests. One with the present keys then writes those of a late client
+    into a manifest of its own, whose bounds and schema say nothing of other keys.
+    """
+    if not keys_fit(files, metas):
+        return False
+    if not _ever_had_other_keys(files):
+        return True
+    unknown = [each for each in metas if not FITTING.get(files, each.file_name)]
+    if _entries_of_fit(files, unknown):
+        for each in unknown:
+            FITTING.put(files, each.file_name, fits=True)
+        return True
+    # What one manifest adds another one may have removed.
+    return _entries_of_fit(files, metas)
+
+
+def schemas_fit(files: TableFiles, schema_ids: Iterable[int]) -> bool:
+    """Whether files with these schemas, and with rows that fit, have the table's keys.
+
+    A restated entry names a schema with keys with which the table's begin. A late one has a row, or
+    a schema, of other keys.
+    """
+    return all(_begin_with_keys_of(files, each) for each in schema_ids)
+
+
+def entries_of_other_keys(
+    files: TableFiles, entries: Iterable[ManifestEntry]
+) -> list[ManifestEntry]:
+    """The entries whose rows or schemas have other keys than the table's."""
+    own = len(files.schema.partition_keys)
+    fits = cache(partial(_begin_with_keys_of, files))
+    return [
+        each
+        for each in entries
+        if row_arity(each.partition) != own or not fits(each.file.schema_id)
+    ]
+
+
+def _rows_fit(files: TableFiles, rows: Iterable[bytes]) -> bool:
+    own = len(files.schema.partition_keys)
+    return all(row_arity(row) == own for row in rows)
+
+
+def _entries_of_fit(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:
+    live = live_columns(files, metas, PartitionFilter(files))
+    schema_ids = np.unique(live.numbers("_FILE._SCHEMA_ID", live.rows)).tolist()
+    rows = live.texts("_PARTITION", live.rows).unique().to_pylist()
+    return _rows_fit(files, rows) and schemas_fit(files, schema_ids)
+
+
+def _begin_with_keys_of(files: TableFiles, schema_id: int) -> bool:
+    try:
+        keys = files.at_schema(schema_id).schema.partition_keys
+    except SchemaNotFound:
+        # As of a manifest.
+        return True
+    return files.schema.partition_keys[: len(keys)] == keys
+
+
+def _ever_had_other_keys(files: TableFiles) -> bool:
+    """Whether an earlier schema has other partition keys; true if one cannot be read."""
+    if files.schema.id == 0:
+        return False
+    fits = FITTING.get(files, "schemas")
+    if fits is None:
+        earlier = [each for each in files.schemas.ids() if each < files.schema.id]
+        fits = not any(map_concurrently(files.env, partial(_may_have_other_keys, files), earlier))
+        FITTING.put(files, "schemas", fits=fits)
+    return not fits
+
+
+def _may_have_other_keys(files: TableFiles, schema_id: int) -> bool:
+    try:
+        return _has_other_keys(files, schema_id)
+    except CorruptionError:
+        return True
+
+
+def _has_other_keys(files: TableFiles, schema_id: int) -> bool:
+    try:
+        return _keys_of(files, schema_id) != files.schema.partition_keys
+    except SchemaNotFound:
+        # Of a branch that began late. Its first schema had the keys of the next ones.
+        return False
+
+
+class _Fitting:
+    """Which manifests of tables fit, and whether all schemas do; the oldest goes if it is much.
+
+    A process that commits again and again looks at new manifests only, and at no schema twice.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._lock = Lock()
+        self._fits: dict[tuple[str, int, int, str], bool] = {}
+
+    def get(self, files: TableFiles, name: str) -> bool | None:
+        return self._fits.get(self._key(files, name))
+
+    def put(self, files: TableFiles, name: str, *, fits: bool) -> None:
+        with self._lock:
+            self._fits[self._key(files, name)] = fits
+            while len(self._fits) > self.most:
+                del self._fits[next(iter(self._fits))]
+
+    def _key(self, files: TableFiles, name: str) -> tuple[str, int, int, str]:
+        # A table that was dropped and created again has a schema of another time.
+        root = f"{files.paths.root}#{files.paths.branch}"
+        return root, files.schema.id, files.schema.time_millis, name
+
+
+FITTING = _Fitting(1 << 16)
+
+
+# --- removals ---------------------------------------------------------------------------------
+
+
+def removed_in_vain(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> set[str]:
+    """Names of files whose removal names another row than theirs, so that readers see them still.
+
+    A client that opened the table before its partition keys changed writes the row of a removal
+    anew, with the values of its own keys, as it overwrites a partition.
+    """
+    folded = fold_entries(files.manifests.entries(metas)).values()
+    return {each.file.file_name for each in folded if each.kind is FileKind.DELETE}
+
+
+def standing_entries(
+    files: TableFiles, metas: Sequence[ManifestFileMeta], live: Sequence[ManifestEntry]
+) -> list[ManifestEntry]:
+    """The live files of some manifests without those that a client removed in vain."""
+    if _rows_fit(files, (each.partition_stats.min_values for each in metas)):
+        return list(live)
+    gone = removed_in_vain(files, metas)
+    return [each for each in live if each.file.file_name not in gone]
+
+
+# --- bridged and late entries -----------------------------------------------------------------
+
+
+def is_bridged_row(files: TableFiles, row: bytes, schema_id: int) -> bool:
+    """Whether a row of a file's partition has more values than any keys of the table."""
+    if not files.schema.has_primary_key:
+        return False
+    arity = row_arity(row)
+    if arity <= len(files.schema.partition_keys):
+        return False
+    return arity > len(files.at_schema(schema_id).schema.partition_keys)
+
+
+def has_bridged_rows(files: TableFiles, metas: Iterable[ManifestFileMeta]) -> bool:
+    """Whether a manifest holds bridged entries; then all live entries are."""
+    return any(
+        is_bridged_row(files, meta.partition_stats.min_values, meta.schema_id) for meta in metas
+    )
+
+
+def late_entries(files: TableFiles, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Entries of a primary-key table that a client wrote under former partition keys.
+
+    The client opened the table before its keys changed.
+    """
+    if not files.schema.has_primary_key:
+        return []
+    own = files.schema.partition_keys
+    keys_of = cache(partial(_keys_of, files))
+    return [
+        each
+        for each in entries
+        if keys_of(each.file.schema_id) != own
+        and not is_bridged_row(files, each.partition, each.file.schema_id)
+    ]
+
+
+def check_read(files: TableFiles, live: LiveColumns, *, bridged: bool) -> None:
+    """Check that no client wrote files of a primary-key table under former partition keys.
+
+    Their rows replace rows in other partitions, which no merge would find.
+
+    Raises:
+        SchemaMoved: the keys changed since the table was opened.
+        UnsupportedError: names the keys.
+    """
+    if not files.schema.has_primary_key:
+        return
+    ids = np.unique(live.numbers("_FILE._SCHEMA_ID", live.rows)).tolist()
+    foreign = [each for each in ids if _keys_of(files, each) != files.schema.partition_keys]
+    if bridged:
+        rows = live.texts("_PARTITION", live.rows).to_pylist()
+        own = live.numbers("_FILE._SCHEMA_ID", live.rows).tolist()
+        others = {
+            schema_id
+            for row, schema_id in {*zip(rows, own, strict=True)}
+            if not is_bridged_row(files, row, schema_id)
+        }
+        if not others:
+            return
+        if others.isdisjoint(foreign):
+            raise UnsupportedError(
+                f"a change of the partition keys of {files.name} is under way or was stopped, and "
+                "another client committed rows meanwhile, which may replace others; the next "
+                f"commit to the table ends the change, or lakewright respec {files.name} --keys "
+                f"{','.join(files.schema.partition_keys)!r}",
+                table=files.name,
+            )
+    if foreign:
+        _refuse_files_of(files, foreign)
+
+
+def _refuse_files_of(files: TableFiles, foreign: Sequence[int]) -> NoReturn:
+    """Refuse files of schemas with other partition keys than the table's; their ids ascend."""
+    if foreign[-1] > files.schema.id:
+        raise SchemaMoved(
+            f"the partition keys of {files.name} changed since it was opened (schema "
+            f"{files.schema.id}; files have schema {foreign[-1]}); open the table again",
+            table=files.name,
+        )
+    raise UnsupportedError(
+        f"data files of {files.name} have the partition keys "
+        f"{', '.join(_keys_of(files, foreign[0])) or 'none'} (schema {foreign[0]}), and the table "
+        f"has {', '.join(files.schema.partition_keys) or 'none'}: a client that opened the table "
+        f"before its keys changed wrote them, and their rows may replace others; {ways_out(files)}",
+        table=files.name,
+    )
+
+
+def ways_out(files: TableFiles) -> str:
+    """What to do about files of former keys, as the end of a message."""
+    keys = ",".join(files.schema.partition_keys)
+    return (
+        f"move them to the present keys (lakewright respec {files.name} --keys {keys!r}), or roll "
+        "back to the snapshot before that commit, and write its rows again"
+    )
+
+
+def check_looked_up(files: TableFiles, live: Sequence[ManifestEntry]) -> None:
+    """Check that keys can be looked up by their partitions and bounds.
+
+    Bridged entries have no bounds of keys, and files of other partition keys lie elsewhere.
+
+    Raises:
+        SchemaMoved: the partition keys are changing, or changed since the table was opened.
+        UnsupportedError: a client wrote files under former keys.
+    """
+    if any(is_bridged_row(files, each.partition, each.file.schema_id) for each in live):
+        raise SchemaMoved(
+            f"the partition keys of {files.name} are changing, which takes a moment; open the "
+            "table and look the keys up again, or read it with a filter",
+            table=files.name,
+        )
+    foreign = {each.file.schema_id for each in late_entries(files, live)}
+    if foreign:
+        _refuse_files_of(files, sorted(foreign))
+
+
+def _keys_of(files: TableFiles, schema_id: int) -> tuple[str, ...]:
+    return files.at_schema(schema_id).schema.partition_keys

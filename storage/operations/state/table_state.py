@@ -1,0 +1,215 @@
+"""What a table holds at one snapshot, read once, and whether its files have the table's keys.
+
+Every operation over live files begins with a state. `state_at` refuses files of other partition
+keys unless its caller takes them, so a verb that was written without a thought of changing keys
+never meets such files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+
+from lakewright.storage.errors import SchemaMoved
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.keys_of_files import (
+    check_looked_up,
+    check_read,
+    files_fit,
+    has_bridged_rows,
+    schemas_fit,
+    standing_entries,
+)
+from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.state.live_columns import LiveColumns, live_columns
+from lakewright.storage.operations.state.live_files import (
+    LiveFiles,
+    index_entries,
+    live_entries,
+    snapshot_manifests,
+)
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
+from lakewright.storage.operations.state.rewrite_schema import check_keys_stay
+from lakewright.storage.spec.index import IndexEntry
+from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry, ManifestFileMeta
+from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.snapshot import Snapshot
+
+
+class Keys(Enum):
+    """How the partition keys of the live files compare with those of the table.
+
+    SETTLED: the row of each entry has one value for each key, and the schema of its file has these
+    keys, or the first of them. A table is so between changes of its keys, and all may read it.
+
+    MIXED: an entry has a row or a schema of other keys. Amid a change of an append table, and after
+    one that was stopped, all rows have the longer list of keys; a client that opened a table before
+    a change leaves files of the former keys. Scans read an append table, and refuse a primary-key
+    table whose rows may replace others. Committers and `respec` bring the files to the keys.
+
+    BRIDGED: the moment of a change of a primary-key table. Rows have more values than the keys of
+    before and after, and files share no key. Scans and comparisons of snapshots read it. A
+    committer waits, and ends the change if its process died.
+    """
+
+    SETTLED = "settled"
+    MIXED = "mixed"
+    BRIDGED = "bridged"
+
+
+SETTLED = frozenset([Keys.SETTLED])
+ANY_KEYS = frozenset(Keys)
+
+
+@dataclass(frozen=True)
+class TableState:
+    """The files of a table at a snapshot; without a snapshot there are none.
+
+    Each part is read when it is first asked for. `live_files` are those of a committer, which reads
+    one snapshot after another.
+    """
+
+    files: TableFiles
+    snapshot: Snapshot | None
+    live_files: LiveFiles | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def manifests(self) -> tuple[ManifestFileMeta, ...]:
+        """The manifests, oldest first."""
+        if self.snapshot is None:
+            return ()
+        if self.live_files is not None:
+            return self.live_files.manifests(self.snapshot)
+        return snapshot_manifests(self.files, self.snapshot)
+
+    @cached_property
+    def entries(self) -> list[ManifestEntry]:
+        """All live files, in manifest order."""
+        return self.entries_of()
+
+    def entries_of(
+        self, partitions: Iterable[bytes] | None = None, *, predicate: Predicate | None = None
+    ) -> list[ManifestEntry]:
+        """The live files of some partitions, by their rows and by what a filter says of keys."""
+        if self.live_files is not None and predicate is None:
+            return self.live_files.entries(self.snapshot, partitions=partitions)
+        return live_entries(
+            self.files,
+            self.snapshot,
+            partitions=partitions,
+            predicate=predicate,
+            manifests=self.manifests,
+        )
+
+    @property
+    def standing(self) -> list[ManifestEntry]:
+        """All live files without those that a client of former keys removed in vain."""
+        return standing_entries(self.files, self.manifests, self.entries)
+
+    def columns_of(self, wanted: PartitionFilter) -> LiveColumns:
+        """The live files of some partitions as columns, without an object for each."""
+        return live_columns(self.files, self.manifests, wanted)
+
+    @cached_property
+    def indexes(self) -> tuple[IndexEntry, ...]:
+        """Every index file.
+
+        Raises:
+            UnsupportedError: an index file lies outside of the table.
+        """
+        return index_entries(self.files, self.snapshot)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys of the live files; of a table whose keys never changed, manifests tell them."""
+        if self.is_bridged:
+            return Keys.BRIDGED
+        return Keys.SETTLED if files_fit(self.files, self.manifests) else Keys.MIXED
+
+    @cached_property
+    def is_bridged(self) -> bool:
+        """Whether the keys are `Keys.BRIDGED`, without a look at the entries."""
+        return has_bridged_rows(self.files, self.manifests)
+
+    def check_settled(self) -> None:
+        """Check that each partition has one row, and each row is of one partition.
+
+        Raises:
+            SchemaMoved: files have other keys than the table; names the way on.
+        """
+        if self.keys is Keys.SETTLED:
+            return
+        check_keys_stay(self.files, self.files.schemas.latest(table=self.files.name))
+        keys = ",".join(self.files.schema.partition_keys)
+        raise SchemaMoved(
+            f"the partition keys of {self.files.name} are changing, which takes a moment, or a "
+            "process was stopped that changed them, or wrote under former ones; end it (lakewright "
+            f"respec {self.files.name} --keys {keys!r}), and plan again",
+            table=self.files.name,
+        )
+
+    def check_keys_of(self, metas: Iterable[DataFileMeta]) -> None:
+        """Check that some live files have the table's keys; others of the table may have not.
+
+        Raises:
+            SchemaMoved: one has other keys; names the way on.
+        """
+        if not schemas_fit(self.files, {each.schema_id for each in metas}):
+            self.check_settled()
+
+    def check_read(self, live: LiveColumns) -> None:
+        """Check that no row of some live files may replace one in a partition of other keys.
+
+        Raises:
+            SchemaMoved: the keys changed since the table was opened.
+            UnsupportedError: names the keys.
+        """
+        check_read(self.files, live, bridged=self.is_bridged)
+
+    def check_looked_up(self, live: Sequence[ManifestEntry]) -> None:
+        """Check that keys of some live files can be looked up by their partitions and bounds.
+
+        Raises:
+            SchemaMoved: the partition keys are changing, or changed since the table was opened.
+            UnsupportedError: a client wrote files under former keys.
+        """
+        check_looked_up(self.files, live)
+
+
+def state_at(
+    files: TableFiles, snapshot: Snapshot | None, *, takes: Collection[Keys] = SETTLED
+) -> TableState:
+    """The state of a table at a snapshot.
+
+    Raises:
+        SchemaMoved: the files have keys that the caller does not take; names the way on.
+    """
+    state = TableState(files, snapshot)
+    if len(takes) < len(Keys) and state.keys not in takes:
+        state.check_settled()
+    return state
+
+
+def latest_state(
+    files: TableFiles,
+    read: Callable[[TableState], object] = lambda state: state.entries,
+    *,
+    takes: Collection[Keys] = SETTLED,
+) -> TableState:
+    """The state at the latest snapshot, of which `read` reads what is needed.
+
+    It begins anew if another process replaced the snapshot meanwhile.
+
+    Raises:
+        SchemaMoved: the files have keys that the caller does not take; names the way on.
+        CorruptionError: a file is missing although the snapshot still is the latest.
+    """
+
+    def begin(snapshot: Snapshot | None) -> TableState:
+        state = state_at(files, snapshot, takes=takes)
+        read(state)
+        return state
+
+    return read_latest(files, begin)[1]
