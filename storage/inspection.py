@@ -24,7 +24,7 @@ from lakewright.storage.operations.inspection.system_tables import (
 )
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.state.live_files import snapshot_manifests
-from lakewright.storage.operations.state.table_state import ANY_KEYS, Keys, state_at
+from lakewright.storage.operations.state.table_state import ANY_KEYS, state_at
 from lakewright.storage.rows import Where, predicate_of
 from lakewright.storage.spec.known_options import Use
 from lakewright.storage.spec.manifest import ManifestFileMeta
@@ -158,10 +158,10 @@ class Inspection:
         snapshot, if the caller has it.
         """
         if layout is not None:
-            return layout.files_fit
+            return layout.buckets.is_settled(layout.files, layout.metas)
         snapshot_id = None if self.snapshot is None else self.snapshot.id
         with told_if_expired(self.table_files, snapshot_id):
-            return state_at(self.table_files, self.snapshot, takes=ANY_KEYS).keys is Keys.SETTLED
+            return state_at(self.table_files, self.snapshot, takes=ANY_KEYS).is_settled
 
     def late_writers(self) -> tuple[LateWriter, ...]:
         """Who commits under former partition keys: writers that opened the table before.

@@ -31,7 +31,7 @@ from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import DataSplit, plan_scan
 from lakewright.storage.operations.read.unfit_values import NulledValues
-from lakewright.storage.operations.state.table_state import TableState
+from lakewright.storage.operations.state.table_state import ANY_KEYS, state_at
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.partition_text import partition_text
 from lakewright.storage.spec.predicate import Predicate, only_on
@@ -53,7 +53,8 @@ def have_other_keys(files: TableFiles, before: Snapshot | None, after: Snapshot)
     states = [each for each in (before, after) if each is not None]
     tables = [files.at_schema(each.schema_id) for each in states]
     return len({_key_ids(each.schema) for each in tables}) > 1 or any(
-        TableState(then, each).is_bridged for then, each in zip(tables, states, strict=True)
+        state_at(then, each, takes=ANY_KEYS).is_bridged
+        for then, each in zip(tables, states, strict=True)
     )
 
 

@@ -29,7 +29,7 @@ from lakewright.storage.operations.state.live_files import (
     grouped_by_bucket,
     readable_entries,
 )
-from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, state_at
+from lakewright.storage.operations.state.table_state import ANY_KEYS, state_at
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta, EntryIdentity, ManifestEntry
 from lakewright.storage.spec.merge_spec import MergeEngine
@@ -62,7 +62,8 @@ class _State:
         live = state.entries_of(predicate=predicate)
         if snapshot is not None:
             with told_if_mixed(files, snapshot):
-                TableState(files.at_schema(snapshot.schema_id), snapshot).check_looked_up(live)
+                then = files.at_schema(snapshot.schema_id)
+                state_at(then, snapshot, takes=ANY_KEYS).check_looked_up(live)
         entries = readable_entries(files, live)
         buckets = grouped_by_bucket(entries)
         deletions = deletions_by_bucket(state.indexes)

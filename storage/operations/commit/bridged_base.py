@@ -25,7 +25,7 @@ from lakewright.storage.operations.state.keys_of_files import (
     ways_out,
 )
 from lakewright.storage.operations.state.live_files import index_entries, live_entries
-from lakewright.storage.operations.state.table_state import Keys, TableState
+from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, state_at
 from lakewright.storage.spec.bridge_record import BridgeRecord
 from lakewright.storage.spec.commit import Change, RestatedBase
 from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
@@ -273,11 +273,11 @@ def needed_from(files: TableFiles, latest: Snapshot) -> int | None:
     """
     if not files.schema.has_primary_key:
         return None
-    state = TableState(files, latest)
-    if state.keys is Keys.BRIDGED:
+    state = state_at(files, latest, takes=ANY_KEYS)
+    if state.is_bridged:
         found = next(_recorded(files, latest), None)
         return None if found is None else found[1].before_id
-    if state.keys is Keys.SETTLED:
+    if state.is_settled:
         return None
     waiting = {each.file.file_name for each in late_entries(files, state.entries)}
     first: int | None = None

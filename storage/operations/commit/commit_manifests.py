@@ -8,6 +8,7 @@ from contextlib import suppress
 from lakewright.storage.errors import SchemaMoved, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.check_rows_fit import check_rows_fit
+from lakewright.storage.operations.commit.keys_gate import waiting_properties
 from lakewright.storage.operations.commit.merge_manifests import (
     entries_of_a_manifest,
     merge_manifests,
@@ -25,7 +26,6 @@ from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import (
     FIRST_SNAPSHOT_ID,
     FOLLOWS_PROPERTY,
-    KEYS_CHANGE_PROPERTY,
     CommitKind,
     Snapshot,
     check_known_fields,
@@ -105,9 +105,7 @@ def _properties(
     files: TableFiles, latest: Snapshot | None, change: Change
 ) -> Mapping[str, str] | None:
     """A base that is restated has no manifest of the snapshot before; so the new one names it."""
-    found = dict(change.properties or {})
-    if files.holding is not None:
-        found[KEYS_CHANGE_PROPERTY] = files.holding
+    found = {**(change.properties or {}), **waiting_properties(files)}
     if latest is not None and (change.base is not None or change.prepared is not None):
         found[FOLLOWS_PROPERTY] = latest.delta_manifest_list
     return found or change.properties

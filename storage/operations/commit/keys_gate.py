@@ -26,12 +26,7 @@ from lakewright.storage.operations.commit.restated_base import (
 from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.operations.state.keys_of_files import keys_fit
 from lakewright.storage.operations.state.rewrite_schema import check_keys_stay
-from lakewright.storage.operations.state.table_state import (
-    ANY_KEYS,
-    Keys,
-    TableState,
-    latest_state,
-)
+from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, latest_state
 from lakewright.storage.spec.commit import Change
 from lakewright.storage.spec.snapshot import KEYS_CHANGE_PROPERTY, CommitKind, Snapshot
 
@@ -80,7 +75,7 @@ def _has_keys(state: TableState, kind: CommitKind) -> bool:
     """
     if kind is CommitKind.APPEND and not state.files.schema.has_primary_key:
         return keys_fit(state.files, state.manifests)
-    return state.keys is Keys.SETTLED
+    return state.is_settled
 
 
 def _is_held(files: TableFiles, latest: Snapshot) -> bool:
@@ -96,6 +91,11 @@ def _is_held(files: TableFiles, latest: Snapshot) -> bool:
     # The snapshot by which a table got its primary key is of the schema before.
     then = files.at_schema(latest.schema_id).schema
     return then.has_primary_key == files.schema.has_primary_key
+
+
+def waiting_properties(files: TableFiles) -> dict[str, str]:
+    """The properties of a snapshot after which others wait, if this process changes the keys."""
+    return {} if files.holding is None else {KEYS_CHANGE_PROPERTY: files.holding}
 
 
 def ending_of_change(files: TableFiles) -> tuple[TableFiles, BuildChange, str]:

@@ -23,7 +23,6 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.assign_buckets import left_behind
 from lakewright.storage.operations.state.bucket_columns import BucketColumns, bucket_columns
-from lakewright.storage.operations.state.keys_of_files import keys_fit, schemas_fit
 from lakewright.storage.operations.state.live_files import index_entries, live_entries
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.table_stats import PartitionStats, partition_stats
@@ -58,12 +57,6 @@ class Layout:
     manifest_bytes: int
     small_manifests: int
     left_behind: int
-
-    @property
-    def files_fit(self) -> bool:
-        """Whether all live files have the table's partition keys, as `Keys.SETTLED` says."""
-        has_rows = keys_fit(self.files, self.metas) and not self.buckets.has_other_rows
-        return has_rows and schemas_fit(self.files, self.buckets.schema_ids)
 
     @property
     def partitions(self) -> int:

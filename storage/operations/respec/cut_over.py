@@ -43,7 +43,7 @@ from lakewright.storage.operations.respec.schemas import Schemas, put_schemas
 from lakewright.storage.operations.state.keys_of_files import removed_in_vain
 from lakewright.storage.operations.state.latest import is_latest, read_latest
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
-from lakewright.storage.operations.state.table_state import Keys, TableState
+from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.commit import Change, CommitResult
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -215,4 +215,4 @@ def _stand(files: TableFiles, latest: Snapshot | None) -> bool:
     state = TableState(files, latest)
     ids = {latest.schema_id, *(meta.schema_id for meta in state.manifests)}
     names = {files.at_schema(each).schema.partition_keys for each in ids}
-    return names == {files.schema.partition_keys} and state.keys is Keys.SETTLED
+    return names == {files.schema.partition_keys} and state.is_settled

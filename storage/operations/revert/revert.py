@@ -55,7 +55,7 @@ from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import level_0_waits
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
-from lakewright.storage.operations.state.table_state import TableState
+from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, state_at
 from lakewright.storage.operations.write.copy_files import CopyRun
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.file_names import copy_name
@@ -183,7 +183,7 @@ def _looked_at(files: TableFiles, snapshot_ids: Sequence[int]) -> tuple[RevertPl
         )
         if net.is_empty:
             return plan, net
-        found = standing(TableState(files, latest), net)
+        found = standing(state_at(files, latest, takes=ANY_KEYS), net)
         _check_there(files, found)
         plan = replace(
             plan,

@@ -18,20 +18,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from threading import Lock
-from typing import NoReturn
 
 import numpy as np
 
 from lakewright.storage.codec.binary_row import row_arity
 from lakewright.storage.errors import (
     CorruptionError,
-    SchemaMoved,
     SchemaNotFound,
-    UnsupportedError,
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.concurrency import map_concurrently
-from lakewright.storage.operations.state.live_columns import LiveColumns, live_columns
+from lakewright.storage.operations.state.live_columns import live_columns
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta, fold_entries
 
@@ -132,7 +129,7 @@ def _may_have_other_keys(files: TableFiles, schema_id: int) -> bool:
 
 def _has_other_keys(files: TableFiles, schema_id: int) -> bool:
     try:
-        return _keys_of(files, schema_id) != files.schema.partition_keys
+        return keys_of(files, schema_id) != files.schema.partition_keys
     except SchemaNotFound:
         # Of a branch that began late. Its first schema had the keys of the next ones.
         return False
@@ -218,65 +215,13 @@ def late_entries(files: TableFiles, entries: Iterable[ManifestEntry]) -> list[Ma
     if not files.schema.has_primary_key:
         return []
     own = files.schema.partition_keys
-    keys_of = cache(partial(_keys_of, files))
+    keys_of_schema = cache(partial(keys_of, files))
     return [
         each
         for each in entries
-        if keys_of(each.file.schema_id) != own
+        if keys_of_schema(each.file.schema_id) != own
         and not is_bridged_row(files, each.partition, each.file.schema_id)
     ]
-
-
-def check_read(files: TableFiles, live: LiveColumns, *, bridged: bool) -> None:
-    """Check that no client wrote files of a primary-key table under former partition keys.
-
-    Their rows replace rows in other partitions, which no merge would find.
-
-    Raises:
-        SchemaMoved: the keys changed since the table was opened.
-        UnsupportedError: names the keys.
-    """
-    if not files.schema.has_primary_key:
-        return
-    ids = np.unique(live.numbers("_FILE._SCHEMA_ID", live.rows)).tolist()
-    foreign = [each for each in ids if _keys_of(files, each) != files.schema.partition_keys]
-    if bridged:
-        rows = live.texts("_PARTITION", live.rows).to_pylist()
-        own = live.numbers("_FILE._SCHEMA_ID", live.rows).tolist()
-        others = {
-            schema_id
-            for row, schema_id in {*zip(rows, own, strict=True)}
-            if not is_bridged_row(files, row, schema_id)
-        }
-        if not others:
-            return
-        if others.isdisjoint(foreign):
-            raise UnsupportedError(
-                f"a change of the partition keys of {files.name} is under way or was stopped, and "
-                "another client committed rows meanwhile, which may replace others; the next "
-                f"commit to the table ends the change, or lakewright respec {files.name} --keys "
-                f"{','.join(files.schema.partition_keys)!r}",
-                table=files.name,
-            )
-    if foreign:
-        _refuse_files_of(files, foreign)
-
-
-def _refuse_files_of(files: TableFiles, foreign: Sequence[int]) -> NoReturn:
-    """Refuse files of schemas with other partition keys than the table's; their ids ascend."""
-    if foreign[-1] > files.schema.id:
-        raise SchemaMoved(
-            f"the partition keys of {files.name} changed since it was opened (schema "
-            f"{files.schema.id}; files have schema {foreign[-1]}); open the table again",
-            table=files.name,
-        )
-    raise UnsupportedError(
-        f"data files of {files.name} have the partition keys "
-        f"{', '.join(_keys_of(files, foreign[0])) or 'none'} (schema {foreign[0]}), and the table "
-        f"has {', '.join(files.schema.partition_keys) or 'none'}: a client that opened the table "
-        f"before its keys changed wrote them, and their rows may replace others; {ways_out(files)}",
-        table=files.name,
-    )
 
 
 def ways_out(files: TableFiles) -> str:
@@ -288,25 +233,6 @@ def ways_out(files: TableFiles) -> str:
     )
 
 
-def check_looked_up(files: TableFiles, live: Sequence[ManifestEntry]) -> None:
-    """Check that keys can be looked up by their partitions and bounds.
-
-    Bridged entries have no bounds of keys, and files of other partition keys lie elsewhere.
-
-    Raises:
-        SchemaMoved: the partition keys are changing, or changed since the table was opened.
-        UnsupportedError: a client wrote files under former keys.
-    """
-    if any(is_bridged_row(files, each.partition, each.file.schema_id) for each in live):
-        raise SchemaMoved(
-            f"the partition keys of {files.name} are changing, which takes a moment; open the "
-            "table and look the keys up again, or read it with a filter",
-            table=files.name,
-        )
-    foreign = {each.file.schema_id for each in late_entries(files, live)}
-    if foreign:
-        _refuse_files_of(files, sorted(foreign))
-
-
-def _keys_of(files: TableFiles, schema_id: int) -> tuple[str, ...]:
+def keys_of(files: TableFiles, schema_id: int) -> tuple[str, ...]:
+    """The partition keys of a schema."""
     return files.at_schema(schema_id).schema.partition_keys

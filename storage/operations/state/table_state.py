@@ -12,15 +12,19 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
-from lakewright.storage.errors import SchemaMoved
+import numpy as np
+
+from lakewright.storage.errors import SchemaMoved, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.keys_of_files import (
-    check_looked_up,
-    check_read,
     files_fit,
     has_bridged_rows,
+    is_bridged_row,
+    keys_of,
+    late_entries,
     schemas_fit,
     standing_entries,
+    ways_out,
 )
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_columns import LiveColumns, live_columns
@@ -128,6 +132,11 @@ class TableState:
             return Keys.BRIDGED
         return Keys.SETTLED if files_fit(self.files, self.manifests) else Keys.MIXED
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the keys are `Keys.SETTLED`."""
+        return self.keys is Keys.SETTLED
+
     @cached_property
     def is_bridged(self) -> bool:
         """Whether the keys are `Keys.BRIDGED`, without a look at the entries."""
@@ -139,7 +148,7 @@ class TableState:
         Raises:
             SchemaMoved: files have other keys than the table; names the way on.
         """
-        if self.keys is Keys.SETTLED:
+        if self.is_settled:
             return
         check_keys_stay(self.files, self.files.schemas.latest(table=self.files.name))
         keys = ",".join(self.files.schema.partition_keys)
@@ -160,22 +169,76 @@ class TableState:
             self.check_settled()
 
     def check_read(self, live: LiveColumns) -> None:
-        """Check that no row of some live files may replace one in a partition of other keys.
+        """Check some live files of a primary-key table: a client of former keys wrote none.
+
+        Their rows replace rows in other partitions, which no merge would find.
 
         Raises:
             SchemaMoved: the keys changed since the table was opened.
             UnsupportedError: names the keys.
         """
-        check_read(self.files, live, bridged=self.is_bridged)
+        files = self.files
+        if not files.schema.has_primary_key:
+            return
+        ids = np.unique(live.numbers("_FILE._SCHEMA_ID", live.rows)).tolist()
+        foreign = [each for each in ids if keys_of(files, each) != files.schema.partition_keys]
+        if self.is_bridged:
+            rows = live.texts("_PARTITION", live.rows).to_pylist()
+            own = live.numbers("_FILE._SCHEMA_ID", live.rows).tolist()
+            others = {
+                schema_id
+                for row, schema_id in {*zip(rows, own, strict=True)}
+                if not is_bridged_row(files, row, schema_id)
+            }
+            if not others:
+                return
+            if others.isdisjoint(foreign):
+                raise UnsupportedError(
+                    f"a change of the partition keys of {files.name} is under way or was stopped, "
+                    "and another client committed rows meanwhile, which may replace others; the "
+                    f"next commit to the table ends the change, or lakewright respec {files.name} "
+                    f"--keys {','.join(files.schema.partition_keys)!r}",
+                    table=files.name,
+                )
+        self._refuse_files_of(foreign)
 
-    def check_looked_up(self, live: Sequence[ManifestEntry]) -> None:
-        """Check that keys of some live files can be looked up by their partitions and bounds.
+    def check_looked_up(self, live: Iterable[ManifestEntry]) -> None:
+        """Check that keys can be looked up by the partitions and bounds of some live files.
+
+        Bridged entries have no bounds of keys, and files of other partition keys lie elsewhere.
 
         Raises:
             SchemaMoved: the partition keys are changing, or changed since the table was opened.
             UnsupportedError: a client wrote files under former keys.
         """
-        check_looked_up(self.files, live)
+        if self.is_bridged:
+            raise SchemaMoved(
+                f"the partition keys of {self.files.name} are changing, which takes a moment; open "
+                "the table and look the keys up again, or read it with a filter",
+                table=self.files.name,
+            )
+        late = {each.file.schema_id for each in late_entries(self.files, live)}
+        self._refuse_files_of(sorted(late))
+
+    def _refuse_files_of(self, foreign: Sequence[int]) -> None:
+        """Refuse files of schemas with other partition keys, if there are any; ids ascend."""
+        files = self.files
+        if not foreign:
+            return
+        if foreign[-1] > files.schema.id:
+            raise SchemaMoved(
+                f"the partition keys of {files.name} changed since it was opened (schema "
+                f"{files.schema.id}; files have schema {foreign[-1]}); open the table again",
+                table=files.name,
+            )
+        raise UnsupportedError(
+            f"data files of {files.name} have the partition keys "
+            f"{', '.join(keys_of(files, foreign[0])) or 'none'} (schema {foreign[0]}), and the "
+            f"table has {', '.join(files.schema.partition_keys) or 'none'}: a client that opened "
+            "the table before its keys changed wrote them, and their rows may replace others; "
+            f"{ways_out(files)}",
+            table=files.name,
+        )
 
 
 def state_at(
