@@ -46,6 +46,19 @@ class ColumnStats:
         low, high = value_of(bounds["min"], self.type), value_of(bounds["max"], self.type)
         if low is None or high is None:
             return
+        self._widen(low, high)
+
+    def add_bounds(self, known: Bounds) -> None:
+        """Add rows that have these bounds and a known number of nulls."""
+        self.null_count += known.null_count or 0
+        if known.null_count == known.row_count:
+            return
+        if known.minimum is None or known.maximum is None:
+            self.bounded = False
+            return
+        self._widen(known.minimum, known.maximum)
+
+    def _widen(self, low: Value, high: Value) -> None:
         if self.minimum is None or order_key(low) < order_key(self.minimum):
             self.minimum = low
         if self.maximum is None or order_key(high) > order_key(self.maximum):
@@ -91,6 +104,11 @@ def _has_bounds(data_type: DataType) -> bool:
     return isinstance(data_type, AtomicType) and not data_type.root.is_bytes
 
 
+def _always_has_bounds(data_type: DataType) -> bool:
+    """Whether values always have bounds, unless their files were written without."""
+    return isinstance(data_type, AtomicType) and data_type.root not in _UNBOUNDED
+
+
 def _holds_nan(column: pa.ChunkedArray) -> bool:
     return pa.types.is_floating(column.type) and bool(pc.any(pc.is_nan(column)).as_py())
 
@@ -113,6 +131,20 @@ class StatsCollector:
         for name, stats in self._columns.items():
             stats.add(rows.column(name))
 
+    def add_bounds(self, bounds: Mapping[str, Bounds]) -> bool:
+        """Add the rows of a file by its bounds; False if they lack a column, or say too little."""
+        for name, stats in self._columns.items():
+            known = bounds.get(name)
+            if known is None or known.row_count is None:
+                return False
+            # Java writes -1 where it does not know the number.
+            if known.null_count is None or known.null_count < 0:
+                return False
+            stats.add_bounds(known)
+            if not stats.bounded and _always_has_bounds(stats.type):
+                return False
+        return True
+
     def result(self) -> tuple[SimpleStats, tuple[str, ...] | None]:
         """The statistics, and the columns they cover (None: all)."""
         types = [stats.type for stats in self._columns.values()]
@@ -123,6 +155,27 @@ class StatsCollector:
             tuple(each.null_count for each in self._columns.values()),
         )
         return stats, None if len(types) == self._all else tuple(self._columns)
+
+
+def joined_stats(
+    metas: Sequence[DataFileMeta],
+    schema: TableSchema,
+    *,
+    mode: str,
+    column_modes: Mapping[str, str],
+) -> tuple[SimpleStats, tuple[str, ...] | None] | None:
+    """The statistics of a file with the rows of several, which are all of one schema.
+
+    None if those of a file lack a column that the modes ask for, or if nulls are where none may be.
+    """
+    collector = StatsCollector(schema.fields, mode=mode, column_modes=column_modes)
+    required = [field.name for field in schema.fields if not field.type.nullable]
+    for meta in metas:
+        bounds = file_bounds(meta, schema)
+        has_nulls = (bounds[name].null_count != 0 for name in required if name in bounds)
+        if not collector.add_bounds(bounds) or any(has_nulls):
+            return None
+    return collector.result()
 
 
 def covered_fields(file: DataFileMeta, schema: TableSchema) -> Sequence[DataField]:

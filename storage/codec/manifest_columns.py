@@ -17,7 +17,13 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from lakewright.storage.codec.avro_columns import RecordPositions, UnknownLayout, find_records
+from lakewright.storage.codec.avro_columns import (
+    RecordPositions,
+    UnknownLayout,
+    find_in_blocks,
+    find_records,
+)
+from lakewright.storage.codec.avro_container import Header, packed_blocks
 from lakewright.storage.codec.byte_slices import (
     array_spans,
     end_with,
@@ -172,6 +178,36 @@ def decode_entry_columns(data: bytes, *, name: str) -> EntryColumns:
         # Damage, and forms that columns are not made of: the other decoder tells which.
         pass
     return ObjectEntries(tuple(decode_manifest(data, name=name)))
+
+
+def decode_together(
+    manifests: Sequence[bytes], *, names: Sequence[str]
+) -> tuple[EntryColumns, tuple[int, ...]] | None:
+    """The entries of small manifests in order, and how many are of each.
+
+    Their blocks together may be enough for columns. None if they are not, if writers encode them
+    differently, or if one is damaged.
+    """
+    if len(manifests) < 2:
+        return None
+    try:
+        packed = [packed_blocks(data, path="") for data in manifests]
+        header, *others = (header for header, _, _ in packed)
+        blocks = [block for _, some, _ in packed for block in some]
+        if len(blocks) < LEAST_BLOCKS or any(not _encode_alike(header, each) for each in others):
+            return None
+        counts = [count for _, _, some in packed for count in some]
+        part = PackedEntries(
+            find_in_blocks(blocks, counts, header, COLUMNS), f"{names[0]} to {names[-1]}"
+        )
+        part.check()
+    except (StorageError, ValueError, LookupError, TypeError, ArithmeticError):
+        return None
+    return part, tuple(sum(some) for _, _, some in packed)
+
+
+def _encode_alike(left: Header, right: Header) -> bool:
+    return (left.schema, left.codec) == (right.schema, right.codec)
 
 
 @dataclass(frozen=True, slots=True)

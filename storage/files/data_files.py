@@ -183,7 +183,7 @@ def read_footer(fs: FileSystem, path: str, bounded: Sequence[str] = ()) -> Foote
         UnsupportedError: the format is not implemented, or decimals are too wide.
     """
     name = format_of_path(path)
-    with _translated(path), fs.open_input(path) as source:
+    with translated_reads(path), fs.open_input(path) as source:
         size = int(source.seek(0, SEEK_END))
         source.seek(0)
         file = _reader(name, source, path, streams=True, file_size=size)
@@ -250,7 +250,7 @@ def _opened(
 ) -> Iterator[DataFileReader]:
     """The open file; errors of reading are raised as storage errors."""
     name = name or format_of_path(path)
-    with _translated(path), fs.open_input(path) as source:
+    with translated_reads(path), fs.open_input(path) as source:
         size = None
         if any_writer and name == PARQUET:
             size = int(source.seek(0, SEEK_END))
@@ -259,7 +259,8 @@ def _opened(
 
 
 @contextmanager
-def _translated(path: str) -> Iterator[None]:
+def translated_reads(path: str) -> Iterator[None]:
+    """Raise what goes wrong as a file is read as an error of the storage library."""
     try:
         yield
     except FileMissing as error:

@@ -23,7 +23,11 @@ from lakewright.storage.codec.manifest_blocks import (
     pack_manifest,
     store_entries,
 )
-from lakewright.storage.codec.manifest_columns import EntryColumns, decode_entry_columns
+from lakewright.storage.codec.manifest_columns import (
+    EntryColumns,
+    decode_entry_columns,
+    decode_together,
+)
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import FileMissing, UnreadableManifest
 from lakewright.storage.files.paths import TablePaths
@@ -46,6 +50,9 @@ _MOST_KEPT_BYTES = 1 << 25
 # About 20 MB of decoded lists, and 40 MB of the manifests that they name.
 _MOST_NAMED = 1 << 20
 _MOST_METAS = 1 << 15
+# Manifests of fewer entries are decoded together, so many at once.
+_FEW_ENTRIES = 1000
+_MOST_TOGETHER = 64
 # Decoded manifests of about half a million data files.
 _MOST_DECODED_BYTES = 1 << 28
 
@@ -214,6 +221,40 @@ class ManifestStore:
                 self.decoded.keep(name, found)
         self._check_count(meta, len(found))
         return found
+
+    def read_all_columns(self, metas: Iterable[ManifestFileMeta]) -> Iterator[EntryColumns]:
+        """Entries of several manifests in order; small ones that follow each other are one part.
+
+        Raises:
+            UnreadableManifest: as `read_columns`.
+        """
+        small: list[ManifestFileMeta] = []
+        for meta in metas:
+            is_small = meta.num_added_files + meta.num_deleted_files < _FEW_ENTRIES
+            if is_small:
+                small.append(meta)
+            if not is_small or len(small) == _MOST_TOGETHER:
+                yield from self._read_together(small)
+                small = []
+            if not is_small:
+                yield self.read_columns(meta)
+        yield from self._read_together(small)
+
+    def _read_together(self, metas: Sequence[ManifestFileMeta]) -> Iterator[EntryColumns]:
+        data = [self._read(meta.file_name) for meta in metas]
+        together = decode_together(data, names=[meta.file_name for meta in metas])
+        if together is not None:
+            part, counts = together
+            for meta, count in zip(metas, counts, strict=True):
+                self._check_count(meta, count)
+            yield part
+            return
+        for meta, each in zip(metas, data, strict=True):
+            name = meta.file_name
+            with self._reading(name):
+                part = decode_entry_columns(each, name=self.paths.manifest(name))
+            self._check_count(meta, len(part))
+            yield part
 
     def read_stored(
         self, metas: Sequence[ManifestFileMeta], *, compression: str

@@ -41,6 +41,7 @@ from lakewright.storage.spark.nulled_counts import counting
 from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.planned_files import look_at, planned_dataframe, takes_planned_files
 from lakewright.storage.spark.predicates import is_spark_filter, to_spark_filter
+from lakewright.storage.spark.running_tasks import context_of
 from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema, to_spark_type
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.predicate import Predicate, columns_of
@@ -58,8 +59,9 @@ _FEW_FILES = 32
 SMALL_FILE_BYTES = 2**20
 # To open a file takes our tasks as long as to read so many bytes.
 _OPEN_FILE_BYTES = 2**20
-# What one task of ours reads.
+# What one task of ours reads at most; at least, so that each of Spark's cores gets one.
 _TASK_BYTES = 128 * 2**20
+_LEAST_TASK_BYTES = 4 * 2**20
 # Tasks among which Spark deals the paths that it lists, if the session says more.
 LISTING_TASKS = 16
 LISTING_OPTION = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
@@ -233,35 +235,49 @@ def _arrow_scan(
             count(task_reader.nulled)
 
     # Each task gets the splits of all tasks, of which it unpacks its own.
-    tasks = [zlib.compress(dumps(each), 1) for each in packed_splits(splits)]
+    at_once = _tasks_at_once(spark)
+    tasks = [zlib.compress(dumps(each), 1) for each in packed_splits(splits, at_once)]
     return dataframe_of_tasks(spark, tasks, read, files.schema.fields_of(names))
 
 
-def packed_splits(splits: Sequence[DataSplit]) -> list[list[DataSplit]]:
-    """The splits of each task, in order: several small ones, or a part of a large one."""
+def _tasks_at_once(spark: SparkSession) -> int:
+    context = context_of(spark)
+    return LISTING_TASKS if context is None else max(1, context.defaultParallelism)
+
+
+def packed_splits(splits: Sequence[DataSplit], at_once: int) -> list[list[DataSplit]]:
+    """The splits of each task, in order: several small ones, or a part of a large one.
+
+    As Spark packs files: no task is larger than the share of one of `at_once` cores.
+    """
     tasks: list[list[DataSplit]] = []
     room = 0
     columns = split_columns(splits)
-    weights = np.maximum(columns.sizes, _OPEN_FILE_BYTES).tolist()
-    for split, (begin, end) in zip(splits, pairwise(columns.bounds.tolist()), strict=True):
-        for part, weight in _parts(split, weights[begin:end]):
+    weights = np.maximum(columns.sizes, _OPEN_FILE_BYTES)
+    share = int(weights.sum()) // at_once
+    task_bytes = min(_TASK_BYTES, max(_LEAST_TASK_BYTES, share))
+    bounds = pairwise(columns.bounds.tolist())
+    for split, (begin, end) in zip(splits, bounds, strict=True):
+        for part, weight in _parts(split, weights[begin:end].tolist(), task_bytes):
             if not tasks or weight > room:
                 tasks.append([])
-                room = _TASK_BYTES
+                room = task_bytes
             tasks[-1].append(part)
             room -= weight
     return tasks
 
 
-def _parts(split: DataSplit, weights: Sequence[int]) -> Iterator[tuple[DataSplit, int]]:
+def _parts(
+    split: DataSplit, weights: Sequence[int], task_bytes: int
+) -> Iterator[tuple[DataSplit, int]]:
     """A split in parts that a task each can read; files that are merged stay together."""
     total = sum(weights)
-    if split.merge or total <= _TASK_BYTES:
+    if split.merge or total <= task_bytes:
         yield split, total
         return
     begin, held = 0, 0
     for index, weight in enumerate(weights):
-        if index > begin and held + weight > _TASK_BYTES:
+        if index > begin and held + weight > task_bytes:
             yield replace(split, files=split.files[begin:index]), held
             begin, held = index, 0
         held += weight

@@ -72,7 +72,9 @@ _COMMANDS = {
     "files": "files,shop.events",
     "read": "read,shop.events",
     "sql": "sql,SHOW TABLES IN shop",
+    "filter": "read,shop.events,--where,id = 1",
 }
+_PARSING = {"sql", "filter"}
 _SPARK_AND_DAGSTER = {"dagster", "pyspark", "great_expectations", "scipy", "pydantic", "yaml"}
 _CLIENTS = {"adlfs", "azure", "s3fs", "aiobotocore", "gcsfs", "thriftpy2", "paramiko", "requests"}
 
@@ -115,16 +117,26 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     Ledger(catalog).create()
     table = catalog.create_table("shop.events", {"id": "BIGINT", "v": "DOUBLE"})
     table.write([{"id": 1, "v": 1.0}])
-    return dict(zip(_COMMANDS, _modules_after(_LOOK, warehouse, *_COMMANDS.values()), strict=True))
+    others = {
+        "plan": "compact,shop.events,--dry-run",
+        "report": f"report,--output,{warehouse}.html",
+    }
+    commands = {**_COMMANDS, **others}
+    return dict(zip(commands, _modules_after(_LOOK, warehouse, *commands.values()), strict=True))
 
 
 @pytest.mark.parametrize("command", _COMMANDS)
 def test_a_command_that_looks_imports_no_orchestrator_declarations_parser_or_client_of_a_store(
     looked: dict[str, set[str]], command: str
 ) -> None:
-    """A listing statement imports the parser alone."""
+    """A listing statement and a filter import the parser alone."""
     assert not looked[command] & (_SPARK_AND_DAGSTER | _CLIENTS)
-    assert ("sqlglot" in looked[command]) == (command == "sql")
+    assert "pandas" not in looked[command]
+    assert ("sqlglot" in looked[command]) == (command in _PARSING)
+
+
+def test_plans_and_the_report_need_no_orchestrator(looked: dict[str, set[str]]) -> None:
+    assert not looked["report"] & {"dagster", "pyspark", "great_expectations"}
 
 
 def test_the_library_imports_no_verb_that_nobody_asked_for() -> None:
@@ -144,10 +156,3 @@ def test_the_library_has_each_of_its_names_and_no_other() -> None:
     assert set(lakewright.storage.__all__) <= set(dir(lakewright.storage))
     with pytest.raises(AttributeError, match="no attribute 'Tabel'"):
         lakewright.storage.Tabel  # type: ignore[attr-defined]  # noqa: B018  # it is looked up
-
-
-@pytest.mark.parametrize("command", _COMMANDS)
-def test_a_command_that_looks_does_not_import_pandas_for_arrow(
-    looked: dict[str, set[str]], command: str
-) -> None:
-    assert "pandas" not in looked[command]

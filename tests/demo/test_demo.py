@@ -75,7 +75,7 @@ def run_demo(since: dt.date, warehouse: Path, home: Path) -> str:
     return ended.stdout
 
 
-WEEKS, YEAR = dt.date(2013, 11, 17), dt.date(2013, 1, 1)
+WEEKS, YEAR = dt.date(2013, 11, 28), dt.date(2013, 1, 1)
 
 
 # Some weeks go through every step that the year goes through, in a fraction of the time.

@@ -15,6 +15,7 @@ KEYS = ["day", "id"]
 
 
 @pytest.mark.mission("MT14", "SQ18")
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_a_table_with_an_added_key_is_everybodys(
     catalog: Catalog,

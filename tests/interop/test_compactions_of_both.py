@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from lakewright.storage import Catalog, Table
@@ -227,3 +229,47 @@ def test_others_read_sorted_tables(
         assert sorted(json.dumps(row, sort_keys=True) for row in theirs) == content(table)
     java.compact(catalog.root, table.name)
     assert table.read().num_rows == 151
+
+
+@pytest.mark.mission("FS7")
+@pytest.mark.parametrize("writer", ["ours", "java", "java_latest"])
+def test_row_groups_that_we_copy_are_read_by_all(
+    catalog: Catalog,
+    java: JavaOracle,
+    java_latest: JavaOracle,
+    rust: Oracle,
+    released_pypaimon: Oracle,
+    writer: str,
+) -> None:
+    rng = random.Random(writer)
+    table = new_table(catalog, {"id": "INT", "v": "STRING"}, options={"file.format": "parquet"})
+    for first in (0, 12_000):
+        # Large enough that a row group is worth copying.
+        some = [
+            {"id": number, "v": base64.b85encode(rng.randbytes(400)).decode()}
+            for number in range(first, first + 12_000)
+        ]
+        if writer == "ours":
+            table.write(rows(table, some))
+        else:
+            {"java": java, "java_latest": java_latest}[writer].write(catalog.root, "db.t", some)
+    before = content(table)
+    assert compact(table, full=True).files_after == 1
+    (entry,) = table.at().files()
+    path = table.table_files.data_file_path(entry.place, entry.file)
+    metadata = pq.read_metadata(path)
+    assert [metadata.row_group(each).num_rows for each in range(metadata.num_row_groups)] == [
+        12_000,
+        12_000,
+    ]
+    assert ("parquet-mr" in metadata.created_by) == (writer != "ours")
+    assert content(table) == before
+    # pypaimon reads no manifest of Java 0.9.
+    readers = [java, java_latest, rust, *([] if writer == "java" else [released_pypaimon])]
+    for reader in readers:
+        theirs = reader.read(catalog.root, table.name)
+        assert sorted(json.dumps(row, sort_keys=True) for row in theirs) == before
+        later = reader.read(catalog.root, table.name, where=[("id", ">=", 23_000)])
+        assert sorted(row["id"] for row in later if row["id"] >= 23_000) == list(
+            range(23_000, 24_000)
+        )

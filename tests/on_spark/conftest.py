@@ -31,7 +31,11 @@ HOSTILE = {
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
     """Shared with every other test of the process, so it is never stopped here."""
-    conf = {"spark.python.daemon.module": "tests.support.processes.spark_daemon"}
+    conf = {
+        "spark.python.daemon.module": "tests.support.processes.spark_daemon",
+        # Each is a task, and of streams a store of state too.
+        "spark.sql.shuffle.partitions": "2",
+    }
     return build_session("lakewright-tests", master="local[2]", conf=conf)
 
 

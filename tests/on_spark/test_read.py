@@ -253,10 +253,22 @@ def test_small_splits_share_a_task_and_a_large_one_has_several(catalog: Catalog)
     (split, _) = many_files(catalog).scan().splits
     large = replace(split.files[0], file_size=100 * 2**20)
     small = replace(split, files=split.files[:3])
-    packed = read.packed_splits([small, small, replace(split, files=(large,) * 3), small])
+    packed = read.packed_splits([small, small, replace(split, files=(large,) * 3), small], 1)
     assert [[len(each.files) for each in task] for task in packed] == [[3, 3, 1], [1], [1, 3]]
     merged = replace(split, files=(large,) * 3, merge=True)
-    assert [[len(each.files) for each in task] for task in read.packed_splits([merged])] == [[3]]
+    packed = read.packed_splits([merged], 1)
+    assert [[len(each.files) for each in task] for task in packed] == [[3]]
+
+
+def test_each_core_gets_a_task_where_there_is_enough_to_read(catalog: Catalog) -> None:
+    (split, _) = many_files(catalog).scan().splits
+    file = replace(split.files[0], file_size=20 * 2**20)
+    buckets = [replace(split, bucket=bucket, files=(file,), merge=True) for bucket in range(4)]
+    assert [len(task) for task in read.packed_splits(buckets, 1)] == [4]
+    assert [len(task) for task in read.packed_splits(buckets, 2)] == [2, 2]
+    assert [len(task) for task in read.packed_splits(buckets, 100)] == [1, 1, 1, 1]
+    small = [replace(each, files=(replace(file, file_size=2**20),)) for each in buckets]
+    assert [len(task) for task in read.packed_splits(small, 100)] == [4]
 
 
 @pytest.mark.mission("FS19")

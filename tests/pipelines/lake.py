@@ -20,7 +20,7 @@ from lakewright.jobs.upkeep import REQUESTS_JOB
 from lakewright.jobs.verbs import REQUESTED_JOBS
 from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
-from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.tables.declaration_checks import SCHEMA_MATCHES, STORED_ROWS_FIT
 from lakewright.storage import Catalog, Table
 from tests.pipelines import sources
@@ -152,7 +152,10 @@ class Lake:
         folder = self.folder / "tables"
         declared = tuple((path.name, path.read_bytes()) for path in sorted(folder.iterdir()))
         if declared not in self._built:
-            self._built[declared] = build_definitions([folder], warehouse=self.warehouse)
+            spark = SparkResource(conf={"spark.sql.shuffle.partitions": "2"})
+            self._built[declared] = build_definitions(
+                [folder], warehouse=self.warehouse, spark=spark
+            )
         return self._built[declared]
 
     def definitions_are(self, built: dg.Definitions) -> None:

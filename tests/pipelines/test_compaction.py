@@ -301,12 +301,6 @@ def test_a_partition_that_goes_while_its_compaction_waits_is_left_out(fragmented
     assert not outcome.observations
 
 
-def test_a_key_of_no_partition_is_refused(fragmented: Lake) -> None:
-    outcome = fragmented.run("compact", partitions=["100%"])
-    assert not outcome.success
-    assert "is not an encoded partition value" in outcome.failure
-
-
 def test_a_keyed_table_is_compacted_when_it_has_many_sorted_runs(lake: Lake) -> None:
     lake.declare(
         """

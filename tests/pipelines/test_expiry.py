@@ -58,16 +58,6 @@ def test_the_job_lets_old_snapshots_go_and_tells_what_it_deleted(with_history: L
     assert told["lakewright/bytes_deleted"] > 0
 
 
-def test_a_dry_run_deletes_nothing(with_history: Lake) -> None:
-    outcome = with_history.run("expire_snapshots", dry_run=True)
-
-    assert outcome.success, outcome.failure
-    assert outcome.outputs["lakewright/snapshot_range"] == "1 to 2"
-    assert outcome.outputs["lakewright/files"] > 0
-    assert not outcome.observations
-    assert len(with_history.table().history.snapshots()) == 4
-
-
 def test_a_run_may_ask_for_other_numbers_than_the_policy(with_history: Lake) -> None:
     outcome = with_history.run("expire_snapshots", retain_min=1, max_deletes=1)
     assert outcome.success, outcome.failure
@@ -143,18 +133,6 @@ def test_a_policy_lets_tags_without_a_time_to_live_go_by_their_age_and_spares_na
     assert lake.run("expire_tags").outputs["lakewright/tags_to_go"] == 0
 
 
-def test_a_dry_run_names_tags_and_keeps_them(with_history: Lake) -> None:
-    with_history.table().history.create_tag("brief", snapshot=1, time_retained_ms=1)
-
-    outcome = with_history.run("expire_tags", dry_run=True)
-
-    assert outcome.success, outcome.failure
-    assert outcome.outputs["lakewright/tags_to_go"] == 1
-    assert "tag brief was to be retained until" in outcome.outputs["reasons"]
-    assert not outcome.observations
-    assert [each.name for each in with_history.table().history.tags()] == ["brief"]
-
-
 def test_a_run_with_nothing_past_its_time_observes_nothing(with_history: Lake) -> None:
     with_history.table().history.create_tag("lasting", snapshot=1)
     for job, given in (("expire_snapshots", {"retain_min": 4}), ("expire_tags", {})):
@@ -185,11 +163,6 @@ def test_changelogs_that_outlived_their_snapshots_go_by_a_job(lake: Lake) -> Non
     assert lake.rows() == before
 
 
-def test_a_table_that_does_not_exist_yet_is_no_failure(lake: Lake) -> None:
-    lake.declare(EVENTS)
-    assert lake.run("expire_snapshots").success
-
-
 def test_a_number_that_cannot_be_is_refused(with_history: Lake) -> None:
     outcome = with_history.run("expire_snapshots", retain_min=0)
     assert not outcome.success
@@ -212,14 +185,3 @@ def test_the_sensor_asks_once_after_each_moment_of_a_schedule(with_history: Lake
     assert len(with_history.table().history.snapshots()) == 2
     assert with_history.request(beside).success
     assert not with_history.tick().run_requests
-
-
-@pytest.mark.parametrize("setting", ["time_retained", "max_duration"])
-def test_a_number_without_a_unit_is_no_duration_and_lets_nothing_go(
-    with_history: Lake, setting: str
-) -> None:
-    outcome = with_history.run("expire_snapshots", **{setting: "7"})
-
-    assert not outcome.success
-    assert f"{setting}: '7' has no unit; write 7d, 7h or 7min" in outcome.failure
-    assert len(with_history.table().history.snapshots()) == 4

@@ -36,11 +36,3 @@ def test_a_run_for_one_partition_leaves_the_others_waiting(lake: Lake) -> None:
     (request,) = lake.tick().run_requests
     config = request.run_config["ops"]["compact"]["config"]["tables"]["shop.events"]
     assert config["partitions"] == ["2024-01-01"]
-
-
-def test_a_dry_run_leaves_them_waiting(lake: Lake) -> None:
-    lake.declare(POSTPONED)
-    lake.give(events("2024-01-01", 0, 3))
-    lake.materialize(partitions="2024-01-01")
-    assert lake.run("compact", dry_run=True).success
-    assert lake.rows() == []

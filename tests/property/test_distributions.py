@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewright.storage import Table, TableDistribution
@@ -61,6 +61,7 @@ def _key(row: dict[str, Any]) -> Key:
 
 
 @pytest.mark.mission("BK8", "BK20")
+@settings(max_examples=settings().max_examples // 2)
 @given(STEPS)
 def test_rows_are_those_of_the_model_after_every_change(steps: list[Any]) -> None:
     table = new_table(

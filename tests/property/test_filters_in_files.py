@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewright.storage import AddColumn, Catalog, ChangeType, DropColumn, Table
@@ -90,7 +90,6 @@ def steps(draw: st.DrawFn, *, deletes: bool) -> list[tuple[str, Any]]:
 @pytest.mark.sampled(each="kind")
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=settings().max_examples * 2)
 @given(data=st.data())
 def test_a_filter_reads_what_a_filter_of_all_rows_keeps(
     data: st.DataObject, kind: str, file_format: str

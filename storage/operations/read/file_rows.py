@@ -11,7 +11,7 @@ thin mode have none. The batch size follows from the size of the rows in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NoReturn, TypeAlias, TypedDict, Unpack
@@ -154,6 +154,20 @@ class FileRows:
     def batches(self, split: DataSplit, file: DataFileMeta) -> Iterator[pa.Table]:
         """The projected columns, in batches of about `BATCH_BYTES`."""
         return self.rows(split, file, batch_rows=self.batch_rows(split, file))
+
+    def all_batches(
+        self, split: DataSplit, metas: Iterable[DataFileMeta]
+    ) -> Generator[pa.Table, None, None]:
+        """`batches` of files in order, of which alike ones are weighed once.
+
+        Files are alike if their rows take about as many bytes each on disk.
+        """
+        weighed: dict[int, int] = {}
+        for file in metas:
+            stored = (file.file_size // max(1, file.row_count)).bit_length()
+            if stored not in weighed:
+                weighed[stored] = self.batch_rows(split, file)
+            yield from self.rows(split, file, batch_rows=weighed[stored])
 
     def key_value_rows(
         self, split: DataSplit, file: DataFileMeta, **reading: Unpack[KeyValueReading]

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -23,6 +24,10 @@ from lakewright.storage.operations.rewrite.compact_outputs import (
     deletions_of,
     replace_deletion_vectors,
 )
+from lakewright.storage.operations.rewrite.copied_parts import CopiedPart, divided, write_copied
+from lakewright.storage.operations.running.concurrency import ahead
+from lakewright.storage.operations.running.delete_files import discard_files
+from lakewright.storage.operations.running.task_memory import gathered
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import (
     Proof,
@@ -33,6 +38,7 @@ from lakewright.storage.operations.write.verify import (
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource
+from lakewright.storage.spec.partition import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +56,11 @@ class AppendTask:
     stretches: tuple[tuple[DataFileMeta, ...], ...]
     others: frozenset[str] = frozenset()
     indexes: tuple[IndexFileMeta, ...] = ()
+
+    @property
+    def place(self) -> Place:
+        """Partition and bucket."""
+        return Place(self.partition, self.bucket)
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
@@ -96,28 +107,35 @@ def rewrite_append(
     """
     source, split = rows_to_rewrite(files, verify), split_of(task)
 
-    def batches(stretch: Iterable[DataFileMeta]) -> Iterator[pa.Table]:
-        for file in stretch:
-            yield from source.batches(split, file)
+    def batches(stretch: Sequence[DataFileMeta]) -> Iterator[pa.Table]:
+        # One core decodes while the other one encodes.
+        with closing(ahead(files.env, gathered(source.all_batches(split, stretch)))) as read:
+            yield from read
 
-    proofs = [Proof(files, verify) for _ in task.stretches]
-    parts = [
-        AppendPart(stretch, proof.expected(batches(stretch)), proof)
-        for stretch, proof in zip(task.stretches, proofs, strict=True)
-    ]
-    return write_append(files, write_id, task, parts, source.nulled)
+    deleted = {vector.data_file for _, vector in split.deletions}
+    parts: list[AppendPart | CopiedPart] = []
+    for stretch in task.stretches:
+        for some in divided(files, task.place, stretch, deleted):
+            if isinstance(some, CopiedPart):
+                parts.append(some)
+            else:
+                proof = Proof(files, verify)
+                parts.append(AppendPart(some, proof.expected(batches(some)), proof))
+    return write_append(files, write_id, task, parts, source.nulled, verify)
 
 
 def write_append(
     files: TableFiles,
     write_id: str,
     task: AppendTask,
-    parts: Iterable[AppendPart],
+    parts: Iterable[AppendPart | CopiedPart],
     nulled: NulledValues,
+    verify: VerifyLevel = VerifyLevel.CHECKSUMS,
 ) -> CommitMessage:
     """Write rows that replace the task's files; each file is in exactly one part.
 
-    `nulled` counts the values that the reader of the parts makes null.
+    `nulled` counts the values that the reader of the parts makes null. `verify` is of copied parts;
+    the others have their own proofs.
 
     Raises:
         VerificationFailed: rows written differ from the rows of the files.
@@ -126,6 +144,7 @@ def write_append(
     deleted = {name: len(positions) for name, positions in gone.items()}
     writers: list[RollingWriter] = []
     written: list[DataFileMeta] = []
+    copied: list[DataFileMeta] = []
     try:
         for number, part in enumerate(parts):
             target = BucketTarget(
@@ -134,6 +153,10 @@ def write_append(
                 next_sequence=min(file.min_sequence_number for file in part.replaced),
                 source=FileSource.COMPACT,
             )
+            if isinstance(part, CopiedPart):
+                copied.append(write_copied(files, target, part, f"{write_id}-{number}", verify))
+                written.append(copied[-1])
+                continue
             witness = part.proof.witness()
             due = sum(file.row_count - deleted.get(file.file_name, 0) for file in part.replaced)
             writer = RollingWriter(
@@ -151,6 +174,7 @@ def write_append(
     except BaseException:
         for writer in writers:
             writer.abandon()
+        discard_files(files.fs, [files.data_file_path(task.place, each) for each in copied])
         raise
     new_indexes, removed_indexes = replace_deletion_vectors(
         files, task.indexes, live=task.others, marked={}, write_id=write_id

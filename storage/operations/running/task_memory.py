@@ -6,7 +6,7 @@ merging, buffering and encoding each get a share; all shares fit into the budget
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -61,6 +61,20 @@ class MergeMemory:
         return MergeMemory(
             self.window_bytes // merges, self.held_bytes // merges, max(2, self.streams // merges)
         )
+
+
+def gathered(batches: Iterator[pa.Table]) -> Generator[pa.Table, None, None]:
+    """The same rows in pieces of a row group or more, as files of few rows are read."""
+    pending: list[pa.Table] = []
+    size = 0
+    for rows in batches:
+        pending.append(rows)
+        size += rows.nbytes
+        if size >= ROW_GROUP_BYTES:
+            yield pa.concat_tables(pending)
+            pending, size = [], 0
+    if pending:
+        yield pa.concat_tables(pending)
 
 
 STREAMING = MergeMemory(TASK_MEMORY_BYTES // 64, TASK_MEMORY_BYTES // 8)

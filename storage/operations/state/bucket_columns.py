@@ -116,7 +116,8 @@ def bucket_columns(
     # What is read here once is not worth keeping: each manifest goes before the next one comes.
     manifests = replace(files.manifests, decoded=None)
     home = f"{external_uri(files.fs, files.paths.root)}/".encode()
-    parts = (selected(manifests.read_columns(meta), wanted) for meta in _held(metas, wanted))
+    read = manifests.read_all_columns(_held(metas, wanted))
+    parts = (selected(part, wanted) for part in read)
     found = _Numbers.joined(_Numbers.of(part, None, partitions, home) for part in parts)
     live = found.live()
     if live is None:

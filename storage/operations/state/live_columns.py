@@ -232,12 +232,9 @@ def live_columns(
         CorruptionError: a file is added twice.
         UnreadableManifest: a manifest is missing or damaged.
     """
-    parts: list[EntryColumns] = []
-    for meta in metas:
-        if wanted.may_hold(meta):
-            part = selected(files.manifests.read_columns(meta), wanted)
-            if len(part):
-                parts.append(part)
+    held = filter(wanted.may_hold, metas)
+    selection = (selected(part, wanted) for part in files.manifests.read_all_columns(held))
+    parts = [part for part in selection if len(part)]
     everything = np.arange(sum(map(len, parts)))
     found = LiveColumns(tuple(parts), everything)
     return replace(found, rows=_live(found))

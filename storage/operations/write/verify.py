@@ -179,7 +179,7 @@ class Proof:
             what = ", ".join(names)
             first = names[0]
             numbers = (f"checksum {sums.get(first, 0):016x}", f"{others.get(first, 0):016x}")
-        _refuse(
+        refuse_written(
             self._files,
             targets,
             f"{what} differ: {numbers[0]} expected, {numbers[1]} {how}",
@@ -206,7 +206,7 @@ class Proof:
                 ):
                     yield _as_stored(rows, self._stored)
             except (CorruptionError, FileMissing, pa.ArrowException) as error:
-                _refuse(self._files, [target], f"{error}", differs="file", cause=error)
+                refuse_written(self._files, [target], f"{error}", differs="file", cause=error)
 
 
 class _PlacedRows:
@@ -233,7 +233,7 @@ class _PlacedRows:
 
     def check(self) -> None:
         if self._misplaced:
-            _refuse(
+            refuse_written(
                 self._files,
                 [self._target],
                 f"{self._misplaced} rows belong to another of {self._total_buckets} buckets",
@@ -253,11 +253,11 @@ def _check_files(files: TableFiles, made: ProvenFiles) -> None:
         try:
             footer = read_footer(files.fs, path, list(bounded))
         except (CorruptionError, FileMissing) as error:
-            _refuse(files, [target], f"{error}", differs="file", cause=error)
+            refuse_written(files, [target], f"{error}", differs="file", cause=error)
         _check_footer(files, target, file, footer, bounded)
         found += footer.row_count
     if found != due:
-        _refuse(
+        refuse_written(
             files,
             [target],
             f"the files hold {found} rows, and {due} were expected",
@@ -287,7 +287,7 @@ def _check_footer(
             seen[name] = from_python(low, field.type), from_python(high, field.type)
     for what, value in said.items():
         if seen[what] != value:
-            _refuse(
+            refuse_written(
                 files,
                 [target],
                 f"{file.file_name} has {what} {seen[what]!r} on the store, and its metadata says "
@@ -315,16 +315,17 @@ def _bounded_columns(files: TableFiles) -> dict[str, DataField | None]:
 def refuse_rows(
     files: TableFiles, partition: bytes, what: str, *, due: object, found: object
 ) -> NoReturn:
+    """Raise that new files are not what they should be."""
     """Refuse a rewrite that would change the rows of a partition.
 
     Raises:
         VerificationFailed: always.
     """
     target = BucketTarget(partition=partition, bucket=-1)
-    _refuse(files, [target], what, differs="rows", due=due, found=found)
+    refuse_written(files, [target], what, differs="rows", due=due, found=found)
 
 
-def _refuse(
+def refuse_written(
     files: TableFiles,
     targets: Sequence[BucketTarget],
     what: str,
@@ -334,6 +335,7 @@ def _refuse(
     found: object = None,
     cause: Exception | None = None,
 ) -> NoReturn:
+    """Raise that new files are not what they should be."""
     partition = files.partitions.of_row(targets[0].partition).spec if targets else {}
     named = name_partition(partition)
     buckets = sorted({target.bucket for target in targets if target.bucket >= 0})

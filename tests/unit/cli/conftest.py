@@ -49,13 +49,17 @@ def on_disk(catalog: Catalog) -> dict[str, tuple[int, int]]:
 
 @pytest.fixture
 def lakewright(capsys: pytest.CaptureFixture[str]) -> Lakewright:
-    """`lakewright(catalog, "ls", …)`; without a catalog the arguments are all there is."""
+    """`lakewright(catalog, "ls", …)`; without a catalog the arguments are all there is.
 
-    def run(where: Catalog | None, *arguments: str) -> Ended:
+    The command must end with `code`; None leaves that to the test.
+    """
+
+    def run(where: Catalog | None, *arguments: str, code: int | None = 0) -> Ended:
         before = [] if where is None else ["--warehouse", where.uri]
         capsys.readouterr()
-        code = main([*before, *arguments])
+        ended = main([*before, *arguments])
         captured = capsys.readouterr()
-        return Ended(code, captured.out, captured.err)
+        assert code in (None, ended), f"ended with {ended}: {captured.out}{captured.err}"
+        return Ended(ended, captured.out, captured.err)
 
     return run

@@ -85,8 +85,7 @@ def test_what_cannot_be_moved_is_refused_in_a_line(
     catalog: Catalog, lakewright: Lakewright, arguments: tuple[str, ...], words: str
 ) -> None:
     orders(catalog)
-    ended = lakewright(catalog, *arguments)
-    assert ended.code == 2
+    ended = lakewright(catalog, *arguments, code=2)
     assert words in ended.err
     assert len(ended.err.splitlines()) == 1
 
@@ -130,6 +129,5 @@ def test_keys_that_are_none_are_refused(
     catalog: Catalog, lakewright: Lakewright, keys: tuple[str, ...], words: str
 ) -> None:
     orders(catalog)
-    ended = lakewright(catalog, "lookup", "db.t", *keys)
-    assert ended.code == 2
+    ended = lakewright(catalog, "lookup", "db.t", *keys, code=2)
     assert words in ended.err

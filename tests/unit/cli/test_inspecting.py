@@ -30,7 +30,6 @@ def test_a_system_table_is_printed_in_each_format(catalog: Catalog, lakewright: 
     assert [row["snapshot_id"] for row in found] == [1, 2, 3, 4]
     assert found[0]["commit_time"].startswith("2024-01-01T00:00:00.")
     table = lakewright(catalog, "inspect", "db.t", "tags")
-    assert table.code == 0
     assert table.lines[0].split()[:2] == ["tag_name", "snapshot_id"]
     assert table.lines[-1] == "(2 rows)"
     csv = lakewright(catalog, "inspect", "db.t", "consumers", "--format", "csv")
@@ -45,8 +44,8 @@ def test_rows_are_filtered_and_counted(catalog: Catalog, lakewright: Lakewright)
     assert [row["snapshot_id"] for row in found] == [1, 2, 4]
     found = lakewright(catalog, *arguments, *where, "--limit", "1").json_lines
     assert [row["snapshot_id"] for row in found] == [1]
-    refused = lakewright(catalog, *arguments, "--where", "id = 1")
-    assert (refused.code, "snapshot_id" in refused.err) == (2, True)
+    refused = lakewright(catalog, *arguments, "--where", "id = 1", code=2)
+    assert "snapshot_id" in refused.err
 
 
 def test_an_earlier_state_is_inspected_by_snapshot_and_by_tag(
@@ -58,8 +57,8 @@ def test_an_earlier_state_is_inspected_by_snapshot_and_by_tag(
             catalog, "inspect", "db.t", "files", *when, "--format", "json"
         ).json_lines
         assert (file["record_count"], file["level"]) == (3, 0)
-    gone = lakewright(catalog, "inspect", "db.t", "files", "--tag", "older")
-    assert (gone.code, "new, old" in gone.err or "old, new" in gone.err) == (3, True)
+    gone = lakewright(catalog, "inspect", "db.t", "files", "--tag", "older", code=3)
+    assert "new, old" in gone.err or "old, new" in gone.err
 
 
 def changed(ended: Any) -> list[tuple[str, int, Any]]:
@@ -117,7 +116,7 @@ def test_what_cannot_be_is_refused(
     catalog: Catalog, lakewright: Lakewright, arguments: list[str], code: int, message: str
 ) -> None:
     filled(catalog)
-    ended = lakewright(catalog, "inspect", "db.t", *arguments)
+    ended = lakewright(catalog, "inspect", "db.t", *arguments, code=code)
     assert ended.code == code
     assert message in ended.err
     assert ended.out == ""

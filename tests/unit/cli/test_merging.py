@@ -70,7 +70,8 @@ def test_a_file_that_does_not_fit_changes_nothing(
 ) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
-    ended = lakewright(catalog, "merge", "db.t", "--from", str(tmp_path / name), "--on", "zip")
-    assert ended.code
+    given = ("merge", "db.t", "--from", str(tmp_path / name), "--on", "zip")
+    ended = lakewright(catalog, *given, code=None)
+    assert ended.code in (2, 3)
     assert why in ended.err
     assert len(table.history.snapshots()) == 1

@@ -58,8 +58,7 @@ def test_an_aborted_batch_goes_with_its_files(
 ) -> None:
     gone = lakewright(catalog, "pending", "abort", "db.t", "loader", "2")
     assert gone.lines == ["batch 2 of loader aborted: 1 file deleted"]
-    again = lakewright(catalog, "pending", "abort", "db.t", "loader", "2")
-    assert again.code == 3
+    again = lakewright(catalog, "pending", "abort", "db.t", "loader", "2", code=3)
     assert "no batch 2 of loader waits" in again.err
     assert again.err.endswith("of that user there are 1, 10\n")
     lakewright(catalog, "pending", "commit", "db.t", "loader")

@@ -36,7 +36,7 @@ def history(catalog: Catalog, versions: str = "abc") -> Table:
 def test_a_tag_is_made_listed_read_and_deleted(catalog: Catalog, lakewright: Lakewright) -> None:
     table = history(catalog)
     made = lakewright(catalog, "tag", "create", "db.t", "kept", "--snapshot", "2")
-    assert (made.code, made.lines) == (0, ["tag kept of db.t stands for snapshot 2"])
+    assert made.lines == ["tag kept of db.t stands for snapshot 2"]
     lakewright(catalog, "tag", "create", "db.t", "timed", "--retain", "90d")
     expire(table)
     listed = lakewright(catalog, "tag", "list", "db.t")
@@ -75,7 +75,7 @@ def test_tags_are_replaced_renamed_and_expired(catalog: Catalog, lakewright: Lak
         ("create", "db.t", "x", "--replace", "--retain", "1s"),
         ("rename", "db.t", "x", "y"),
     ):
-        assert lakewright(catalog, "tag", *arguments).code == 0
+        lakewright(catalog, "tag", *arguments)
     assert [(tag.name, tag.snapshot.id) for tag in table.history.tags()] == [("y", 6)]
     table.history.create_tag("z")
     kept = lakewright(catalog, "tag", "expire", "db.t", "--older-than", "1d")
@@ -105,7 +105,7 @@ def test_a_wrong_tag_is_said_in_one_line(catalog: Catalog, lakewright: Lakewrigh
         (2, "'90' has no unit; write 90d", ("tag", "create", "db.t", "x", "--retain", "90")),
         (2, "not allowed with", ("read", "db.t", "--tag", "one", "--snapshot", "1")),
     ]:
-        ended = lakewright(catalog, *arguments)
+        ended = lakewright(catalog, *arguments, code=code)
         assert ended.code == code, arguments
         assert said in ended.err, arguments
         assert "Traceback" not in ended.err
@@ -140,14 +140,14 @@ def test_a_saved_plan_is_carried_out_unless_it_was_changed(
     planned = json.loads(plan.read_text("utf-8"))
     forged = [*planned["files"], {"path": "schema/schema-0", "size_bytes": 1}]
     plan.write_text(json.dumps({**planned, "files": forged}), "utf-8")
-    refused = lakewright(catalog, *verb, "db.t", "--plan", str(plan))
-    assert (refused.code, "plan again" in refused.err) == (5, True)
+    refused = lakewright(catalog, *verb, "db.t", "--plan", str(plan), code=5)
+    assert "plan again" in refused.err
     assert {path for path in on_disk(catalog) if "lease" not in path} >= set(before)
 
     plan.write_text(json.dumps(planned), "utf-8")
-    assert lakewright(catalog, *verb, "db.t", "--plan", str(plan)).code == 0
+    lakewright(catalog, *verb, "db.t", "--plan", str(plan))
     assert content(table)
-    again = lakewright(catalog, *verb, "db.t", "--plan", str(plan))
+    again = lakewright(catalog, *verb, "db.t", "--plan", str(plan), code=None)
     assert again.code in (2, 3, 5)
 
 
@@ -210,7 +210,7 @@ def test_a_wrong_branch_is_said_in_one_line(catalog: Catalog, lakewright: Lakewr
         (3, "no branch b", ("read", "db.t$branch_b")),
         (3, "no branch b", ("branch", "fast-forward", "db.t", "b")),
     ]:
-        ended = lakewright(catalog, *arguments)
+        ended = lakewright(catalog, *arguments, code=code)
         assert ended.code == code, arguments
         assert said in ended.err, arguments
         assert ended.err.count("\n") == 1
@@ -239,8 +239,7 @@ def test_a_table_goes_back(catalog: Catalog, lakewright: Lakewright) -> None:
     assert done.lines[0].startswith("db.t is what it was at snapshot 2: 4 snapshots, 1 tag; ")
     assert done.lines[1:] == ["  tag late deleted", "  consumer me set to read on from 3"]
     assert content(table) == then
-    again = lakewright(catalog, "rollback", "db.t", "--snapshot", "2")
-    assert again.code == 2
+    again = lakewright(catalog, "rollback", "db.t", "--snapshot", "2", code=2)
     assert "nothing of db.t is later than snapshot 2" in again.err
 
 
@@ -252,9 +251,9 @@ def test_a_table_goes_back_to_a_tag_or_a_time(catalog: Catalog, lakewright: Lake
     assert "  snapshot 2 expired; tag t holds it" in dry.lines
     done = lakewright(catalog, "rollback", "db.t", "--tag", "t", "--format", "json").json
     assert (done["snapshot_id"], done["snapshots_deleted"]) == (2, [5, 6])
-    early = lakewright(catalog, "rollback", "db.t", "--as-of", "2001-01-01T00:00:00")
-    assert (early.code, "no snapshot at or before" in early.err) == (3, True)
-    assert lakewright(catalog, "rollback", "db.t").code == 2
+    early = lakewright(catalog, "rollback", "db.t", "--as-of", "2001-01-01T00:00:00", code=3)
+    assert "no snapshot at or before" in early.err
+    lakewright(catalog, "rollback", "db.t", code=2)
 
 
 # --- consumers ---------------------------------------------------------------------------------
@@ -268,12 +267,12 @@ def test_consumers_are_set_listed_and_deleted(catalog: Catalog, lakewright: Lake
     assert lakewright(catalog, "consumer", "list", "db.t").lines[2].split()[:2] == ["me", "3"]
     (as_json,) = lakewright(catalog, "consumer", "list", "db.t", "--format", "json").json
     assert (as_json["name"], as_json["next_snapshot_id"]) == ("me", 3)
-    wrong = lakewright(catalog, "consumer", "set", "db.t", "me", "99")
-    assert (wrong.code, "name a snapshot from 1 to 7" in wrong.err) == (2, True)
+    wrong = lakewright(catalog, "consumer", "set", "db.t", "me", "99", code=2)
+    assert "name a snapshot from 1 to 7" in wrong.err
     lakewright(catalog, "consumer", "delete", "db.t", "me")
     assert lakewright(catalog, "consumer", "list", "db.t").lines == ["db.t has no consumer"]
-    unknown = lakewright(catalog, "consumer", "delete", "db.t", "me")
-    assert (unknown.code, "there are none" in unknown.err) == (3, True)
+    unknown = lakewright(catalog, "consumer", "delete", "db.t", "me", code=3)
+    assert "there are none" in unknown.err
     assert not list(Path(table.table_files.paths.consumer_dir).iterdir())
 
 

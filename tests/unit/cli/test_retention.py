@@ -15,7 +15,6 @@ def test_each_age_is_a_row_and_nothing_is_written(catalog: Catalog, lakewright: 
     compact(table, full=True)
     # The tables of these tests are of 2024, and the command reads the clock of today.
     said = lakewright(catalog, "retention", "db.t", "3d", "9999d", "--retain-min", "1")
-    assert said.code == 0
     short, long = (line.split() for line in said.lines[2:4])
     assert (short[:3], long[:3]) == (["3d", "4", "1"], ["9999d", "0", "5"])
     assert "tag q3" in said.lines[2]

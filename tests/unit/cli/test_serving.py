@@ -70,8 +70,7 @@ def test_settings_that_are_there_stay(elsewhere: Path) -> None:
 def test_paths_that_are_not_there_are_named_and_nothing_is_written(
     lakewright: Lakewright, elsewhere: Path, option: str
 ) -> None:
-    ended = lakewright(None, "up", option, "nowhere")
-    assert ended.code == 3
+    ended = lakewright(None, "up", option, "nowhere", code=3)
     assert f"{elsewhere / 'nowhere'} does not exist" in ended.err
     assert list(elsewhere.iterdir()) == []
 
@@ -85,7 +84,7 @@ def test_tables_that_a_variable_names_are_served_from_any_folder(
     (elsewhere / "tables").mkdir()
     (elsewhere / "more.yaml").touch()
     monkeypatch.setenv("LAKEWRIGHT_TABLES", os.pathsep.join(["tables", "more.yaml"]))
-    assert lakewright(None, "up").code == 0
+    lakewright(None, "up")
     named = os.pathsep.join([str(elsewhere / "tables"), str(elsewhere / "more.yaml")])
     assert os.environ["LAKEWRIGHT_TABLES"] == named
     assert os.environ["LAKEWRIGHT_WAREHOUSE"] == str(elsewhere / "warehouse")
@@ -96,7 +95,7 @@ def test_policies_alone_are_served_from_any_folder(
     lakewright: Lakewright, elsewhere: Path, started: list[list[str]]
 ) -> None:
     (elsewhere / "policy.yaml").write_text("warehouse: {mode: shadow}\n")
-    assert lakewright(None, "up", "--policy", "policy.yaml").code == 0
+    lakewright(None, "up", "--policy", "policy.yaml")
     assert os.environ["LAKEWRIGHT_POLICY"] == str(elsewhere / "policy.yaml")
     assert "lakewright.definitions" in started[0]
 
@@ -114,7 +113,6 @@ def test_the_example_of_a_new_project_is_written_by_dagster(
     lakewright: Lakewright, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = lakewright(None, "init", "shop")
-    assert made.code == 0
     shop = elsewhere / "shop"
     written = [Path(line.removeprefix("wrote ")) for line in made.lines if "wrote" in line]
     assert {elsewhere / each for each in written} == {
@@ -122,7 +120,7 @@ def test_the_example_of_a_new_project_is_written_by_dagster(
     }
     assert "lakewright up" in made.lines[-2]
     monkeypatch.chdir(shop)
-    assert lakewright(None, "check", "tables", "policy.yaml").code == 0
+    lakewright(None, "check", "tables", "policy.yaml")
 
     # As Dagster has the folder in which it was started.
     monkeypatch.syspath_prepend(str(shop))
@@ -143,7 +141,7 @@ def test_a_new_project_is_served_as_it_says_itself(
     started: list[list[str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert lakewright(None, "init").code == 0
+    lakewright(None, "init")
     ended = lakewright(None, "up")
     assert "init" not in ended.out
     assert "--module-name" not in started[0]
@@ -154,16 +152,14 @@ def test_a_new_project_is_served_as_it_says_itself(
 
 def test_a_project_overwrites_no_file(lakewright: Lakewright, elsewhere: Path) -> None:
     (elsewhere / "policy.yaml").write_text("warehouse: {}\n")
-    ended = lakewright(None, "init")
-    assert ended.code == 2
+    ended = lakewright(None, "init", code=2)
     assert "policy.yaml exists; nothing was written" in ended.err
     assert [each.name for each in elsewhere.iterdir()] == ["policy.yaml"]
 
 
 def test_a_project_is_not_written_through_a_link(lakewright: Lakewright, elsewhere: Path) -> None:
     (elsewhere / "policy.yaml").symlink_to(elsewhere / "nowhere.yaml")
-    ended = lakewright(None, "init")
-    assert ended.code == 2
+    ended = lakewright(None, "init", code=2)
     assert "policy.yaml exists; nothing was written" in ended.err
     assert not (elsewhere / "nowhere.yaml").exists()
 
@@ -173,6 +169,5 @@ def test_a_home_of_dagster_that_cannot_be_made_is_named(
 ) -> None:
     (elsewhere / "home").write_text("a file")
     monkeypatch.setenv("DAGSTER_HOME", "home")
-    ended = lakewright(None, "up")
-    assert ended.code == 2
+    ended = lakewright(None, "up", code=2)
     assert f"{elsewhere / 'home'} (DAGSTER_HOME), which cannot be made: File exists" in ended.err

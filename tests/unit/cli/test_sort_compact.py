@@ -36,15 +36,15 @@ def test_a_partition_is_sorted_by_a_saved_plan(
     assert [row["id"] for row in read if row["day"] == "a"] == list(range(9))
     assert values_of(table, "id")[-1] == 8
     # The files it speaks of are gone.
-    assert lakewright(catalog, "sort-compact", "db.t", "--plan", str(saved)).code != 0
+    assert lakewright(catalog, "sort-compact", "db.t", "--plan", str(saved), code=5).code != 0
 
 
 def test_columns_are_needed_and_must_exist(catalog: Catalog, lakewright: Lakewright) -> None:
     new_table(catalog, EVENTS)
-    ended = lakewright(catalog, "sort-compact", "db.t", "--dry-run")
+    ended = lakewright(catalog, "sort-compact", "db.t", "--dry-run", code=2)
     assert ended.code != 0
     assert "the columns to sort db.t by are missing (--by COLUMN,…" in ended.err
-    ended = lakewright(catalog, "sort-compact", "db.t", "--dry-run", "--by", "nope")
+    ended = lakewright(catalog, "sort-compact", "db.t", "--dry-run", "--by", "nope", code=2)
     assert "'nope' is not a column of db.t" in ended.err
     ended = lakewright(catalog, "sort-compact", "db.t", "--by", "id")
-    assert (ended.code, ended.lines[0]) == (0, "nothing to compact in db.t, which has no snapshot")
+    assert ended.lines[0] == "nothing to compact in db.t, which has no snapshot"

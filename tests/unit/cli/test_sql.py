@@ -29,7 +29,6 @@ def test_statements_print_rows_or_what_they_did(
     file = tmp_path / "changes.sql"
     file.write_text(CHANGES)
     done = lakewright(catalog, "sql", "--file", str(file), "--database", "shop")
-    assert done.code == 0
     assert done.lines[0].startswith("shop.page_view is created at ")
     assert done.lines[1] == "2 rows written into shop.page_view, snapshot 1"
     assert [line.split() for line in done.lines[4:]] == [
@@ -57,15 +56,14 @@ def test_a_wrong_statement_is_said_with_its_place_and_exits_with_2(
         (("SHOW TABLES", "--set", "nope"), "--set nope has no value"),
         (("SHOW TABLES", "-e", "SHOW TABLES"), "--execute is not allowed with"),
     ):
-        refused = lakewright(catalog, "sql", *arguments)
-        assert refused.code == 2
+        refused = lakewright(catalog, "sql", *arguments, code=2)
         assert message in refused.err
     assert (
         "\n    PARTITION t\n    ^^^^^^^^^\n"
-        in lakewright(catalog, "sql", "SHOW\n  PARTITION t").err
+        in lakewright(catalog, "sql", "SHOW\n  PARTITION t", code=2).err
     )
-    assert lakewright(catalog, "sql", "--file", "no/such.sql").code == 3
-    assert lakewright(catalog, "sql", "SELECT a + FROM shop.t").code == 2
+    lakewright(catalog, "sql", "--file", "no/such.sql", code=3)
+    lakewright(catalog, "sql", "SELECT a + FROM shop.t", code=2)
 
 
 def test_commits_of_statements_are_undone_by_the_name_of_their_run(
@@ -77,12 +75,12 @@ def test_commits_of_statements_are_undone_by_the_name_of_their_run(
         "INSERT INTO t VALUES (1, 'a'), (2, 'b')",
         "ALTER TABLE t DROP PARTITION (dt='b'); INSERT OVERWRITE t PARTITION (dt='a') VALUES (3)",
     ):
-        assert lakewright(catalog, "sql", text, "--database", "shop").code == 0
+        lakewright(catalog, "sql", text, "--database", "shop")
     table = catalog.table("shop.t")
     users = [each.commit_user for each in table.history.snapshots()]
     (run,) = {user.partition("(")[2][:8] for user in users[-2:]}
     assert all(user.startswith("lakewright sql (") for user in users)
-    assert lakewright(catalog, "undo", run).code == 0
+    lakewright(catalog, "undo", run)
     assert sorted(table.read()["id"].to_pylist()) == [1, 2]
 
 
@@ -91,16 +89,16 @@ def test_a_statement_that_is_shown_can_be_read_and_columns_may_have_one_name(
 ) -> None:
     catalog.create_database("shop")
     made = "CREATE TABLE t (id INT, m MAP<STRING, INT>); INSERT INTO t VALUES (1, NULL)"
-    assert lakewright(catalog, "sql", made, "--database", "shop").code == 0
+    lakewright(catalog, "sql", made, "--database", "shop")
     shown = lakewright(catalog, "sql", "SHOW CREATE TABLE shop.t")
     assert shown.lines[:2] == ["CREATE TABLE shop.t (", "  id INT,"]
     twice = lakewright(catalog, "sql", "SELECT id, id FROM shop.t", "--format", "csv")
     assert twice.lines == ["id,id", "1,1"]
-    refused = lakewright(catalog, "sql", "INSERT INTO shop.t VALUES (1, MAP(NULL, 1))")
-    assert refused.code == 2
+    refused = lakewright(catalog, "sql", "INSERT INTO shop.t VALUES (1, MAP(NULL, 1))", code=2)
     assert "column m is MAP<STRING, INT>, and a key of it is null" in refused.err
-    half = lakewright(catalog, "sql", "USE shop; INSERT INTO t VALUES ('x', NULL); SHOW TABLES")
-    assert half.code == 2
+    half = lakewright(
+        catalog, "sql", "USE shop; INSERT INTO t VALUES ('x', NULL); SHOW TABLES", code=2
+    )
     assert "statement 2 failed; what came before it is done" in half.err
 
 
@@ -112,7 +110,6 @@ def test_names_of_partitions_are_printed_whole(catalog: Catalog, lakewright: Lak
         f"INSERT INTO shop.t VALUES (1, '{long}'); SHOW PARTITIONS shop.t; SELECT dt FROM shop.t"
     )
     done = lakewright(catalog, "sql", text)
-    assert done.code == 0
     assert f"dt='{long}'" in [line.strip() for line in done.lines]
     assert [line for line in done.lines if line.strip() == long] == []
 
@@ -132,7 +129,7 @@ def test_a_warehouse_that_is_not_there_is_made_by_its_first_database(
     tmp_path: Path, lakewright: Lakewright
 ) -> None:
     catalog = Catalog.open(str(tmp_path / "new"))
-    assert lakewright(catalog, "sql", "SHOW TABLES").code == 3
+    lakewright(catalog, "sql", "SHOW TABLES", code=3)
     made = lakewright(catalog, "sql", "CREATE DATABASE shop; SHOW DATABASES")
     assert "was not there: it is made, with database shop" in made.out
 

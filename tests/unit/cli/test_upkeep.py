@@ -36,8 +36,7 @@ def test_a_compaction_is_proved_as_asked(
 ) -> None:
     table = table_of_small_files(catalog)
     before = content(table)
-    said = lakewright(catalog, "compact", "db.t", "--full", "--verify", level)
-    assert said.code == 0
+    lakewright(catalog, "compact", "db.t", "--full", "--verify", level)
     assert content(table) == before
 
 
@@ -60,8 +59,7 @@ def test_a_limit_of_bytes_may_have_a_unit(catalog: Catalog, lakewright: Lakewrig
     whole = lakewright(catalog, "compact", "db.t", "--dry-run", "--max-bytes", "1 MB").out
     assert "12 rows to rewrite in 2 tasks" in whole
     for wrong in ("many", "-1", "0"):
-        refused = lakewright(catalog, "compact", "db.t", "--max-bytes", wrong)
-        assert refused.code == 2
+        refused = lakewright(catalog, "compact", "db.t", "--max-bytes", wrong, code=2)
         assert wrong in refused.err
 
 
@@ -69,7 +67,6 @@ def test_a_run_says_before_and_after(catalog: Catalog, lakewright: Lakewright) -
     table = table_of_small_files(catalog)
     before = content(table)
     ended = lakewright(catalog, "compact", "db.t")
-    assert ended.code == 0
     assert ended.lines[0].split() == ["before", "after"]
     assert ended.lines[2].split() == ["files", "12", "2"]
     assert ended.lines[4].split() == ["rows", "12", "12"]
@@ -77,7 +74,6 @@ def test_a_run_says_before_and_after(catalog: Catalog, lakewright: Lakewright) -
     assert content(table) == before
 
     again = lakewright(catalog, "compact", "db.t")
-    assert again.code == 0
     assert again.lines[0] == "nothing to compact in db.t, at snapshot 7"
     assert len(table.history.snapshots()) == 7
 
@@ -90,7 +86,6 @@ def test_a_run_as_json_has_exact_numbers(catalog: Catalog, lakewright: Lakewrigh
     assert (found["files_before"], found["files_after"]) == (12, 2)
     assert sum(found["file_sizes_before"]) == found["bytes_before"]
     idle = lakewright(catalog, "compact", "db.t", "--format", "json")
-    assert idle.code == 0
     assert idle.json["planned_tasks"] == 0
     assert idle.json["snapshot"] is None
 
@@ -118,14 +113,12 @@ def test_partitions_are_named_by_values(catalog: Catalog, lakewright: Lakewright
     assert sorted(several, key=str) == [{"p": "", "q": 2}, {"p": None, "q": 1}]
     assert named("p=") == [{"p": "", "q": 2}]
 
-    absent = lakewright(catalog, "compact", "db.t", "--dry-run", "--partition", "p=none")
-    assert absent.code == 3
+    absent = lakewright(catalog, "compact", "db.t", "--dry-run", "--partition", "p=none", code=3)
     there = 'there are {"p": "", "q": "2"}; {"p": "b,c", "q": null}; {"p": "x,y=z", "q": "1"}; '
     assert f"db.t has no partition p=none; {there}" in absent.err
     for words in ('{"p": "", "q": "2"}', '{"p": "b,c", "q": null}', '{"p": null, "q": "1"}'):
         assert len(named(words)) == 1
-    mistyped = lakewright(catalog, "compact", "db.t", "--partition", "p=b,c,q=1")
-    assert mistyped.code == 3
+    mistyped = lakewright(catalog, "compact", "db.t", "--partition", "p=b,c,q=1", code=3)
     assert "db.t has no partition p=b,c,q=1; there are " in mistyped.err
 
 
@@ -141,8 +134,7 @@ def test_partitions_of_floating_numbers_are_told_apart_as_the_table_does(
     assert planned_partitions(lakewright, catalog, "--min-files", "2", "--partition", "p=0") == [
         {"p": 0.0, "q": 1}
     ]
-    absent = lakewright(catalog, "compact", "db.t", "--dry-run", "--partition", "p=-0.0")
-    assert absent.code == 3
+    absent = lakewright(catalog, "compact", "db.t", "--dry-run", "--partition", "p=-0.0", code=3)
     assert "db.t has no partition p=-0.0; near it are p=0.0,q=1" in absent.err
 
 
@@ -151,8 +143,8 @@ def test_options_of_a_compaction_reach_the_plan(catalog: Catalog, lakewright: La
     assert planned_partitions(lakewright, catalog) == []
     assert len(planned_partitions(lakewright, catalog, "--min-files", "2")) == 2
     assert len(planned_partitions(lakewright, catalog, "--full")) == 2
-    absent = lakewright(catalog, "compact", "db.t", "--dry-run", "--full", "--bucket", "7")
-    assert (absent.code, "db.t has no bucket 7; there are 0" in absent.err) == (3, True)
+    absent = lakewright(catalog, "compact", "db.t", "--dry-run", "--full", "--bucket", "7", code=3)
+    assert "db.t has no bucket 7; there are 0" in absent.err
 
 
 def test_a_saved_plan_is_carried_out_once(
@@ -174,12 +166,10 @@ def test_a_saved_plan_is_carried_out_once(
     dry = lakewright(catalog, "compact", "db.t", "--plan", str(saved), "--dry-run")
     assert "12 files" in dry.lines[0]
     done = lakewright(catalog, "compact", "db.t", "--plan", str(saved))
-    assert done.code == 0
     assert done.lines[2].split() == ["files", "12", "2"]
 
     monkeypatch.setattr("sys.stdin", io.StringIO(ended.out))
-    stale = lakewright(catalog, "compact", "db.t", "--plan", "-")
-    assert stale.code == 5
+    stale = lakewright(catalog, "compact", "db.t", "--plan", "-", code=5)
     assert "plan again" in stale.err
     assert stale.out == ""
 
@@ -213,8 +203,7 @@ def test_what_is_no_plan_is_refused(
     table_of_small_files(catalog)
     saved = tmp_path / "plan.json"
     saved.write_text(text, "utf-8")
-    ended = lakewright(catalog, "compact", "db.t", "--plan", str(saved))
-    assert ended.code == 2
+    ended = lakewright(catalog, "compact", "db.t", "--plan", str(saved), code=2)
     assert said in ended.err
 
 
@@ -222,11 +211,9 @@ def test_a_plan_allows_no_other_options_and_must_exist(
     catalog: Catalog, lakewright: Lakewright, tmp_path: Path
 ) -> None:
     table_of_small_files(catalog)
-    ended = lakewright(catalog, "compact", "db.t", "--plan", "p.json", "--full")
-    assert ended.code == 2
+    ended = lakewright(catalog, "compact", "db.t", "--plan", "p.json", "--full", code=2)
     assert "leave --full out" in ended.err
-    ended = lakewright(catalog, "compact", "db.t", "--plan", str(tmp_path / "none.json"))
-    assert ended.code == 2
+    ended = lakewright(catalog, "compact", "db.t", "--plan", str(tmp_path / "none.json"), code=2)
     assert "No such file" in ended.err
 
 
@@ -237,7 +224,6 @@ def test_a_compaction_on_spark_ends_like_a_local_one(
     table = table_of_small_files(catalog)
     before = content(table)
     ended = lakewright(catalog, "compact", "db.t", "--engine", "spark")
-    assert ended.code == 0, ended.err
     assert ended.lines[2].split() == ["files", "12", "2"]
     assert content(table) == before
 
@@ -276,7 +262,6 @@ def test_an_expiry_is_planned_and_run(catalog: Catalog, lakewright: Lakewright) 
     ended = lakewright(
         catalog, *("expire-snapshots", "db.t", "--retain-min", "1", "--older-than", "1h")
     )
-    assert ended.code == 0
     assert ended.lines[2].split() == ["snapshots", "7", "1"]
     assert ended.lines[4].startswith("6 snapshots (1 to 6) of db.t expired: ")
     assert [each.id for each in table.history.snapshots()] == [7]
@@ -322,38 +307,8 @@ def test_a_backlog_is_planned_as_one_step_and_expired_in_as_many_as_it_takes(
         catalog, *("expire-snapshots", "db.t", "--retain-min", "1", "--max-deletes", "3")
     )
     assert part.lines[2].split() == ["snapshots", "6", "3"]
-    ended = lakewright(
-        catalog, *("expire-snapshots", "db.t", "--retain-min", "1", "--max-time", "1h")
-    )
-    assert ended.code == 0
+    lakewright(catalog, *("expire-snapshots", "db.t", "--retain-min", "1", "--max-time", "1h"))
     assert [each.id for each in table.history.snapshots()] == [6]
-
-
-def test_a_saved_expiry_is_carried_out(
-    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
-) -> None:
-    table = table_of_small_files(catalog)
-    saved = tmp_path / "plan.json"
-    saved.write_text(
-        lakewright(
-            catalog,
-            "expire-snapshots",
-            "db.t",
-            "--dry-run",
-            "--retain-min",
-            "4",
-            "--format",
-            "json",
-        ).out,
-        "utf-8",
-    )
-    found = lakewright(
-        catalog, "expire-snapshots", "db.t", "--plan", str(saved), "--format", "json"
-    ).json
-    assert found["expired"] == [1, 2]
-    assert (found["snapshots_before"], found["snapshots_after"]) == (6, 4)
-    assert found["bytes_deleted"] > 0
-    assert [each.id for each in table.history.snapshots()] == [3, 4, 5, 6]
 
 
 @pytest.mark.parametrize(
@@ -369,8 +324,7 @@ def test_an_impossible_retention_is_refused(
     catalog: Catalog, lakewright: Lakewright, options: list[str], said: str
 ) -> None:
     table_of_small_files(catalog)
-    ended = lakewright(catalog, "expire-snapshots", "db.t", "--dry-run", *options)
-    assert ended.code == 2
+    ended = lakewright(catalog, "expire-snapshots", "db.t", "--dry-run", *options, code=2)
     assert said in ended.err
 
 
@@ -412,21 +366,11 @@ def test_a_plan_that_was_tampered_with_is_refused_or_carried_out_and_nothing_els
     saved = tmp_path / "plan.json"
     for changed in _changed(planned):
         saved.write_text(json.dumps(changed), "utf-8")
-        dry = lakewright(catalog, verb[0], "db.t", "--plan", str(saved), "--dry-run")
+        dry = lakewright(catalog, verb[0], "db.t", "--plan", str(saved), "--dry-run", code=None)
         assert dry.code in (0, 2), (changed, dry.err)
         assert "Error" not in dry.err
         if dry.code == 2:
             continue
-        done = lakewright(catalog, verb[0], "db.t", "--plan", str(saved))
+        done = lakewright(catalog, verb[0], "db.t", "--plan", str(saved), code=None)
         assert done.code in (0, 2, 3, 5), (changed, done.err)
         assert sorted(table.read().to_pylist(), key=str) == before
-
-
-def test_plan_json_is_what_storage_reads(catalog: Catalog, lakewright: Lakewright) -> None:
-    table = table_of_small_files(catalog)
-    data = lakewright(catalog, "compact", "db.t", "--dry-run", "--format", "json").json
-    assert data["operation"] == "compact"
-    plan = table.upkeep.plan_compact()
-    assert json.loads(plan.to_json()) == {
-        name: value for name, value in data.items() if name not in ("operation", "summary", "verb")
-    }

@@ -22,8 +22,7 @@ def test_a_person_sees_each_version_and_what_does_not_fit(
     catalog: Catalog, lakewright: Lakewright
 ) -> None:
     table = retyped(catalog)
-    ended = lakewright(catalog, "validate-schema", "db.t")
-    assert ended.code == 1
+    ended = lakewright(catalog, "validate-schema", "db.t", code=1)
     assert "2 rows of 2 files and 2 schema versions read under schema 1, some do not fit" in (
         ended.out
     )
@@ -34,9 +33,9 @@ def test_a_person_sees_each_version_and_what_does_not_fit(
 
 def test_a_script_gets_the_verdict_and_the_files(catalog: Catalog, lakewright: Lakewright) -> None:
     table = retyped(catalog)
-    ended = lakewright(catalog, "validate-schema", "db.t", "--format", "json")
+    ended = lakewright(catalog, "validate-schema", "db.t", "--format", "json", code=1)
     found = ended.json
-    assert (ended.code, found["passed"]) == (1, False)
+    assert not found["passed"]
     (misfit,) = found["misfits"]
     first = next(each for each in table.upkeep.plan_validate_rows().files if not each.schema_id)
     assert (misfit["schema_id"], misfit["file"]) == (0, first.file)
@@ -46,7 +45,7 @@ def test_rows_that_fit_end_with_0(catalog: Catalog, lakewright: Lakewright) -> N
     table = new_table(catalog, {"k": "INT"})
     table.write(rows(table, [{"k": 1}]))
     ended = lakewright(catalog, "validate-schema", "db.t")
-    assert (ended.code, "all fit" in ended.out) == (0, True)
+    assert "all fit" in ended.out
 
 
 def test_a_plan_tells_the_files_and_reads_none(catalog: Catalog, lakewright: Lakewright) -> None:
@@ -63,5 +62,4 @@ def test_a_table_without_rows_has_nothing_to_validate(
 ) -> None:
     new_table(catalog)
     ended = lakewright(catalog, "validate-schema", "db.t")
-    assert ended.code == 0
     assert ended.lines == ["db.t: 0 files of 0 schema versions to read under schema 0, about 0 B"]

@@ -28,6 +28,7 @@ from lakewright.storage.codec.manifest_columns import (
     ObjectEntries,
     PackedEntries,
     decode_entry_columns,
+    decode_together,
 )
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.manifest import (
@@ -234,3 +235,27 @@ def outcome(data: bytes, *, by_columns: bool) -> Any:
         return [found.entry(row) for row in range(len(found))]
     except StorageError as error:
         return type(error)
+
+
+def test_small_manifests_together_have_the_entries_of_each_in_order() -> None:
+    manifests = [
+        encode_manifest(some, compression="zstandard")
+        for some in (ENTRIES[:7], ENTRIES[7:8], [], ENTRIES[8:])
+    ]
+    together = decode_together(manifests, names=list("abcd"))
+    assert together is not None
+    part, counts = together
+    assert counts == (7, 1, 0, 32)
+    assert [part.entry(row) for row in range(len(part))] == ENTRIES
+
+
+def test_manifests_of_different_writers_or_too_few_are_decoded_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = encode_manifest(ENTRIES[:3], compression="zstandard")
+    other = encode_manifest(ENTRIES[3:], compression="deflate")
+    assert decode_together([one, other], names=["a", "b"]) is None
+    assert decode_together([one], names=["a"]) is None
+    assert decode_together([one, one[:-1]], names=["a", "b"]) is None
+    monkeypatch.setattr(manifest_columns, "LEAST_BLOCKS", 3)
+    assert decode_together([one, one], names=["a", "b"]) is None

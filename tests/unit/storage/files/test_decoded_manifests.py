@@ -18,6 +18,7 @@ from tests.support.tables.builders import events, new_table, rows
 def table(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Table:
     """A table whose manifests count as large."""
     monkeypatch.setattr(manifest_columns, "LEAST_BLOCKS", 0)
+    monkeypatch.setattr(manifest_store, "_FEW_ENTRIES", 0)
     made = new_table(catalog, partitions=["day"])
     for day in "abcd":
         made.write(rows(made, events(0, 3, day=day)))
