@@ -60,7 +60,7 @@ from lakewright.storage.operations.references.commit_standing import (
 )
 from lakewright.storage.operations.running.delete_files import discard_files, take_files
 from lakewright.storage.operations.state.latest import is_latest
-from lakewright.storage.operations.state.live_files import LiveFiles
+from lakewright.storage.operations.state.live_files import KnownEntries
 from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.commit import Change, CommitResult, Committable
@@ -86,14 +86,14 @@ _USUAL_PATIENCE_MS = 60_000
 def commit_change(files: TableFiles, build: BuildChange, committable: Committable) -> CommitResult:
     """Build a change on the latest snapshot and commit it; retry while other commits win."""
     committable = _named_after_run(files, committable)
-    live_files = LiveFiles(files)
+    known: KnownEntries = {}
     durable: set[str] = set()
     waited_ms = 0.0
     for attempt in count():
         started_ms = files.env.now_ms()
         gate = Gate.OPEN
         latest = files.snapshots.latest()
-        state = TableState(files, latest, live_files)
+        state = TableState(files, latest, known)
         earlier = _committed_before(files, committable, latest)
         if earlier is not None:
             return CommitResult(snapshot=earlier, attempts=attempt, already_committed=True)

@@ -29,9 +29,10 @@ from lakewright.storage.operations.state.keys_of_files import (
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_columns import LiveColumns, live_columns
 from lakewright.storage.operations.state.live_files import (
-    LiveFiles,
+    KnownEntries,
     index_entries,
     live_entries,
+    live_entries_known,
     snapshot_manifests,
 )
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
@@ -71,22 +72,18 @@ ANY_KEYS = frozenset(Keys)
 class TableState:
     """The files of a table at a snapshot; without a snapshot there are none.
 
-    Each part is read when it is first asked for. `live_files` are those of a committer, which reads
+    Each part is read when it is first asked for. `known` is what a committer knows, which reads
     one snapshot after another.
     """
 
     files: TableFiles
     snapshot: Snapshot | None
-    live_files: LiveFiles | None = field(default=None, compare=False, repr=False)
+    known: KnownEntries | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def manifests(self) -> tuple[ManifestFileMeta, ...]:
         """The manifests, oldest first."""
-        if self.snapshot is None:
-            return ()
-        if self.live_files is not None:
-            return self.live_files.manifests(self.snapshot)
-        return snapshot_manifests(self.files, self.snapshot)
+        return () if self.snapshot is None else snapshot_manifests(self.files, self.snapshot)
 
     @cached_property
     def entries(self) -> list[ManifestEntry]:
@@ -97,15 +94,23 @@ class TableState:
         self, partitions: Iterable[bytes] | None = None, *, predicate: Predicate | None = None
     ) -> list[ManifestEntry]:
         """The live files of some partitions, by their rows and by what a filter says of keys."""
-        if self.live_files is not None and predicate is None:
-            return self.live_files.entries(self.snapshot, partitions=partitions)
-        return live_entries(
-            self.files,
-            self.snapshot,
-            partitions=partitions,
-            predicate=predicate,
-            manifests=self.manifests,
-        )
+        if self.known is None:
+            return live_entries(
+                self.files,
+                self.snapshot,
+                partitions=partitions,
+                predicate=predicate,
+                manifests=self.manifests,
+            )
+        assert predicate is None
+        rows = None if partitions is None else frozenset(partitions)
+        if rows not in self._by_rows:
+            self._by_rows[rows] = live_entries_known(self.files, self.manifests, rows, self.known)
+        return self._by_rows[rows]
+
+    @cached_property
+    def _by_rows(self) -> dict[frozenset[bytes] | None, list[ManifestEntry]]:
+        return {}
 
     @property
     def standing(self) -> list[ManifestEntry]:
