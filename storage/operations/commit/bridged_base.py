@@ -21,7 +21,6 @@ from lakewright.storage.operations.state.keys_of_files import (
     is_bridged_row,
     keys_fit,
     late_entries,
-    removed_in_vain,
     ways_out,
 )
 from lakewright.storage.operations.state.live_files import index_entries, live_entries
@@ -95,9 +94,8 @@ def ended(state: TableState) -> Change | None:
         )
     recorded, record = found
     added = _as_committed(files, recorded, latest, added)
-    gone = removed_in_vain(files, state.manifests)
     kept = [each.file for each in live if _is_bridged(files, each)]
-    kept = [each for each in kept if each.file_name not in gone]
+    kept = [each for each in kept if each.file_name not in state.removed_in_vain]
     bridged = {each.file_name for each in kept}
     is_whole = record.prepared.rows == sum(each.row_count for each in kept)
     indexes = _hash_indexes(state, recorded, added)

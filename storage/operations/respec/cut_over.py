@@ -40,7 +40,6 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import commit_bridging
 from lakewright.storage.operations.respec.prepared import Prepared, SeveralValues
 from lakewright.storage.operations.respec.schemas import Schemas, put_schemas
-from lakewright.storage.operations.state.keys_of_files import removed_in_vain
 from lakewright.storage.operations.state.latest import is_latest, read_latest
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.table_state import TableState
@@ -150,9 +149,10 @@ def _check_files_stayed(files: TableFiles, steps: list[_Step]) -> None:
     for before, after in compared:
         try:
             due, found = (files_of(files, each) for each in (before, after))
-            gone = _removed_in_vain(files, before) if due.num_rows > found.num_rows else ()
-            if gone:
-                # A client that knew the former keys removed them, and their rows are gone now.
+            # What a client that knew the former keys removed is gone now.
+            if due.num_rows > found.num_rows and (
+                gone := TableState(files, before).removed_in_vain
+            ):
                 due = due.filter(pc.invert(pc.is_in(due["name"], pa.array(sorted(gone)))))
         except (CorruptionError, SnapshotNotFound):
             # Expired or rolled back since. What was prepared was compared as it was written.
@@ -165,10 +165,6 @@ def _check_files_stayed(files: TableFiles, steps: list[_Step]) -> None:
                 f"--snapshot {before.id}), and report it",
                 table=files.name,
             )
-
-
-def _removed_in_vain(files: TableFiles, snapshot: Snapshot) -> set[str]:
-    return removed_in_vain(files, TableState(files, snapshot).manifests)
 
 
 def files_of(files: TableFiles, snapshot: Snapshot) -> pa.Table:

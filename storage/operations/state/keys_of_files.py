@@ -30,7 +30,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.state.live_columns import live_columns
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
-from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta, fold_entries
+from lakewright.storage.spec.manifest import ManifestEntry, ManifestFileMeta
 
 # --- entries that fit -------------------------------------------------------------------------
 
@@ -41,7 +41,7 @@ def keys_fit(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:
     Manifests with as many other keys come from a client that opened the table before its keys were
     replaced.
     """
-    return _rows_fit(files, (each.partition_stats.min_values for each in metas)) and not any(
+    return rows_fit(files, (each.partition_stats.min_values for each in metas)) and not any(
         _has_other_keys(files, each) for each in {each.schema_id for each in metas}
     )
 
@@ -87,7 +87,8 @@ def entries_of_other_keys(
     ]
 
 
-def _rows_fit(files: TableFiles, rows: Iterable[bytes]) -> bool:
+def rows_fit(files: TableFiles, rows: Iterable[bytes]) -> bool:
+    """Whether partition rows have one value for each of the table's keys."""
     own = len(files.schema.partition_keys)
     return all(row_arity(row) == own for row in rows)
 
@@ -96,7 +97,7 @@ def _entries_of_fit(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> boo
     live = live_columns(files, metas, PartitionFilter(files))
     schema_ids = np.unique(live.numbers("_FILE._SCHEMA_ID", live.rows)).tolist()
     rows = live.texts("_PARTITION", live.rows).unique().to_pylist()
-    return _rows_fit(files, rows) and schemas_fit(files, schema_ids)
+    return rows_fit(files, rows) and schemas_fit(files, schema_ids)
 
 
 def _begin_with_keys_of(files: TableFiles, schema_id: int) -> bool:
@@ -162,29 +163,6 @@ class _Fitting:
 
 
 FITTING = _Fitting(1 << 16)
-
-
-# --- removals ---------------------------------------------------------------------------------
-
-
-def removed_in_vain(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> set[str]:
-    """Names of files whose removal names another row than theirs, so that readers see them still.
-
-    A client that opened the table before its partition keys changed writes the row of a removal
-    anew, with the values of its own keys, as it overwrites a partition.
-    """
-    folded = fold_entries(files.manifests.entries(metas)).values()
-    return {each.file.file_name for each in folded if each.kind is FileKind.DELETE}
-
-
-def standing_entries(
-    files: TableFiles, metas: Sequence[ManifestFileMeta], live: Sequence[ManifestEntry]
-) -> list[ManifestEntry]:
-    """The live files of some manifests without those that a client removed in vain."""
-    if _rows_fit(files, (each.partition_stats.min_values for each in metas)):
-        return list(live)
-    gone = removed_in_vain(files, metas)
-    return [each for each in live if each.file.file_name not in gone]
 
 
 # --- bridged and late entries -----------------------------------------------------------------

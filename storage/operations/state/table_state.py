@@ -22,8 +22,8 @@ from lakewright.storage.operations.state.keys_of_files import (
     is_bridged_row,
     keys_of,
     late_entries,
+    rows_fit,
     schemas_fit,
-    standing_entries,
     ways_out,
 )
 from lakewright.storage.operations.state.latest import read_latest
@@ -38,7 +38,13 @@ from lakewright.storage.operations.state.live_files import (
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.rewrite_schema import check_keys_stay
 from lakewright.storage.spec.index import IndexEntry
-from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry, ManifestFileMeta
+from lakewright.storage.spec.manifest import (
+    DataFileMeta,
+    FileKind,
+    ManifestEntry,
+    ManifestFileMeta,
+    fold_entries,
+)
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -114,8 +120,20 @@ class TableState:
 
     @property
     def standing(self) -> list[ManifestEntry]:
-        """All live files without those that a client of former keys removed in vain."""
-        return standing_entries(self.files, self.manifests, self.entries)
+        """All live files without those that were removed in vain."""
+        if rows_fit(self.files, (each.partition_stats.min_values for each in self.manifests)):
+            return self.entries
+        return [e for e in self.entries if e.file.file_name not in self.removed_in_vain]
+
+    @cached_property
+    def removed_in_vain(self) -> frozenset[str]:
+        """Names of files whose removal names another row than theirs, so that readers see them.
+
+        A client that opened the table before its partition keys changed writes the row of a removal
+        anew, with the values of its own keys, as it overwrites a partition.
+        """
+        folded = fold_entries(self.files.manifests.entries(self.manifests)).values()
+        return frozenset(each.file.file_name for each in folded if each.kind is FileKind.DELETE)
 
     def columns_of(self, wanted: PartitionFilter) -> LiveColumns:
         """The live files of some partitions as columns, without an object for each."""
