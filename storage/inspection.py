@@ -9,11 +9,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.restated_base import (
-    files_fit,
-    keys_fit,
-    schemas_fit,
-)
 from lakewright.storage.operations.inspection.late_writers import LateWriter, late_writers
 from lakewright.storage.operations.inspection.layout import (
     Layout,
@@ -29,6 +24,7 @@ from lakewright.storage.operations.inspection.system_tables import (
 )
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.state.live_files import snapshot_manifests
+from lakewright.storage.operations.state.table_state import ANY_KEYS, state_at
 from lakewright.storage.rows import Where, predicate_of
 from lakewright.storage.spec.known_options import Use
 from lakewright.storage.spec.manifest import ManifestFileMeta
@@ -161,10 +157,11 @@ class Inspection:
         of a client that opened the table before its keys changed. `layout` is that of this
         snapshot, if the caller has it.
         """
-        if layout is None:
-            return files_fit(self.table_files, self.manifest_files())
-        has_rows = keys_fit(self.table_files, layout.metas) and not layout.buckets.has_other_rows
-        return has_rows and schemas_fit(self.table_files, layout.buckets.schema_ids)
+        if layout is not None:
+            return layout.buckets.is_settled(layout.files, layout.metas)
+        snapshot_id = None if self.snapshot is None else self.snapshot.id
+        with told_if_expired(self.table_files, snapshot_id):
+            return state_at(self.table_files, self.snapshot, takes=ANY_KEYS).is_settled
 
     def late_writers(self) -> tuple[LateWriter, ...]:
         """Who commits under former partition keys: writers that opened the table before.

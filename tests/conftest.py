@@ -185,11 +185,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Explorers of races and faults repeat a verb, and count on equal calls of the store.
     """
-    from lakewright.storage.operations.commit.restated_base import CHANGED, FITTING
+    from lakewright.storage.operations.state.keys_of_files import FITTING
 
     config.pluginmanager.register(_Sums())
-    for memory in (FITTING, CHANGED):
-        memory.most = 0
+    FITTING.most = 0
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

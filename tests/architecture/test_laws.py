@@ -37,6 +37,20 @@ RAW_DELETIONS = {"rm", "rm_file", "rmdir", "removedirs", "unlink", "rmtree", "de
 # Plans of reads, and the plan of an expiry that is run as a deletion of tags.
 PLANS_WITHOUT_RUN = {"plan_scan", "plan_incremental", "plan_audit_log", "plan_stream"}
 EMPTY_NAMES = {"utils", "util", "helpers", "common", "manager", "base", "impl", "misc"}
+KEYS_IN_TRANSIT = (
+    "lakewright.storage.operations.state.keys_of_files",
+    "lakewright.storage.spec.bridge_record",
+    "lakewright.storage.spec.snapshot.KEYS_CHANGE_PROPERTY",
+)
+# Outside of the rooms that tell and change the keys, and what each does about files of other keys.
+KNOW_KEYS_IN_TRANSIT = {
+    "storage/operations/changes/across_keys.py": "compares states of different keys",
+    "storage/operations/commit/bridged_base.py": "ends a change that died",
+    "storage/operations/commit/keys_gate.py": "lets committers wait",
+    "storage/operations/inspection/late_writers.py": "names clients of former keys",
+    "storage/operations/read/scan.py": "reads bridged files without a merge",
+    "storage/operations/references/reachable.py": "keeps the manifests of a change",
+}
 
 
 def test_clock_and_chance_are_read_in_env_only() -> None:
@@ -72,6 +86,30 @@ def test_a_variable_is_no_clock() -> None:
 def test_snapshots_are_created_in_one_place() -> None:
     calls = [use for use in references() if use.last == "put_snapshot"]
     assert {use.file for use in calls} == {COMMIT}
+
+
+def test_few_modules_know_that_partition_keys_may_be_changing() -> None:
+    rooms = ("storage/operations/state/", "storage/operations/respec/", "storage/spec/")
+    found = {
+        use.file
+        for use in references()
+        if (use.is_within(*KEYS_IN_TRANSIT) or use.last == "is_bridged")
+        and not use.file.startswith(rooms)
+    }
+    assert found == KNOW_KEYS_IN_TRANSIT.keys(), "ask a TableState, which refuses other keys"
+
+
+def test_states_are_made_by_the_function_that_refuses_other_keys() -> None:
+    made = {
+        file
+        for file in room_files("storage")
+        for node in ast.walk(parse(file))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "TableState"
+    }
+    assert {each for each in made if not each.startswith("storage/operations/respec/")} == {
+        COMMIT,
+        "storage/operations/state/table_state.py",
+    }
 
 
 def test_nothing_goes_round_the_stores_to_put_a_file() -> None:

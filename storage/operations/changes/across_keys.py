@@ -31,8 +31,7 @@ from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import DataSplit, plan_scan
 from lakewright.storage.operations.read.unfit_values import NulledValues
-from lakewright.storage.operations.state.bridged_files import has_bridged_rows
-from lakewright.storage.operations.state.live_files import snapshot_manifests
+from lakewright.storage.operations.state.table_state import ANY_KEYS, state_at
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.partition_text import partition_text
 from lakewright.storage.spec.predicate import Predicate, only_on
@@ -54,7 +53,7 @@ def have_other_keys(files: TableFiles, before: Snapshot | None, after: Snapshot)
     states = [each for each in (before, after) if each is not None]
     tables = [files.at_schema(each.schema_id) for each in states]
     return len({_key_ids(each.schema) for each in tables}) > 1 or any(
-        has_bridged_rows(then, snapshot_manifests(files, each))
+        state_at(then, each, takes=ANY_KEYS).is_bridged
         for then, each in zip(tables, states, strict=True)
     )
 

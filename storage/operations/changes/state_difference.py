@@ -23,15 +23,13 @@ from lakewright.storage.operations.changes.change_plan import (
 from lakewright.storage.operations.changes.written_files import check_key_stands
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.scan import DataSplit
-from lakewright.storage.operations.state.bridged_files import check_looked_up
 from lakewright.storage.operations.state.keys import key_decoder
 from lakewright.storage.operations.state.live_files import (
     deletions_by_bucket,
     grouped_by_bucket,
-    index_entries,
-    live_entries,
     readable_entries,
 )
+from lakewright.storage.operations.state.table_state import ANY_KEYS, state_at
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta, EntryIdentity, ManifestEntry
 from lakewright.storage.spec.merge_spec import MergeEngine
@@ -60,13 +58,15 @@ class _State:
     def of(
         cls, files: TableFiles, snapshot: Snapshot | None, predicate: Predicate | None
     ) -> _State:
-        live = live_entries(files, snapshot, predicate=predicate)
+        state = state_at(files, snapshot, takes=ANY_KEYS)
+        live = state.entries_of(predicate=predicate)
         if snapshot is not None:
             with told_if_mixed(files, snapshot):
-                check_looked_up(files.at_schema(snapshot.schema_id), live)
+                then = files.at_schema(snapshot.schema_id)
+                state_at(then, snapshot, takes=ANY_KEYS).check_looked_up(live)
         entries = readable_entries(files, live)
         buckets = grouped_by_bucket(entries)
-        deletions = deletions_by_bucket(index_entries(files, snapshot))
+        deletions = deletions_by_bucket(state.indexes)
         numbers = {
             place: {entry.file.file_name: number for number, entry in enumerate(found)}
             for place, found in buckets.items()

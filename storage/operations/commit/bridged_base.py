@@ -1,119 +1,40 @@
-"""Bridges a primary-key table from one list of partition keys to another.
+"""Ends a change of the partition keys of a primary-key table, which a process left bridged.
 
-The rows lie in new files, sorted and in buckets by the new keys. Schema and snapshot are two files,
-so for a moment readers know the new schema and the old snapshot. In that moment the entries of the
-new files must be right under both schemas. They are, if
-
-* each file holds one value of the old and of the new keys, and its partition row has the longer
-  list of both, with one more value, which tells such rows from others;
-* the entry names the place of its file (`_EXTERNAL_PATH`);
-* all entries lie in bucket 0 of 1, which no filter on keys rules out;
-* all entries have the deepest level, so readers merge no rows, and decode no keys;
-* bounds of keys are rows of nulls, longer than both lists of keys: unknown to every reader;
-* the schema of the entries has the partition keys that both lists begin with, so its files have all
-  keys of both.
-
-A table with dynamic buckets has, in that moment, the hash indexes of both layouts: their rows have
-different numbers of values, and a writer looks up those of its own keys.
-
-Source: Paimon `MergeTreeSplitGenerator`, `KeyValueFileStoreScan`, `BucketSelector`; pypaimon
-`primary_key_table_split_generator`, `bucket_select_converter`.
+While the keys change, the snapshot holds the rows in new files, whose entries are right under the
+old keys and the new (`respec/bridged_entries.py`). A property of that snapshot names the manifests
+under the new keys, and the snapshot before it holds the old files. So any committer can end the
+change without reading a file.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 
-from lakewright.storage.codec.binary_row import decode_row, encode_row, row_arity
+from lakewright.storage.codec.binary_row import decode_row, row_arity
 from lakewright.storage.errors import SnapshotNotFound, UnsupportedError
-from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.restamp import numbered_on_top
-from lakewright.storage.operations.commit.restated_base import files_fit, keys_fit
-from lakewright.storage.operations.state.bridged_files import (
-    has_bridged_rows,
+from lakewright.storage.operations.state.keys_of_files import (
     is_bridged_row,
+    keys_fit,
     late_entries,
     ways_out,
 )
-from lakewright.storage.operations.state.live_files import (
-    LiveFiles,
-    index_entries,
-    live_entries,
-    removed_in_vain,
-    snapshot_manifests,
-)
+from lakewright.storage.operations.state.live_files import index_entries, live_entries
+from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, state_at
 from lakewright.storage.spec.bridge_record import BridgeRecord
 from lakewright.storage.spec.commit import Change, RestatedBase
-from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
-from lakewright.storage.spec.manifest import (
-    EntryIdentity,
-    FileKind,
-    ManifestEntry,
-    SimpleStats,
-    fold_entries,
-)
-from lakewright.storage.spec.partition import PartitionKeys, Place
+from lakewright.storage.spec.manifest import EntryIdentity, FileKind, ManifestEntry, fold_entries
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 from lakewright.storage.spec.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
-    """A new file: its entry under the new keys, and the row of its partition under the old keys."""
-
-    entry: ManifestEntry
-    old_row: bytes
-
-
-def bridged_entries(
-    files: TableFiles, now: TableFiles, staged: Sequence[Staged], schema_id: int
-) -> tuple[PartitionKeys, tuple[ManifestEntry, ...]]:
-    """The entries of new files that are right under the old keys and the new, with their keys.
-
-    `files` is the table under the old keys, `now` under the new. The entries name the schema with
-    this id, whose keys both lists begin with.
-    """
-    old, new = files.partitions.keys, now.partitions.keys
-    longer = old if len(old.fields) >= len(new.fields) else new
-    # One value more than either list has.
-    more = (longer.fields or files.schema.key_fields)[0]
-    row_keys = replace(old, fields=(*longer.fields, more))
-    bounds = _unknown(1 + max(len(files.schema.key_fields), len(now.schema.key_fields)))
-    found: list[tuple[tuple[Value, ...], ManifestEntry]] = []
-    for each in staged:
-        entry = each.entry
-        if longer is old:
-            values = files.partitions.of_row(each.old_row).values
-        else:
-            values = now.partitions.of_row(entry.partition).values
-        file = replace(
-            entry.file,
-            external_path=external_uri(files.fs, now.data_file_path(entry.place, entry.file)),
-            schema_id=schema_id,
-            level=files.options.max_level,
-            min_key=bounds.min_values,
-            max_key=bounds.max_values,
-            key_stats=bounds,
-        )
-        row = encode_row((*values, None), row_keys.types)
-        bridged = replace(entry, partition=row, bucket=0, total_buckets=1, file=file)
-        found.append((values, bridged))
-    found.sort(key=lambda each: each[1].partition)
-    return row_keys, tuple(entry for _, entry in found)
-
-
-def _unknown(count: int) -> SimpleStats:
-    """Bounds of so many columns of which nothing is known."""
-    row = encode_row((None,) * count, (AtomicType(TypeRoot.INT),) * count)
-    return SimpleStats(row, row, (None,) * count)
-
-
-def fenced(files: TableFiles) -> TableFiles:
+def put_fence_schema(files: TableFiles) -> TableFiles:
     """The table under a latest schema that no change which stands still can replace.
 
     A process that stood still between its bridged snapshot and its schema would create the schema
@@ -142,7 +63,7 @@ def fenced(files: TableFiles) -> TableFiles:
     return files.at_schema(schema.id)
 
 
-def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
+def ended(state: TableState) -> Change | None:
     """End a change of keys as the latest schema says: with the new keys, or with the old files.
 
     What other clients added meanwhile stays, and what they removed is gone.
@@ -151,15 +72,14 @@ def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> 
         UnsupportedError: a client that opened the table before the change committed after it, or
             removed parts of a partition during it, or the snapshot before the change is gone.
     """
+    files, latest, live = state.files, state.snapshot, state.entries
     if latest is None:
         return None
-    live = live_files.entries(latest)
     added = [each for each in live if not _is_bridged(files, each)]
     if len(added) == len(live):
         if not late_entries(files, live):
             # Another process has ended it, but for the removal of late files.
-            stands = keys_fit(files, snapshot_manifests(files, latest))
-            return None if stands else without_removals(files, latest, live)
+            return None if keys_fit(files, state.manifests) else without_removals(state)
         raise UnsupportedError(
             f"a client that opened {files.name} before its partition keys changed committed to it, "
             f"and its rows may replace others; {ways_out(files)}",
@@ -174,18 +94,17 @@ def ended(files: TableFiles, latest: Snapshot | None, live_files: LiveFiles) -> 
         )
     recorded, record = found
     added = _as_committed(files, recorded, latest, added)
-    gone = removed_in_vain(files, latest)
     kept = [each.file for each in live if _is_bridged(files, each)]
-    kept = [each for each in kept if each.file_name not in gone]
+    kept = [each for each in kept if each.file_name not in state.removed_in_vain]
     bridged = {each.file_name for each in kept}
     is_whole = record.prepared.rows == sum(each.row_count for each in kept)
-    indexes = _hash_indexes(files, recorded, latest, added)
+    indexes = _hash_indexes(state, recorded, added)
     if files.schema.partition_keys == record.keys:
         if is_whole and not added:
             return Change(
                 prepared=record.prepared,
                 new_indexes=indexes,
-                removed_indexes=index_entries(files, latest),
+                removed_indexes=state.indexes,
                 statistics=latest.statistics,
             )
         base = _prepared_in(files, record, bridged, added)
@@ -227,15 +146,19 @@ def _as_committed(
     return [each for entries in standing.values() for each in entries.values()]
 
 
-def without_removals(files: TableFiles, latest: Snapshot, live: Sequence[ManifestEntry]) -> Change:
+def without_removals(state: TableState) -> Change:
     """The live files under the present keys, without removed ones, which have rows of others."""
-    of_entry = files.partitions.of_entry
+    partitions = state.files.partitions
     base = RestatedBase(
-        keys=files.partitions.keys,
-        entries=sorted(live, key=lambda each: (of_entry(each).order, each.bucket)),
-        indexes=index_entries(files, latest),
+        keys=partitions.keys,
+        entries=sorted(
+            state.entries, key=lambda each: (partitions.of_entry(each).order, each.bucket)
+        ),
+        indexes=state.indexes,
     )
-    return Change(base=base, statistics=latest.statistics)
+    return Change(
+        base=base, statistics=None if state.snapshot is None else state.snapshot.statistics
+    )
 
 
 def _prepared_in(
@@ -318,18 +241,18 @@ def _restored(
 
 
 def _hash_indexes(
-    files: TableFiles, recorded: Snapshot, latest: Snapshot, added: Sequence[ManifestEntry]
+    state: TableState, recorded: Snapshot, added: Sequence[ManifestEntry]
 ) -> tuple[IndexEntry, ...]:
     """The hash indexes of the table's keys, as the change wrote them or other clients since.
 
     Recorded entries hold, whatever later snapshots name: as pypaimon commits, it writes all rows
     anew by the keys that it knows, and of rows that become equal it keeps one.
     """
-    keys = files.schema.partition_keys
-    told = [e for e in index_entries(files, recorded) if e.file.index_type == HASH_INDEX]
-    now = [e for e in index_entries(files, latest) if e.file.index_type == HASH_INDEX]
-    own = [each for each in told if row_arity(each.partition) == len(keys)]
-    names = {each.file.file_name for each in told}
+    files, keys = state.files, state.files.schema.partition_keys
+    then = [e for e in index_entries(files, recorded) if e.file.index_type == HASH_INDEX]
+    now = [e for e in state.indexes if e.file.index_type == HASH_INDEX]
+    own = [each for each in then if row_arity(each.partition) == len(keys)]
+    names = {each.file.file_name for each in then}
     written = {
         each.place
         for each in added
@@ -348,13 +271,13 @@ def needed_from(files: TableFiles, latest: Snapshot) -> int | None:
     """
     if not files.schema.has_primary_key:
         return None
-    metas = snapshot_manifests(files, latest)
-    if has_bridged_rows(files, metas):
+    state = state_at(files, latest, takes=ANY_KEYS)
+    if state.is_bridged:
         found = next(_recorded(files, latest), None)
         return None if found is None else found[1].before_id
-    if files_fit(files, metas):
+    if state.is_settled:
         return None
-    waiting = {each.file.file_name for each in late_entries(files, live_entries(files, latest))}
+    waiting = {each.file.file_name for each in late_entries(files, state.entries)}
     first: int | None = None
     for snapshot in files.snapshots.back_from(latest):
         if not waiting:

@@ -20,8 +20,8 @@ from lakewright.storage.operations.commit.commit_conflicts import (
 )
 from lakewright.storage.operations.commit.commit_loop import commit_change
 from lakewright.storage.operations.commit.restamp import RestampedWrite, stem_of
-from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
+from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.commit import (
     Change,
     CommitMessage,
@@ -33,7 +33,7 @@ from lakewright.storage.spec.commit import (
 )
 from lakewright.storage.spec.manifest import ManifestEntry, ManifestFileMeta
 from lakewright.storage.spec.partition import Place
-from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 
 # Takes buckets and returns those that the rewriting process gave up to other processes.
 GivenUp = Callable[[Collection[Place]], Collection[Place]]
@@ -65,13 +65,13 @@ def commit_write(
     write = RestampedWrite(files, staged)
     changing = [each for each in staged.messages if each.changes_files]
 
-    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
+    def build(state: TableState) -> Change | None:
         check_staged_files(files, staged)
         if reads_base:
-            check_rows_of_base(files, staged, latest)
+            check_rows_of_base(files, staged, state.snapshot)
         if changing:
-            _check_still_apply(files, changing, latest, live_files)
-        change = _change_of_write(files, write.on_top_of(latest, live_files), latest, live_files)
+            _check_still_apply(state, changing)
+        change = _change_of_write(state, write.on_top_of(state))
         return None if change is None else replace(change, properties=properties)
 
     appends = staged.mode is WriteMode.APPEND and not changing
@@ -96,15 +96,10 @@ def commit_write(
     return result
 
 
-def _check_still_apply(
-    files: TableFiles,
-    messages: Sequence[CommitMessage],
-    latest: Snapshot | None,
-    live_files: LiveFiles,
-) -> None:
-    partitions = {message.partition for message in messages}
-    live = {entry.identity for entry in live_files.entries(latest, partitions=partitions)}
-    indexes = set(index_entries(files, latest))
+def _check_still_apply(state: TableState, messages: Sequence[CommitMessage]) -> None:
+    files = state.files
+    live = {entry.identity for entry in state.entries_of(each.partition for each in messages)}
+    indexes = set(state.indexes)
     beaten = [message for message in messages if not still_applies(message, live, indexes)]
     if beaten:
         place = beaten[0].place
@@ -116,9 +111,8 @@ def _check_still_apply(
         )
 
 
-def _change_of_write(
-    files: TableFiles, staged: StagedWrite, latest: Snapshot | None, live_files: LiveFiles
-) -> Change | None:
+def _change_of_write(state: TableState, staged: StagedWrite) -> Change | None:
+    files = state.files
     messages = staged.messages
     added = [entry for each in messages for entry in each.entries(each.new_files)]
     removed: list[ManifestEntry] = []
@@ -128,13 +122,13 @@ def _change_of_write(
         if scope.dynamic and not added:
             return None
         rows = {entry.partition for entry in added} if scope.dynamic else None
-        live = live_files.entries(latest, partitions=rows)
+        live = state.entries_of(rows)
         wanted = _replaced_partitions(files, scope, rows, live)
         removed = [entry.removed() for entry in live if wanted.takes(entry)]
         schema_ids = {entry.partition: entry.file.schema_id for entry in live}
         removed_indexes = [
             entry
-            for entry in index_entries(files, latest)
+            for entry in state.indexes
             if wanted.takes_row(entry.partition, schema_ids.get(entry.partition, files.schema.id))
         ]
     return Change(
@@ -171,10 +165,9 @@ def commit_compaction(
     files = files.reading_once()
     lost: list[CommitMessage] = []
 
-    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
-        partitions = {message.partition for message in messages}
-        live = {entry.identity for entry in live_files.entries(latest, partitions=partitions)}
-        indexes = set(index_entries(files, latest))
+    def build(state: TableState) -> Change | None:
+        live = {entry.identity for entry in state.entries_of(each.partition for each in messages)}
+        indexes = set(state.indexes)
         beaten = {
             message.place for message in messages if not still_applies(message, live, indexes)
         }
@@ -216,13 +209,13 @@ def commit_statistics(
         SchemaMoved: the schema changed since, so the statistics may describe other columns.
     """
 
-    def build(latest: Snapshot | None, _: LiveFiles) -> Change | None:
+    def build(state: TableState) -> Change | None:
         if files.schemas.latest_id(table=files.name) != files.schema.id:
             raise SchemaMoved(
                 f"the schema of {files.name} changed while it was analyzed; analyze it again",
                 table=files.name,
             )
-        return None if latest is None else Change(statistics=statistics)
+        return None if state.snapshot is None else Change(statistics=statistics)
 
     return commit_change(
         files,
@@ -245,10 +238,8 @@ def commit_manifests(
     is unknown.
     """
 
-    def change(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
-        if latest is None:
-            return None
-        return Change(manifests=build(live_files.manifests(latest)))
+    def change(state: TableState) -> Change | None:
+        return None if state.snapshot is None else Change(manifests=build(state.manifests))
 
     return commit_change(
         files.reading_once(),

@@ -16,11 +16,8 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import first_overlap
 from lakewright.storage.operations.state.keys import key_decoder
-from lakewright.storage.operations.state.live_files import (
-    LiveFiles,
-    grouped_by_bucket,
-    index_entries,
-)
+from lakewright.storage.operations.state.live_files import grouped_by_bucket
+from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.bucketing import have_same_bucket_keys
 from lakewright.storage.spec.commit import Change, CommitMessage, Committable, StagedWrite
 from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry, IndexFileMeta
@@ -168,14 +165,8 @@ def _replaces_own_indexes(
     return not any(entry.slot in left for entry in new)
 
 
-def check_conflicts(
-    files: TableFiles,
-    latest: Snapshot | None,
-    change: Change,
-    committable: Committable,
-    live_files: LiveFiles,
-) -> None:
-    """Check that the change still applies to the latest snapshot.
+def check_conflicts(state: TableState, change: Change, committable: Committable) -> None:
+    """Check that the change still applies to the latest state.
 
     Raises:
         FilesGone: a file to remove is no longer live.
@@ -183,14 +174,15 @@ def check_conflicts(
         BucketCountChanged: a partition would hold files of two bucket counts.
         KeyRangesOverlap: two files of one level above 0 would have overlapping key ranges.
     """
-    _check_indexes(files, latest, change)
+    files, latest = state.files, state.snapshot
+    _check_indexes(state, change)
     entries = change.entries
     fixed_buckets = files.options.bucket_mode is BucketMode.FIXED
     if not entries or (committable.kind is CommitKind.APPEND and not fixed_buckets):
         return
     partitions = {entry.partition for entry in entries}
     if change.base is None:
-        live = live_files.entries(latest, partitions=partitions)
+        live = state.entries_of(partitions)
     else:
         live = [each for each in change.base.entries if each.partition in partitions]
     merged = fold_entries([*live, *entries])
@@ -208,11 +200,11 @@ def check_conflicts(
         _check_key_ranges(files, merged.values())
 
 
-def _check_indexes(files: TableFiles, latest: Snapshot | None, change: Change) -> None:
+def _check_indexes(state: TableState, change: Change) -> None:
     if not change.new_indexes and not change.removed_indexes:
         return
-    present = index_entries(files, latest)
-    if not _replaces_own_indexes(change.new_indexes, change.removed_indexes, present):
+    files = state.files
+    if not _replaces_own_indexes(change.new_indexes, change.removed_indexes, state.indexes):
         first = [*change.new_indexes, *change.removed_indexes][0]
         named = files.partitions.of_row(first.partition).named
         raise IndexMoved(

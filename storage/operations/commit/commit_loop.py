@@ -20,10 +20,9 @@ Source: Paimon specification, chapter Snapshot; `FileStoreCommitImpl`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import count
 
 from lakewright.storage.env import Env
@@ -36,25 +35,22 @@ from lakewright.storage.errors import (
     SnapshotNotFound,
     StalePlan,
     StorageError,
-    UnsupportedError,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.bridged_base import ended, fenced
 from lakewright.storage.operations.commit.commit_conflicts import check_conflicts
 from lakewright.storage.operations.commit.commit_manifests import (
-    check_keys_stay,
     named_files,
     still_fits,
     write_manifests,
 )
-from lakewright.storage.operations.commit.restamp import stem_of
-from lakewright.storage.operations.commit.restated_base import (
-    Restatement,
-    files_fit,
-    keys_fit,
-    known_values,
-    schemas_with_keys,
+from lakewright.storage.operations.commit.keys_gate import (
+    KEYS_POLL_MS,
+    BuildChange,
+    Gate,
+    ending_of_change,
+    look_at_keys,
 )
+from lakewright.storage.operations.commit.restamp import stem_of
 from lakewright.storage.operations.references.commit_standing import (
     Trace,
     check_unseen,
@@ -63,18 +59,13 @@ from lakewright.storage.operations.references.commit_standing import (
     remove_stray,
 )
 from lakewright.storage.operations.running.delete_files import discard_files, take_files
-from lakewright.storage.operations.running.engine import LocalEngine
-from lakewright.storage.operations.state.latest import is_latest, read_latest
-from lakewright.storage.operations.state.live_files import LiveFiles, live_entries, standing_entries
+from lakewright.storage.operations.state.latest import is_latest
+from lakewright.storage.operations.state.live_files import KnownEntries
+from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.commit import Change, CommitResult, Committable
 from lakewright.storage.spec.manifest import FileKind
-from lakewright.storage.spec.snapshot import (
-    BATCH_COMMIT_IDENTIFIER,
-    KEYS_CHANGE_PROPERTY,
-    CommitKind,
-    Snapshot,
-)
+from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 
 # A losing committer waits at most four times the duration of one attempt. A longer wait would let
 # later committers win each time.
@@ -92,57 +83,38 @@ _USUAL_RETRIES = 10
 _USUAL_PATIENCE_MS = 60_000
 
 
-# A process that changes the partition keys needs far less from its first snapshot to its last.
-# After this time it counts as dead, and a committer ends the change.
-_KEYS_CHANGE_WITHIN_MS = 10_000
-_KEYS_POLL_MS = 250
-
-# Builds the change on the latest snapshot; None if there is nothing to change.
-BuildChange = Callable[[Snapshot | None, LiveFiles], Change | None]
-
-
 def commit_change(files: TableFiles, build: BuildChange, committable: Committable) -> CommitResult:
     """Build a change on the latest snapshot and commit it; retry while other commits win."""
     committable = _named_after_run(files, committable)
-    live_files = LiveFiles(files)
+    known: KnownEntries = {}
     durable: set[str] = set()
     waited_ms = 0.0
     for attempt in count():
         started_ms = files.env.now_ms()
-        keys_change = False
+        gate = Gate.OPEN
         latest = files.snapshots.latest()
+        state = TableState(files, latest, known)
         earlier = _committed_before(files, committable, latest)
         if earlier is not None:
             return CommitResult(snapshot=earlier, attempts=attempt, already_committed=True)
+        snapshot = None
         try:
-            if (
-                latest is None
-                or committable.restates
-                or (
-                    _keys_stand(files, latest, live_files, committable.kind)
-                    and not _is_held(files, latest, waited_ms)
-                )
-            ):
-                change = build(latest, live_files)
+            if not committable.restates:
+                gate = look_at_keys(state, committable.kind, waited_ms)
+            if gate is Gate.OPEN:
+                change = build(state)
                 if change is None or change.is_empty:
                     return CommitResult(snapshot=None, attempts=attempt)
-                check_conflicts(files, latest, change, committable, live_files)
-                is_free = latest is None or remove_stray(files, latest)
-                merges = attempt < _MERGING_TRIES
-                snapshot = (
-                    _try_commit(files, latest, change, committable, live_files, durable, merges)
-                    if is_free
-                    else None
-                )
-            else:
-                snapshot, keys_change = None, True
-                if _is_over(files, latest, waited_ms):
-                    end_change_of_keys(files)
+                check_conflicts(state, change, committable)
+                if latest is None or remove_stray(files, latest):
+                    merges = attempt < _MERGING_TRIES
+                    snapshot = _try_commit(state, change, committable, durable, merges)
+            elif gate is Gate.END:
+                end_change_of_keys(files)
         except CorruptionError:
             # A rollback or an expiry may have removed the snapshot during this attempt.
             if is_latest(files, latest):
                 raise
-            snapshot = None
         if snapshot is not None:
             return CommitResult(snapshot=snapshot, attempts=attempt + 1)
         if _is_hopeless(files, attempt, waited_ms):
@@ -150,8 +122,8 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
         if latest is not None:
             committable = replace(committable, base_commit=latest.delta_manifest_list)
         wait_ms = _wait_ms(files.env, attempt, files.env.now_ms() - started_ms)
-        if keys_change:
-            wait_ms = max(wait_ms, _KEYS_POLL_MS)
+        if gate is not Gate.OPEN:
+            wait_ms = max(wait_ms, KEYS_POLL_MS)
         files.env.sleep_ms(wait_ms)
         waited_ms += wait_ms
     raise RetriesExhausted(
@@ -170,92 +142,15 @@ def _named_after_run(files: TableFiles, committable: Committable) -> Committable
     return replace(committable, user=f"{run}-{user}")
 
 
-def _keys_stand(
-    files: TableFiles, latest: Snapshot, live_files: LiveFiles, kind: CommitKind
-) -> bool:
-    """Whether no change of the partition keys is under way, and no file has other keys.
-
-    An append to a table without a primary key leaves all files as they are, so it looks at
-    manifests alone. With one, its rows would follow late ones, and nothing would tell which came
-    later.
-
-    Raises:
-        SchemaMoved: the keys changed since the table was opened.
-    """
-    is_apart = kind is CommitKind.APPEND and not files.schema.has_primary_key
-    fit = keys_fit if is_apart else files_fit
-    if fit(files, live_files.manifests(latest)):
-        return True
-    check_keys_stay(files, files.schemas.latest(table=files.name))
-    return False
-
-
-def _is_held(files: TableFiles, latest: Snapshot, waited_ms: float) -> bool:
-    """Whether another process is about to change the partition keys, and lets others wait.
-
-    Its rows are right under the present keys, so nothing is to be ended if it died.
-
-    Raises:
-        SchemaMoved: the keys changed since the table was opened.
-    """
-    holder = (latest.properties or {}).get(KEYS_CHANGE_PROPERTY)
-    if holder in (None, files.holding) or _is_over(files, latest, waited_ms):
-        return False
-    check_keys_stay(files, files.schemas.latest(table=files.name))
-    # The snapshot by which a table got its primary key is of the schema before.
-    then = files.at_schema(latest.schema_id).schema
-    return then.has_primary_key == files.schema.has_primary_key
-
-
-def _is_over(files: TableFiles, latest: Snapshot, waited_ms: float) -> bool:
-    """Whether a change of the keys that began with a snapshot counts as dead."""
-    since_ms = files.env.now_ms() - latest.time_millis
-    return max(waited_ms, since_ms) >= _KEYS_CHANGE_WITHIN_MS
-
-
 def end_change_of_keys(files: TableFiles) -> CommitResult:
-    """Restate the latest state under the table's keys: a process or client left it with others.
+    """Bring the latest state to the table's keys: a process or client left it with others.
 
     Raises:
-        UnsupportedError: a file holds several values of a key.
+        UnsupportedError: a file holds several values of a key, or a client that opened the table
+            before the change committed after it.
     """
-    if files.schema.has_primary_key:
-        files = fenced(files)
-        return commit_bridging(files, partial(ended, files))
-    _, live = read_latest(files, partial(live_entries, files))
-    schemas = schemas_with_keys(files, {entry.file.schema_id for entry in live})
-    lacking = [each for each, alike in schemas.items() if alike is None]
-    if lacking:
-        raise UnsupportedError(
-            f"data files of {files.name} have schema {lacking[0]}, with other partition keys, and "
-            "no schema with the present keys has its columns: a client wrote them that opened the "
-            "table long ago; run respec with the present keys",
-            table=files.name,
-        )
-    how = Restatement(
-        files=files,
-        keys=files.partitions.keys,
-        values_of=known_values(files, LocalEngine(env=files.env)),
-        schemas={each: alike for each, alike in schemas.items() if alike is not None},
-        run_id=files.env.new_id(),
-    )
-    return restate(files, how)
-
-
-def restate(files: TableFiles, how: Restatement) -> CommitResult:
-    """Commit the latest state with other partition rows.
-
-    Raises:
-        UnsupportedError: a file has no value for a key.
-    """
-
-    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
-        if latest is None:
-            return None
-        live = standing_entries(files, latest, live_files.entries(latest))
-        return Change(base=how.base(latest, live), statistics=latest.statistics)
-
-    return commit_bridging(files, build, user=how.run_id)
+    files, build, user = ending_of_change(files)
+    return commit_bridging(files, build, user=user)
 
 
 def commit_bridging(
@@ -328,20 +223,17 @@ def _adds(files: TableFiles, snapshot: Snapshot, stems: frozenset[str]) -> bool:
 
 
 def _try_commit(
-    files: TableFiles,
-    latest: Snapshot | None,
+    state: TableState,
     change: Change,
     committable: Committable,
-    live_files: LiveFiles,
     durable: set[str],
     merges: bool,
 ) -> Snapshot | None:
     """Make one attempt; None if it lost, and then none of its files remains."""
+    files, latest = state.files, state.snapshot
     written: list[str] = []
     try:
-        snapshot = write_manifests(
-            files, latest, change, committable, live_files, written, merges=merges
-        )
+        snapshot = write_manifests(state, change, committable, written, merges=merges)
         named = named_files(files, change) - durable
         manifests = map(files.paths.manifest, written)
         files.fs.make_durable([*named, *manifests], below=files.paths.root)

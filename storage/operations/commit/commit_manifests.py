@@ -8,14 +8,16 @@ from contextlib import suppress
 from lakewright.storage.errors import SchemaMoved, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.check_rows_fit import check_rows_fit
+from lakewright.storage.operations.commit.keys_gate import waiting_properties
 from lakewright.storage.operations.commit.merge_manifests import (
     entries_of_a_manifest,
     merge_manifests,
     write_base,
     write_group,
 )
-from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
+from lakewright.storage.operations.state.rewrite_schema import check_keys_stay
 from lakewright.storage.operations.state.store_clock import is_ahead, read_store_clock
+from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.bucketing import have_same_bucket_keys
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.index import IndexEntry, check_known_indexes
@@ -24,7 +26,6 @@ from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import (
     FIRST_SNAPSHOT_ID,
     FOLLOWS_PROPERTY,
-    KEYS_CHANGE_PROPERTY,
     CommitKind,
     Snapshot,
     check_known_fields,
@@ -36,37 +37,36 @@ _FEW_ENTRIES = 100
 
 
 def write_manifests(
-    files: TableFiles,
-    latest: Snapshot | None,
+    state: TableState,
     change: Change,
     committable: Committable,
-    live_files: LiveFiles,
     written: list[str],
     *,
     merges: bool = True,
 ) -> Snapshot:
     """Write all metadata files that the new snapshot names, and return that snapshot.
 
-    Without `merges`, the manifests of the latest state stay as they are. Each name is added to
+    Without `merges`, the manifests of the state stay as they are. Each name is added to
     `written` before its file is created, so that a failed attempt can delete every file.
 
     Raises:
         SchemaMoved: rows were written under an older schema, and do not fit the latest one.
     """
+    files, latest = state.files, state.snapshot
     schema_id = files.schemas.latest_id(table=files.name)
     # Not one that was read before: a fast-forward may have replaced it.
     schema = files.schema if schema_id == files.schema.id else files.schemas.read(schema_id)
     check_keys_stay(files, schema)
     _check_buckets_stay(files, schema)
-    _check_supported_state(files, latest, schema, committable)
+    _check_supported_state(state, schema, committable)
     _check_added_rows(files, schema, change, committable)
-    base, base_size = _write_base_list(files, latest, change, live_files, written, merges)
+    base, base_size = _write_base_list(state, change, written, merges)
     prepared = () if change.delta is None else change.delta.manifests
     delta, delta_size = _write_entries(files, change.entries, written, prepared)
     changelog, changelog_size = None, None
     if change.changelog:
         changelog, changelog_size = _write_entries(files, change.changelog, written)
-    index_manifest = _write_index_manifest(files, latest, change, written)
+    index_manifest = _write_index_manifest(state, change, written)
     delta_rows = sum(
         entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count
         for entry in change.entries
@@ -105,9 +105,7 @@ def _properties(
     files: TableFiles, latest: Snapshot | None, change: Change
 ) -> Mapping[str, str] | None:
     """A base that is restated has no manifest of the snapshot before; so the new one names it."""
-    found = dict(change.properties or {})
-    if files.holding is not None:
-        found[KEYS_CHANGE_PROPERTY] = files.holding
+    found = {**(change.properties or {}), **waiting_properties(files)}
     if latest is not None and (change.base is not None or change.prepared is not None):
         found[FOLLOWS_PROPERTY] = latest.delta_manifest_list
     return found or change.properties
@@ -142,14 +140,10 @@ def _check_added_rows(
 
 
 def _write_base_list(
-    files: TableFiles,
-    latest: Snapshot | None,
-    change: Change,
-    live_files: LiveFiles,
-    written: list[str],
-    merges: bool,
+    state: TableState, change: Change, written: list[str], merges: bool
 ) -> tuple[str, int]:
     """The name and the size of the list of the manifests that the change begins with."""
+    files = state.files
     if change.prepared is not None:
         return change.prepared.list_name, change.prepared.list_size
     merged: Sequence[ManifestFileMeta]
@@ -158,34 +152,11 @@ def _write_base_list(
     elif change.base is not None:
         merged = write_base(files, change.base, written)
     else:
-        before = live_files.manifests(latest) if latest else ()
+        before = state.manifests
         merged = merge_manifests(files, before, written) if merges else before
     return files.manifests.write_list(
         merged, compression=files.options.manifest_compression, written=written
     )
-
-
-def check_keys_stay(files: TableFiles, schema: TableSchema) -> None:
-    """Check that rows of this version of the table have the keys of another version.
-
-    Raises:
-        SchemaMoved: the partition keys changed since the table was opened, or it got a primary key.
-    """
-    if schema.has_primary_key != files.schema.has_primary_key:
-        raise SchemaMoved(
-            f"{files.name} has {_key_text(schema)} now (schema {schema.id}), and had "
-            f"{_key_text(files.schema)} when it was opened (schema {files.schema.id}); open the "
-            "table, and stage the rows or plan again",
-            table=files.name,
-        )
-    if schema.partition_keys != files.schema.partition_keys:
-        before = ", ".join(files.schema.partition_keys) or "none"
-        raise SchemaMoved(
-            f"the partition keys of {files.name} were {before} when it was opened (schema "
-            f"{files.schema.id}), and are {', '.join(schema.partition_keys) or 'none'} now (schema "
-            f"{schema.id}); open the table, and stage the rows or plan again",
-            table=files.name,
-        )
 
 
 def _check_buckets_stay(files: TableFiles, schema: TableSchema) -> None:
@@ -197,15 +168,11 @@ def _check_buckets_stay(files: TableFiles, schema: TableSchema) -> None:
         )
 
 
-def _key_text(schema: TableSchema) -> str:
-    return f"the primary key {', '.join(schema.primary_keys)}" if schema.primary_keys else "no key"
-
-
 _USES = {CommitKind.COMPACT: Use.COMPACT, CommitKind.ANALYZE: Use.TAG}
 
 
 def _check_supported_state(
-    files: TableFiles, latest: Snapshot | None, schema: TableSchema, committable: Committable
+    state: TableState, schema: TableSchema, committable: Committable
 ) -> None:
     """Check that this version may commit on top of the latest snapshot and schema.
 
@@ -214,11 +181,12 @@ def _check_supported_state(
     Raises:
         UnsupportedError: an option, a snapshot field or an index kind is not implemented.
     """
+    files = state.files
     if schema.id != files.schema.id:
         check_supported(schema, _USES.get(committable.kind, Use.WRITE), table=files.name)
-    if latest is not None:
-        check_known_fields(latest, table=files.name)
-        check_known_indexes(index_entries(files, latest), table=files.name)
+    if state.snapshot is not None:
+        check_known_fields(state.snapshot, table=files.name)
+        check_known_indexes(state.indexes, table=files.name)
 
 
 def named_files(files: TableFiles, change: Change) -> set[str]:
@@ -258,16 +226,15 @@ def _write_entries(
     return files.manifests.write_list(metas, compression=compression, written=written)
 
 
-def _write_index_manifest(
-    files: TableFiles, latest: Snapshot | None, change: Change, written: list[str]
-) -> str | None:
+def _write_index_manifest(state: TableState, change: Change, written: list[str]) -> str | None:
     """The name of the index manifest after the change; the present one if no entry changes."""
+    files, latest = state.files, state.snapshot
     if change.base is not None:
         return _written_indexes(files, change.base.indexes, written)
     if set(change.new_indexes) == set(change.removed_indexes):
         return None if latest is None else latest.index_manifest
     removed = set(change.removed_indexes)
-    kept = [entry for entry in index_entries(files, latest) if entry not in removed]
+    kept = [entry for entry in state.indexes if entry not in removed]
     return _written_indexes(files, [*kept, *change.new_indexes], written)
 
 

@@ -14,10 +14,10 @@ from enum import Enum
 from lakewright.storage.errors import SchemaMoved, StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import commit_change
-from lakewright.storage.operations.state.live_files import LiveFiles
+from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.commit import Change, CommitResult, Committable
 from lakewright.storage.spec.manifest import ManifestEntry
-from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 
 
 class Joins(Enum):
@@ -44,14 +44,13 @@ def commit_registered(
         StalePlan: a partition got files meanwhile that the new files must not join.
     """
 
-    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
+    def build(state: TableState) -> Change | None:
         if files.schemas.latest_id(table=files.name) != files.schema.id:
             raise SchemaMoved(
                 f"the schema of {files.name} changed while files were registered; plan again",
                 table=files.name,
             )
-        rows = {entry.partition for entry in (*added, *removed)}
-        live = live_files.entries(latest, partitions=rows)
+        live = state.entries_of(entry.partition for entry in (*added, *removed))
         known = {entry.identity for entry in live}
         gone = [entry.removed() for entry in removed if entry.identity in known]
         leaving = {entry.identity for entry in gone}

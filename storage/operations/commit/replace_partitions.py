@@ -10,7 +10,7 @@ from lakewright.storage.errors import StalePlan, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import commit_change
 from lakewright.storage.operations.references.tags import create_due_tags
-from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
+from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.commit import Change, CommitMessage, Committable
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import ManifestEntry
@@ -44,15 +44,16 @@ def commit_partitions(
     files = files.reading_once()
     changed: set[bytes] = set()
 
-    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
-        live = live_files.entries(latest, partitions=held)
-        indexes = [each for each in index_entries(files, latest) if each.partition in held]
+    def build(state: TableState) -> Change | None:
+        live = state.entries_of(held)
+        indexes = [each for each in state.indexes if each.partition in held]
         now = names_by_partition(live, indexes)
         changed.clear()
         changed.update(row for row, names in held.items() if now.get(row, set()) != set(names))
         if changed and not leave_out_changed:
-            told = stale_partitions(files, changed, None if base is None else base.id, latest)
-            raise StalePlan(told, table=files.name)
+            base_id = None if base is None else base.id
+            why = stale_partitions(files, changed, base_id, state.snapshot)
+            raise StalePlan(why, table=files.name)
         if check is not None:
             check()
         return Change(

@@ -22,7 +22,7 @@ from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import delete_unpublished
 from lakewright.storage.operations.state.assign_buckets import next_sequences
-from lakewright.storage.operations.state.live_files import LiveFiles
+from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import Proof, ProvenFiles
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite, WriteMode
@@ -30,7 +30,6 @@ from lakewright.storage.spec.manifest import DataFileMeta, FileSource, ManifestE
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.schema import SEQUENCE_NUMBER
-from lakewright.storage.spec.snapshot import Snapshot
 
 # Separates the original file name from the suffix of a renumbered version.
 _MARK = "-renumbered-"
@@ -47,11 +46,11 @@ class RestampedWrite:
         self._staged = staged
         self._current = staged
 
-    def on_top_of(self, latest: Snapshot | None, live_files: LiveFiles) -> StagedWrite:
-        """The write with sequence numbers above all those that its buckets hold in a snapshot."""
+    def on_top_of(self, state: TableState) -> StagedWrite:
+        """The write with sequence numbers above all those that its buckets hold in a state."""
         is_second = self._current is not self._staged
         ahead = _NUMBERS_AHEAD if is_second else 0
-        renumbered = _renumbered(self._files, self._current, latest, live_files, ahead)
+        renumbered = _renumbered(self._files, self._current, state, ahead)
         if renumbered is not None:
             outdated, self._current = self._current, renumbered
             if outdated is not self._staged:
@@ -92,17 +91,14 @@ def stem_of(file_name: str) -> str:
 
 
 def _renumbered(
-    files: TableFiles,
-    staged: StagedWrite,
-    latest: Snapshot | None,
-    live_files: LiveFiles,
-    ahead: int,
+    files: TableFiles, staged: StagedWrite, state: TableState, ahead: int
 ) -> StagedWrite | None:
     """The write with new sequence numbers; None if its present numbers are high enough.
 
     The new numbers leave a gap of `ahead` unused numbers. After a failure none of the new files
     remains.
     """
+    latest = state.snapshot
     if latest is None or latest.delta_manifest_list == staged.base_commit:
         return None
     # Rows of postponed buckets have no numbers yet. A changed dynamic bucket is a conflict, but for
@@ -110,8 +106,7 @@ def _renumbered(
     numbered = files.options.bucket_mode in (BucketMode.FIXED, BucketMode.DYNAMIC)
     if not files.schema.is_keyed or not numbered or staged.mode is not WriteMode.APPEND:
         return None
-    partitions = {message.partition for message in staged.messages}
-    following = next_sequences(live_files.entries(latest, partitions=partitions))
+    following = next_sequences(state.entries_of(each.partition for each in staged.messages))
     shifts = {
         message.place: following.get(message.place, 0) - _first_number(message)
         for message in staged.messages

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.restated_base import entries_of_other_keys
+from lakewright.storage.operations.state.keys_of_files import entries_of_other_keys
 from lakewright.storage.operations.state.time_travel import moment_text
 from lakewright.storage.spec.manifest import FileKind
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot

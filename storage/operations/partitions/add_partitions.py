@@ -47,8 +47,8 @@ from lakewright.storage.operations.references.tags import tag_what_is_due
 from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.schema.alter import plan_alter, run_alter
-from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.store_clock import read_store_clock
+from lakewright.storage.operations.state.table_state import state_at
 from lakewright.storage.spec.arguments import list_or_none, text_argument, whole_number
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
 from lakewright.storage.spec.options import BucketMode
@@ -180,7 +180,7 @@ def plan_add_partitions(
         )
         raise InvalidRequestError(f"folder {folder} {why}", table=files.name)
     snapshot = files.snapshots.latest()
-    live = live_entries(files, snapshot)
+    live = state_at(files, snapshot).entries
     unknown = files_to_add(files, found, live, into_existing=into_existing)
     described = ExternalFiles(files)
     partitions = tuple(

@@ -42,14 +42,12 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.commit_manifests import check_keys_stay
 from lakewright.storage.operations.commit.replace_partitions import (
     HeldNames,
     commit_partitions,
     names_by_partition,
     stale_partitions,
 )
-from lakewright.storage.operations.commit.restated_base import check_keys_fit
 from lakewright.storage.operations.partitions.compare_copies import advice_on, compare_copies
 from lakewright.storage.operations.partitions.held_partitions import (
     HeldFiles,
@@ -71,8 +69,9 @@ from lakewright.storage.operations.partitions.select_partitions import (
 from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import index_entries, snapshot_manifests
-from lakewright.storage.operations.state.rewrite_schema import check_current_schema
+from lakewright.storage.operations.state.live_files import index_entries
+from lakewright.storage.operations.state.rewrite_schema import check_current_schema, check_keys_stay
+from lakewright.storage.operations.state.table_state import state_at
 from lakewright.storage.operations.write.copy_files import CopyRun
 from lakewright.storage.spec.arguments import list_argument, mapping_argument, text_argument
 from lakewright.storage.spec.file_names import exchanged_name, is_place_below
@@ -442,7 +441,7 @@ def _look(
     found = now.names(standing)
     lost = frozenset(row for row, names in standing.items() if not set(names) <= set(found[row]))
     if lost and now.snapshot is not None:
-        check_keys_fit(files, snapshot_manifests(files, now.snapshot))
+        state_at(files, now.snapshot)
         check_keys_stay(files, files.schemas.latest(table=files.name))
     return now, lost
 

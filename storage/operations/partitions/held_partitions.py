@@ -14,8 +14,8 @@ from lakewright.storage.operations.commit.replace_partitions import (
     stale_partitions,
 )
 from lakewright.storage.operations.state.latest import is_latest, read_latest
-from lakewright.storage.operations.state.live_files import index_entries, live_entries
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
+from lakewright.storage.operations.state.table_state import ANY_KEYS, state_at
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import Partition
@@ -79,8 +79,10 @@ def held_now(files: TableFiles, rows: Collection[bytes]) -> HeldNow:
     """What partitions hold in the latest snapshot."""
 
     def read(latest: Snapshot | None) -> tuple[list[ManifestEntry], list[IndexEntry]]:
-        entries = live_entries(files, latest, partitions=rows) if rows else []
-        return entries, [each for each in index_entries(files, latest) if each.partition in rows]
+        # Where rows have other keys, a partition does not hold what was planned.
+        state = state_at(files, latest, takes=ANY_KEYS)
+        entries = state.entries_of(rows) if rows else []
+        return entries, [each for each in state.indexes if each.partition in rows]
 
     snapshot, (entries, indexes) = read_latest(files, read)
     return HeldNow(snapshot, tuple(entries), tuple(indexes))

@@ -8,8 +8,8 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.partitions.last_updates import last_updates
 from lakewright.storage.operations.partitions.select_partitions import Selection
 from lakewright.storage.operations.state.bucket_columns import bucket_columns
-from lakewright.storage.operations.state.live_files import snapshot_manifests
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
+from lakewright.storage.operations.state.table_state import ANY_KEYS, state_at
 from lakewright.storage.operations.state.table_stats import PartitionStats, partition_stats
 from lakewright.storage.spec.partition import Partition
 from lakewright.storage.spec.predicate import matches, only_on
@@ -22,7 +22,7 @@ def list_partitions(
     """The selected partitions of a snapshot, sorted by their values."""
     if snapshot is None:
         return ()
-    metas = snapshot_manifests(files, snapshot)
+    metas = state_at(files, snapshot, takes=ANY_KEYS).manifests
     wanted = PartitionFilter(files, predicate=asked.pruning)
     every = partition_stats(files, bucket_columns(files, metas, wanted))
     listed = tuple(

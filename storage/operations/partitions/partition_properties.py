@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.restated_base import keys_fit
 from lakewright.storage.operations.state.file_schemas import FileSchemas
-from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
+from lakewright.storage.operations.state.table_state import ANY_KEYS, state_at
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.partition import Partition
@@ -56,11 +55,11 @@ def partition_properties(
     files: TableFiles, snapshot: Snapshot | None, partitions: Sequence[Partition]
 ) -> dict[Partition, PartitionProperties]:
     """The properties of some partitions; reads their manifests and no data file."""
-    manifests = () if snapshot is None else snapshot_manifests(files, snapshot)
+    state = state_at(files, snapshot, takes=ANY_KEYS)
     # Amid a change of keys, files of a partition have several rows.
-    rows = [each.row for each in partitions] if keys_fit(files, manifests) else None
+    rows = [each.row for each in partitions] if state.is_settled else None
     found: dict[Partition, list[ManifestEntry]] = {partition: [] for partition in partitions}
-    for entry in live_entries(files, snapshot, partitions=rows, manifests=manifests):
+    for entry in state.entries_of(rows):
         partition = files.partitions.as_named(entry.partition, entry.file.schema_id)
         if partition in found:
             found[partition].append(entry)

@@ -48,8 +48,8 @@ from lakewright.storage.operations.partitions.external_folders import (
 from lakewright.storage.operations.partitions.external_metas import ExternalFiles
 from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.running.plan import Plan
-from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.store_clock import read_store_clock
+from lakewright.storage.operations.state.table_state import state_at
 from lakewright.storage.spec.arguments import list_or_none, text_argument, whole_number
 from lakewright.storage.spec.lease import LeaseKind
 from lakewright.storage.spec.manifest import ManifestEntry
@@ -154,7 +154,7 @@ def plan_repair_partitions(
     mode = repair_mode(mode)
     age_ms = AGE_MS if age_ms is None else whole_number(age_ms, "age_ms", minimum=0)
     snapshot = files.snapshots.latest()
-    live = live_entries(files, snapshot)
+    live = state_at(files, snapshot).entries
     roots = _roots(files, folder)
     now_ms = read_store_clock(files) if age_ms else 0
     report = _Drift(files, live, _leased_partitions(files))
@@ -480,7 +480,7 @@ def _live_of(files: TableFiles, uris: set[str]) -> list[ManifestEntry]:
         return []
     entries = [
         entry
-        for entry in live_entries(files, files.snapshots.latest())
+        for entry in state_at(files, files.snapshots.latest()).entries
         if entry.file.external_path in uris and files.is_foreign(entry.file)
     ]
     paths = [files.readable_path(entry.place, entry.file) for entry in entries]

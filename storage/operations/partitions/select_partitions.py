@@ -15,8 +15,7 @@ from lakewright.storage.errors import (
     PartitionNotFound,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.restated_base import check_keys_fit
-from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
+from lakewright.storage.operations.state.table_state import state_at
 from lakewright.storage.spec.arguments import listed_partitions
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import Partition
@@ -100,10 +99,8 @@ def selected_entries(
     Raises:
         SchemaMoved: partitions have rows of other keys, since these are changing; names the way on.
     """
-    manifests = () if snapshot is None else snapshot_manifests(files, snapshot)
-    check_keys_fit(files, manifests)
     found: dict[Partition, list[ManifestEntry]] = {}
-    for entry in live_entries(files, snapshot, predicate=asked.pruning, manifests=manifests):
+    for entry in state_at(files, snapshot).entries_of(predicate=asked.pruning):
         found.setdefault(files.partitions.of_entry(entry), []).append(entry)
     chosen = [partition for partition in found if asked.takes(partition)]
     return {each: found[each] for each in sorted(chosen, key=lambda each: each.order)}
@@ -123,7 +120,7 @@ def check_all_found(
     if not missing and found:
         return
     there = sorted(
-        {files.partitions.of_entry(each) for each in live_entries(files, snapshot)},
+        {files.partitions.of_entry(each) for each in state_at(files, snapshot).entries},
         key=lambda each: each.order,
     )
     shown = "; ".join(each.words for each in there[:_MOST_SHOWN])

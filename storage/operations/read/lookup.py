@@ -34,15 +34,13 @@ from lakewright.storage.operations.state.assign_buckets import (
     partitions_of,
     rows_by_code,
 )
-from lakewright.storage.operations.state.bridged_files import check_looked_up
 from lakewright.storage.operations.state.keys import key_decoder
 from lakewright.storage.operations.state.live_files import (
     deletions_by_bucket,
     grouped_by_bucket,
-    index_entries,
-    live_entries,
     readable_entries,
 )
+from lakewright.storage.operations.state.table_state import ANY_KEYS, state_at
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
@@ -122,18 +120,19 @@ class _Plan:
 
 
 def _plan(files: TableFiles, keys: pa.Table, snapshot: Snapshot | None) -> _Plan:
-    live = live_entries(files, snapshot)
+    state = state_at(files, snapshot, takes=ANY_KEYS)
+    live = state.entries
     if not live or not keys.num_rows:
         return _Plan((), len(live))
-    check_looked_up(files, live)
+    state.check_looked_up(live)
     partitions, codes = partitions_of(files, keys)
     asked = set(partitions)
     buckets: dict[bytes, list[list[ManifestEntry]]] = defaultdict(list)
     readable = (each for each in readable_entries(files, live) if each.partition in asked)
     for (partition, _), entries in grouped_by_bucket(readable).items():
         buckets[partition].append(entries)
-    indexes = hash_indexes(files, snapshot)
-    deletions = deletions_by_bucket(index_entries(files, snapshot))
+    indexes = hash_indexes(state.indexes)
+    deletions = deletions_by_bucket(state.indexes)
     splits = []
     for partition, members in zip(partitions, rows_by_code(codes), strict=True):
         own = keys.take(pa.array(members))

@@ -18,22 +18,10 @@ from lakewright.storage.codec.manifest_columns import NO_NUMBER
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.key_sections import key_sections
 from lakewright.storage.operations.read.prune_files import FilePruner
-from lakewright.storage.operations.state.bridged_files import (
-    check_keys_of_files,
-    has_bridged_rows,
-)
-from lakewright.storage.operations.state.live_columns import (
-    LiveColumns,
-    PlannedFiles,
-    live_columns,
-)
-from lakewright.storage.operations.state.live_files import (
-    deletions_by_bucket,
-    index_entries,
-    readable_rows,
-    snapshot_manifests,
-)
+from lakewright.storage.operations.state.live_columns import LiveColumns, PlannedFiles
+from lakewright.storage.operations.state.live_files import deletions_by_bucket, readable_rows
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
+from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, state_at
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.partition import Place
@@ -89,20 +77,19 @@ def plan_scan(
 
     With levels only their files are read: the state after some compaction.
     """
-    total = snapshot_manifests(files, snapshot) if snapshot is not None else ()
+    state = state_at(files, snapshot, takes=ANY_KEYS)
     wanted = PartitionFilter(files, predicate=predicate)
-    live = live_columns(files, total, wanted)
-    bridged = has_bridged_rows(files, total)
-    check_keys_of_files(files, live, bridged=bridged)
+    live = state.columns_of(wanted)
+    state.check_read(live)
     rows = live.rows
     if levels is not None:
         rows = rows[np.isin(live.numbers("_FILE._LEVEL", rows), levels)]
     return ScanPlan(
         snapshot=snapshot,
         predicate=predicate,
-        splits=tuple(_Splitter(files, snapshot, live, predicate, bridged).splits(rows)),
-        manifests_read=sum(wanted.may_hold(meta) for meta in total),
-        manifests_total=len(total),
+        splits=tuple(_Splitter(state, live, predicate).splits(rows)),
+        manifests_read=sum(wanted.may_hold(meta) for meta in state.manifests),
+        manifests_total=len(state.manifests),
         files_live=len(rows),
     )
 
@@ -131,20 +118,13 @@ class _Buckets:
 class _Splitter:
     """Divides live files into splits, and leaves out those that the filter excludes."""
 
-    def __init__(
-        self,
-        files: TableFiles,
-        snapshot: Snapshot | None,
-        live: LiveColumns,
-        predicate: Predicate | None,
-        bridged: bool,
-    ) -> None:
-        self._files = files
+    def __init__(self, state: TableState, live: LiveColumns, predicate: Predicate | None) -> None:
+        self._files = files = state.files
         self._live = live
         # Such files have bounds of no keys, and share no key.
-        self._bridged = bridged
+        self._bridged = bridged = state.is_bridged
         self._pruner = FilePruner(files, live, predicate)
-        self._deletions = deletions_by_bucket(index_entries(files, snapshot))
+        self._deletions = deletions_by_bucket(state.indexes)
         self._merges = (
             files.schema.is_keyed and not files.options.deletion_vectors_enabled and not bridged
         )

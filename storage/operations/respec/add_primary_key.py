@@ -46,19 +46,17 @@ from lakewright.storage.operations.read.merge_read import row_order
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.branches import branch_names
 from lakewright.storage.operations.references.sweep import sweep_after_failure
-from lakewright.storage.operations.respec.schemas import Schemas, with_keys
+from lakewright.storage.operations.respec.schemas import Schemas, put_schemas
 from lakewright.storage.operations.rewrite.deal_rows import deal_rows
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import RewritePlan, check_bucket_count
 from lakewright.storage.operations.state.latest import is_latest, read_latest
 from lakewright.storage.operations.state.live_files import (
-    LiveFiles,
     deletions_by_bucket,
     grouped_by_bucket,
-    index_entries,
-    live_entries,
 )
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
+from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.stored_rows import key_value_table
 from lakewright.storage.operations.write.verify import (
@@ -72,7 +70,7 @@ from lakewright.storage.spec.client_rules import check_clients_open
 from lakewright.storage.spec.commit import Change, CommitMessage, RestatedBase
 from lakewright.storage.spec.data_types import not_null
 from lakewright.storage.spec.log_options import LOG_SYSTEM, has_log
-from lakewright.storage.spec.manifest import FileSource, ManifestEntry
+from lakewright.storage.spec.manifest import FileSource
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.schema import (
     VALUE_KIND,
@@ -221,7 +219,7 @@ def run_add_primary_key(
     if live != planned:
         raise _stale(files, "its files are others now")
     if before is None:
-        made = with_keys(files, files.schema.partition_keys, Schemas(keyed, (), {}))
+        made = put_schemas(files, files.schema.partition_keys, Schemas(keyed, (), {}))
         return _result(files, plan, made.schema, None, (), started_ms)
     first = files.schema.id
     own_id, open_id, last_id = first + 1, first + 2, first + 3
@@ -230,7 +228,7 @@ def run_add_primary_key(
         older=(replace(keyed, id=own_id),),
         ids={},
     )
-    still = with_keys(files, files.schema.partition_keys, schemas)
+    still = put_schemas(files, files.schema.partition_keys, schemas)
     now = replace(files, schema=schemas.older[0])
     run_id = files.env.new_id()
     work = [each for each in splits.values() if each]
@@ -245,7 +243,7 @@ def run_add_primary_key(
     latest = replace(keyed, id=last_id, time_millis=files.env.now_ms())
     if not is_latest(files, snapshot):
         raise _followed(files)
-    with_keys(still, files.schema.partition_keys, Schemas(latest, (), {}))
+    put_schemas(still, files.schema.partition_keys, Schemas(latest, (), {}))
     if not is_latest(files, snapshot):
         # Rows without keys would be read as rows of a keyed table.
         back = replace(schemas.latest, id=last_id + 1, time_millis=files.env.now_ms())
@@ -381,9 +379,10 @@ def _splits(files: TableFiles, snapshot: Snapshot | None) -> _Splits:
     """The files of each partition, bucket by bucket."""
     if snapshot is None:
         return {}
-    marks = deletions_by_bucket(index_entries(files, snapshot))
+    state = TableState(files, snapshot)
+    marks = deletions_by_bucket(state.indexes)
     found: dict[bytes, list[DataSplit]] = defaultdict(list)
-    for place, entries in grouped_by_bucket(live_entries(files, snapshot)).items():
+    for place, entries in grouped_by_bucket(state.entries).items():
         found[place.partition].append(
             DataSplit(
                 partition=place.partition,
@@ -564,23 +563,21 @@ def _published(still: TableFiles, before: Snapshot, messages: Sequence[CommitMes
     holding = replace(still, holding=change_id)
     own = before
 
-    def follows(latest: Snapshot | None) -> Snapshot:
+    def check_follows(latest: Snapshot | None) -> Snapshot:
         if latest is None or latest.delta_manifest_list != own.delta_manifest_list:
             raise _stale(still, "others committed while its rows were written")
         return latest
 
-    def replaced(latest: Snapshot | None, live_files: LiveFiles) -> Change:
-        latest = follows(latest)
-        removed: list[ManifestEntry] = [each.removed() for each in live_files.entries(latest)]
+    def replaced(state: TableState) -> Change:
         return Change(
-            entries=[*removed, *added],
-            removed_indexes=index_entries(still, latest),
-            statistics=latest.statistics,
+            statistics=check_follows(state.snapshot).statistics,
+            entries=[*(each.removed() for each in state.entries), *added],
+            removed_indexes=state.indexes,
         )
 
-    def alone(latest: Snapshot | None, _: LiveFiles) -> Change:
+    def alone(state: TableState) -> Change:
         base = RestatedBase(keys=still.partitions.keys, entries=added)
-        return Change(base=base, statistics=follows(latest).statistics)
+        return Change(base=base, statistics=check_follows(state.snapshot).statistics)
 
     for number, build in enumerate((replaced, alone)):
         user = f"{change_id}-{number}"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from lakewright.storage.errors import SchemaMoved
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.respec.cut_over import keys_stand
 from lakewright.storage.operations.respec.respec_plan import RespecPlan
-from lakewright.storage.operations.state.bridged_files import late_entries
-from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.operations.state.keys_of_files import late_entries
+from lakewright.storage.operations.state.table_state import ANY_KEYS, latest_state
 from lakewright.storage.spec.schema_difference import differences
 
 # So many differences of two schemas stand in a message.
@@ -34,7 +31,7 @@ def check_carried_out(files: TableFiles, plan: RespecPlan) -> None:
     if not has_keys or plan.moved_from is not None:
         told = _what_changed(files, plan)
         raise SchemaMoved(f"{moved}{told}; plan again", table=files.name)
-    _, entries = read_latest(files, partial(live_entries, files))
+    entries = latest_state(files, takes=ANY_KEYS).entries
     is_under_way = files.staged_changes.latest() is not None
     if is_under_way or not keys_stand(files) or late_entries(files, entries):
         raise SchemaMoved(

@@ -38,17 +38,11 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import commit_bridging
-from lakewright.storage.operations.commit.restated_base import files_fit
 from lakewright.storage.operations.respec.prepared import Prepared, SeveralValues
-from lakewright.storage.operations.respec.schemas import Schemas, with_keys
+from lakewright.storage.operations.respec.schemas import Schemas, put_schemas
 from lakewright.storage.operations.state.latest import is_latest, read_latest
-from lakewright.storage.operations.state.live_columns import live_columns
-from lakewright.storage.operations.state.live_files import (
-    LiveFiles,
-    removed_in_vain,
-    snapshot_manifests,
-)
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
+from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.commit import Change, CommitResult
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -85,12 +79,12 @@ def cut_over(prepared: Prepared) -> CutOver:
     files, keys = prepared.files, prepared.keys
     old = files.schema.partition_keys
     if files.snapshots.latest() is None:
-        return CutOver(with_keys(files, keys, Schemas.of(files, keys, ())), (), 0)
+        return CutOver(put_schemas(files, keys, Schemas.of(files, keys, ())), (), 0)
     prepared.catch_up()
     steps: list[_Step] = []
     now = files
     if keys != old:
-        now = _with_new_keys(prepared, steps)
+        now = _put_new_keys(prepared, steps)
         prepared.settle(now)
     elif not prepared.renames_schemas and keys_stand(files):
         return CutOver(files, (), prepared.file_count)
@@ -99,19 +93,19 @@ def cut_over(prepared: Prepared) -> CutOver:
     except SeveralValues:
         if keys != old:
             # Rows of more keys are right under the former keys, too.
-            with_keys(now, old, Schemas.of(now, old, ()))
+            put_schemas(now, old, Schemas.of(now, old, ()))
         raise
     _check_files_stayed(now, steps)
     return CutOver(now, tuple(each.snapshot.id for each in steps), prepared.file_count)
 
 
-def _with_new_keys(prepared: Prepared, steps: list[_Step]) -> TableFiles:
+def _put_new_keys(prepared: Prepared, steps: list[_Step]) -> TableFiles:
     """Commit wide rows, until no other commit follows them, and create the schema."""
     files, keys = prepared.files, prepared.keys
     for _ in range(_MOST_ROUNDS):
         steps.append(_publish(files, prepared, wide=True))
         if is_latest(files, steps[-1].snapshot):
-            return with_keys(files, keys, prepared.schemas)
+            return put_schemas(files, keys, prepared.schemas)
     raise CommitConflictError(
         f"other clients committed to {files.name} {_MOST_ROUNDS} times between the two "
         "steps of the change of its partition keys; run it again when fewer writers commit",
@@ -123,11 +117,13 @@ def _publish(files: TableFiles, prepared: Prepared, *, wide: bool) -> _Step:
     """Commit prepared manifests, with what others commit until then."""
     followed: list[Snapshot] = []
 
-    def build(latest: Snapshot | None, _: LiveFiles) -> Change | None:
+    def build(state: TableState) -> Change | None:
+        latest = state.snapshot
         if latest is None:
             return None
         followed[:] = [latest]
-        return prepared.wide_change(latest) if wide else prepared.exact_change(latest)
+        change = prepared.wide_change if wide else prepared.exact_change
+        return change(latest, state.indexes)
 
     change_id = files.env.new_id()
     if wide and len(prepared.keys) < len(files.schema.partition_keys):
@@ -153,9 +149,10 @@ def _check_files_stayed(files: TableFiles, steps: list[_Step]) -> None:
     for before, after in compared:
         try:
             due, found = (files_of(files, each) for each in (before, after))
-            gone = removed_in_vain(files, before) if due.num_rows > found.num_rows else ()
-            if gone:
-                # A client that knew the former keys removed them, and their rows are gone now.
+            # What a client that knew the former keys removed is gone now.
+            if due.num_rows > found.num_rows and (
+                gone := TableState(files, before).removed_in_vain
+            ):
                 due = due.filter(pc.invert(pc.is_in(due["name"], pa.array(sorted(gone)))))
         except (CorruptionError, SnapshotNotFound):
             # Expired or rolled back since. What was prepared was compared as it was written.
@@ -172,7 +169,7 @@ def _check_files_stayed(files: TableFiles, steps: list[_Step]) -> None:
 
 def files_of(files: TableFiles, snapshot: Snapshot) -> pa.Table:
     """What tells the files of a snapshot from others, in an order of their own."""
-    live = live_columns(files, snapshot_manifests(files, snapshot), PartitionFilter(files))
+    live = TableState(files, snapshot).columns_of(PartitionFilter(files))
     rows = np.asarray(live.rows)
     return in_own_order(
         pa.table(
@@ -193,28 +190,25 @@ _NUMBERS = ("_BUCKET", "_FILE._LEVEL", "_FILE._FILE_SIZE", "_FILE._ROW_COUNT")
 
 def hold_writers(files: TableFiles) -> CommitResult:
     """Commit a snapshot of the same files after which other committers wait; see `holding`."""
+    return commit_bridging(files, same_files)
 
-    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
-        return (
-            None
-            if latest is None
-            else Change(manifests=live_files.manifests(latest), statistics=latest.statistics)
-        )
 
-    return commit_bridging(files, build)
+def same_files(state: TableState) -> Change | None:
+    """A change that leaves all files as they are."""
+    if state.snapshot is None:
+        return None
+    return Change(manifests=state.manifests, statistics=state.snapshot.statistics)
 
 
 def keys_stand(files: TableFiles) -> bool:
     """Whether the latest snapshot has the keys: its schema, each manifest and each live file."""
-    _, stand = read_latest(files, partial(_stand, files))
-    return stand
+    return read_latest(files, partial(_stand, files))[1]
 
 
 def _stand(files: TableFiles, latest: Snapshot | None) -> bool:
     if latest is None:
         return True
-    keys = files.partitions.keys
-    metas = snapshot_manifests(files, latest)
-    ids = {latest.schema_id, *(meta.schema_id for meta in metas)}
+    state = TableState(files, latest)
+    ids = {latest.schema_id, *(meta.schema_id for meta in state.manifests)}
     names = {files.at_schema(each).schema.partition_keys for each in ids}
-    return names == {keys.names} and files_fit(files, metas)
+    return names == {files.schema.partition_keys} and state.is_settled

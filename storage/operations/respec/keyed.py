@@ -42,13 +42,13 @@ from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.respec.cut_over import hold_writers, keys_stand
 from lakewright.storage.operations.respec.keyed_checks import with_primary_key
 from lakewright.storage.operations.respec.respec_plan import Rewritten
-from lakewright.storage.operations.respec.schemas import Schemas, unchanged, with_keys
+from lakewright.storage.operations.respec.schemas import Schemas, put_schemas, unchanged
 from lakewright.storage.operations.respec.staged_table import StagedTable
 from lakewright.storage.operations.respec.staging import Staging
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.state.latest import is_latest, read_latest
-from lakewright.storage.operations.state.live_files import LiveFiles, live_entries
+from lakewright.storage.operations.state.latest import is_latest
 from lakewright.storage.operations.state.staged_changes import can_go_on, read_changes
+from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, latest_state
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.commit import Change
 from lakewright.storage.spec.schema import TableSchema
@@ -135,7 +135,7 @@ class KeyedChange:
             files = self.files
             if files.snapshots.latest() is None:
                 only = Schemas(replace(self._schema_after(), id=files.schema.id + 1), (), {})
-                return self._swapped(with_keys(files, self.keys, only))
+                return self._swapped(put_schemas(files, self.keys, only))
             if self._staged is None:
                 self._staged = self._begin()
             if number >= _ROUNDS_BESIDE_WRITERS:
@@ -220,7 +220,7 @@ class KeyedChange:
             # Of an earlier round.
             return files.at_schema(copy.id)
         old_keys = files.schema.partition_keys
-        return with_keys(files, old_keys, Schemas(copy, (helper,), {}))
+        return put_schemas(files, old_keys, Schemas(copy, (helper,), {}))
 
     def _swap(self, staged: StagedTable) -> Swap:
         files = self._with_helper()
@@ -231,7 +231,7 @@ class KeyedChange:
         try:
             second = self._without_old_files(files, staged, first)
             self.snapshot_ids.append(second.id)
-            present = self._with_new_keys(files, staged.now)
+            present = self._put_new_keys(files, staged.now)
             last = self._bring_new_entries(files, present, staged, second)
         except (CommitOutcomeUnknownError, RetriesExhausted):
             raise
@@ -272,21 +272,21 @@ class KeyedChange:
     def _after(
         self,
         base: Snapshot,
-        change: Callable[[Snapshot], Change],
-        latest: Snapshot | None,
-        _: LiveFiles,
+        change: Callable[[TableState, Snapshot], Change],
+        state: TableState,
     ) -> Change:
         """A change that is made on a snapshot of this run only.
 
         Raises:
             FilesGone: another client committed after it.
         """
+        latest = state.snapshot
         if latest is None or latest.delta_manifest_list != base.delta_manifest_list:
             raise FilesGone(
                 f"another client committed to {self.files.name} while its partition keys changed",
                 table=self.files.name,
             )
-        return change(latest)
+        return change(state, latest)
 
     def _bring_new_entries(
         self, files: TableFiles, present: TableFiles, staged: StagedTable, second: Snapshot
@@ -311,7 +311,7 @@ class KeyedChange:
             # This process stood still, and another one restored the old files meanwhile.
             old = files.schema.partition_keys
             back = replace(files.schema, id=present.schema.id + 1)
-            with_keys(present, old, Schemas(back, (), {}))
+            put_schemas(present, old, Schemas(back, (), {}))
             raise CommitConflictError(
                 f"another client ended the change of the partition keys of {files.name}; run "
                 "it again when fewer writers commit",
@@ -322,7 +322,7 @@ class KeyedChange:
             self.snapshot_ids.append(ended.snapshot.id)
         return []
 
-    def _with_new_keys(self, files: TableFiles, now: TableFiles) -> TableFiles:
+    def _put_new_keys(self, files: TableFiles, now: TableFiles) -> TableFiles:
         """Create the schema, unless another process has restored the old files.
 
         Raises:
@@ -331,7 +331,7 @@ class KeyedChange:
         """
         schema = replace(now.schema, time_millis=files.env.now_ms())
         try:
-            return with_keys(files, self.keys, Schemas(schema, (), {}))
+            return put_schemas(files, self.keys, Schemas(schema, (), {}))
         except SchemaMoved as error:
             unchanged(files)
             raise ChangeTakenBack(
@@ -351,7 +351,7 @@ class KeyedChange:
             )
 
     def _is_done(self, present: TableFiles) -> bool:
-        _, live = read_latest(present, partial(live_entries, present))
+        live = latest_state(present, takes=ANY_KEYS).entries
         keys = {present.at_schema(each.file.schema_id).schema.partition_keys for each in live}
         return self.keys in keys
 

@@ -24,11 +24,7 @@ from itertools import accumulate
 from lakewright.storage.errors import CommitOutcomeUnknownError, FilesGone
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import commit_bridging
-from lakewright.storage.operations.commit.restated_base import (
-    Restatement,
-    entries_of_other_keys,
-    schemas_with_keys,
-)
+from lakewright.storage.operations.commit.restated_base import Restatement, schemas_with_keys
 from lakewright.storage.operations.read.key_values import KeyValues
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import sweep_after_failure
@@ -36,14 +32,9 @@ from lakewright.storage.operations.respec.respec_plan import Rewritten
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.task_memory import MOVED_BYTES, free_memory
 from lakewright.storage.operations.state.assign_buckets import BucketChooser, BucketStates
-from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import (
-    LiveFiles,
-    deletions_by_bucket,
-    index_entries,
-    live_entries,
-    standing_entries,
-)
+from lakewright.storage.operations.state.keys_of_files import entries_of_other_keys
+from lakewright.storage.operations.state.live_files import deletions_by_bucket
+from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, latest_state
 from lakewright.storage.operations.write.placed_rows import placed_rows
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import (
@@ -137,8 +128,8 @@ class LateAppends:
 
     def _restated(self) -> Snapshot | None:
         for number in range(_MOST_ROUNDS):
-            snapshot, entries = read_latest(self.files, partial(live_entries, self.files))
-            if snapshot is None or not self._write_anew(snapshot, entries):
+            state = latest_state(self.files, takes=ANY_KEYS)
+            if state.snapshot is None or not self._write_anew(state):
                 return None
             try:
                 return commit_bridging(self.files, self._change, user=self._run_id).snapshot
@@ -147,14 +138,14 @@ class LateAppends:
                     raise
         return None
 
-    def _write_anew(self, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> bool:
+    def _write_anew(self, state: TableState) -> bool:
         """Write the rows of late files that were not written before; False if there are none."""
-        standing = standing_entries(self.files, snapshot, entries)
+        standing = state.standing
         self.values.look(standing, self.engine)
         unfit = unfit_entries(self.files, standing, self.values)
-        deletions = _deletions(self.files, snapshot)
+        deletions = _deletions(state)
         new = [each for each in unfit if not self._is_written(each, deletions)]
-        following = max((each.file.max_sequence_number + 1 for each in entries), default=0)
+        following = max((each.file.max_sequence_number + 1 for each in state.entries), default=0)
         starts = accumulate((each.file.row_count for each in new), initial=following)
         work = [
             _Work(entry, deletions.get(entry.file.file_name, ()), first)
@@ -174,20 +165,19 @@ class LateAppends:
         known = self._moved.get(name)
         return known is not None and known.deletions == deletions.get(name, ())
 
-    def _change(self, latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
+    def _change(self, state: TableState) -> Change | None:
         """The base under the present keys, and the new files in place of the late ones.
 
         Raises:
             FilesGone: another client committed late files that are not rewritten yet.
         """
-        if latest is None:
+        if state.snapshot is None:
             return None
-        files = self.files
-        live = standing_entries(files, latest, live_files.entries(latest))
+        files, live = self.files, state.standing
         if any(each.file.file_name not in self.values.found for each in live):
             raise self._more_came()
         unfit = unfit_entries(files, live, self.values)
-        deletions = _deletions(files, latest)
+        deletions = _deletions(state)
         if not all(self._is_written(each, deletions) for each in unfit):
             raise self._more_came()
         names = frozenset(each.file.file_name for each in unfit)
@@ -199,7 +189,7 @@ class LateAppends:
             schemas={each: alike for each, alike in late_schemas.items() if alike is not None},
             run_id=self._run_id,
         )
-        base = how.base(latest, live, leaving=names)
+        base = how.base(state, leaving=names)
         going = [each.removed() for each in base.entries if each.file.file_name in names]
         moved = [self._moved[name] for name in sorted(names)]
         staged = [entry for each in moved for entry in each.staged]
@@ -208,7 +198,7 @@ class LateAppends:
         self.rewritten.wrote(
             (each.file for each in staged), sum(each.nulled_values for each in moved)
         )
-        return Change(base=base, entries=[*going, *staged], statistics=latest.statistics)
+        return Change(base=base, entries=[*going, *staged], statistics=state.snapshot.statistics)
 
     def _more_came(self) -> FilesGone:
         return FilesGone(
@@ -228,9 +218,9 @@ class LateAppends:
         return found
 
 
-def _deletions(files: TableFiles, snapshot: Snapshot) -> dict[str, _Deletions]:
+def _deletions(state: TableState) -> dict[str, _Deletions]:
     found: dict[str, _Deletions] = {}
-    for marks in deletions_by_bucket(index_entries(files, snapshot)).values():
+    for marks in deletions_by_bucket(state.indexes).values():
         for index_name, vector in marks:
             found[vector.data_file] = (*found.get(vector.data_file, ()), (index_name, vector))
     return found

@@ -2,7 +2,7 @@
 
 A client that opened a primary-key table before its keys changed does not ask for the schema when it
 commits. Its files, called late here, lie in partitions and buckets of the former keys, so their
-rows replace none. Readers refuse them (`state/bridged_files.py`) until this module has moved them.
+rows replace none. Readers refuse them (`state/keys_of_files.py`) until this module has moved them.
 
 1. Find the late files by their commits, and check that no rows of the present keys followed: the
    numbers of both would not tell which came later. A caller may say that late rows are the latest.
@@ -37,9 +37,9 @@ from lakewright.storage.operations.respec.move_partitions import Move, move_part
 from lakewright.storage.operations.respec.new_places import NewPlaces
 from lakewright.storage.operations.respec.respec_plan import Rewritten
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.state.bridged_files import late_entries
-from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import LiveFiles, index_entries, live_entries
+from lakewright.storage.operations.state.keys_of_files import late_entries
+from lakewright.storage.operations.state.live_files import index_entries
+from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, latest_state
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.bridge_record import BridgeRecord
 from lakewright.storage.spec.commit import Change
@@ -88,16 +88,16 @@ class LateFiles:
     def _move(self) -> None:
         files = self.files
         for _ in range(_MOST_ROUNDS):
-            snapshot, entries = read_latest(files, partial(live_entries, files))
-            late = late_entries(files, entries)
-            if snapshot is None or (not late and keys_stand(files)):
+            state = latest_state(files, takes=ANY_KEYS)
+            late = late_entries(files, state.entries)
+            if state.snapshot is None or (not late and keys_stand(files)):
                 return
             if files.schemas.latest_id(table=files.name) != files.schema.id:
                 # The keys changed again, and other files are late now.
                 return
             try:
                 if late:
-                    self._replace(snapshot, entries, late)
+                    self._replace(state.snapshot, state.entries, late)
                 done = commit_bridging(files, self._without_removals)
             except FilesGone:
                 continue
@@ -142,13 +142,14 @@ class LateFiles:
         slots = {each.place for each in grown}
         indexes = [*(each for each in standing if each.place not in slots), *grown]
 
-        def build(latest: Snapshot | None, _: LiveFiles) -> Change:
+        def build(state: TableState) -> Change:
+            latest = state.snapshot
             if latest is None or latest.delta_manifest_list != snapshot.delta_manifest_list:
                 raise FilesGone(
                     f"another client committed to {files.name} while late files were moved",
                     table=files.name,
                 )
-            hashes = [e for e in index_entries(files, latest) if e.file.index_type == HASH_INDEX]
+            hashes = [each for each in state.indexes if each.file.index_type == HASH_INDEX]
             return Change(
                 entries=[*(each.removed() for each in late), *staged],
                 new_indexes=indexes,
@@ -161,18 +162,17 @@ class LateFiles:
         self.snapshot_ids.append(done.snapshot.id)
         self.rewritten.read(each.file for each in late)
 
-    def _without_removals(self, latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
+    def _without_removals(self, state: TableState) -> Change | None:
         """The same files under the present keys.
 
         Raises:
             FilesGone: more late files came.
         """
-        if latest is None:
+        if state.snapshot is None:
             return None
-        live = live_files.entries(latest)
-        if late_entries(self.files, live):
+        if late_entries(self.files, state.entries):
             raise FilesGone(f"more late files came to {self.files.name}", table=self.files.name)
-        return without_removals(self.files, latest, live)
+        return without_removals(state)
 
 
 def _late_commits(

@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import without_deletions
-from lakewright.storage.operations.commit.bridged_base import Staged
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.merge_read import merged_windows
 from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.respec.bridged_entries import Staged
 from lakewright.storage.operations.respec.new_places import NewPlaces
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.task_memory import MOVED_BYTES, free_memory

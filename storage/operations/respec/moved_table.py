@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from lakewright.storage.errors import InvalidRequestError, UnsupportedError
 from lakewright.storage.files.external_files import external_uri
@@ -23,12 +22,11 @@ from lakewright.storage.operations.commit.commit_loop import commit_bridging
 from lakewright.storage.operations.references.branches import at_branch, branch_names
 from lakewright.storage.operations.respec.cut_over import keys_stand
 from lakewright.storage.operations.rewrite.settle import is_away
-from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import LiveFiles, index_entries, live_entries
+from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, latest_state
 from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.commit import Change, CommitResult, RestatedBase
 from lakewright.storage.spec.manifest import ManifestEntry
-from lakewright.storage.spec.snapshot import Snapshot
 
 
 def find_moved(files: TableFiles, moved_from: str) -> list[ManifestEntry]:
@@ -38,7 +36,7 @@ def find_moved(files: TableFiles, moved_from: str) -> list[ManifestEntry]:
         InvalidRequestError: no file is, or one does not lie in the table.
         UnsupportedError: a change of the partition keys is under way.
     """
-    _, entries = read_latest(files, partial(live_entries, files))
+    entries = latest_state(files, takes=ANY_KEYS).entries
     former = _former_uri(files, moved_from, entries)
     moved = [each for each in entries if _path_now(files, former, each) is not None]
     if not moved:
@@ -74,16 +72,16 @@ def find_moved(files: TableFiles, moved_from: str) -> list[ManifestEntry]:
 def name_places_of_today(files: TableFiles, moved_from: str) -> CommitResult:
     """Commit the live files under the places that they have in the table now."""
 
-    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
-        if latest is None:
+    def build(state: TableState) -> Change | None:
+        if state.snapshot is None:
             return None
-        former = _former_uri(files, moved_from, live_files.entries(latest))
+        former = _former_uri(files, moved_from, state.entries)
         base = RestatedBase(
             keys=files.partitions.keys,
-            entries=[_moved(files, former, each) for each in live_files.entries(latest)],
-            indexes=index_entries(files, latest),
+            entries=[_moved(files, former, each) for each in state.entries],
+            indexes=state.indexes,
         )
-        return Change(base=base, statistics=latest.statistics)
+        return Change(base=base, statistics=state.snapshot.statistics)
 
     return commit_bridging(files, build)
 
@@ -109,7 +107,7 @@ def check_is_home(files: TableFiles) -> None:
                 f"'{','.join(line.schema.partition_keys)}')",
                 table=files.name,
             )
-        _, entries = read_latest(line, partial(live_entries, line))
+        entries = latest_state(line, takes=ANY_KEYS).entries
         away = sum(is_away(line, each.file) for each in entries)
         if away:
             raise UnsupportedError(
@@ -144,7 +142,7 @@ def name_all_places(files: TableFiles, moved_from: str) -> int:
     """
     count = 0
     for line in _lines(files):
-        _, entries = read_latest(line, partial(live_entries, line))
+        entries = latest_state(line, takes=ANY_KEYS).entries
         former = _former_uri(line, moved_from, entries)
         if any(_path_now(line, former, each) is not None for each in entries):
             count += len(find_moved(line, moved_from))

@@ -29,11 +29,7 @@ from lakewright.storage.operations.respec.schemas import Schemas
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.latest import is_latest
-from lakewright.storage.operations.state.live_files import (
-    index_entries,
-    live_entries,
-    standing_entries,
-)
+from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.commit import Change, PreparedBase, RestatedBase
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import (
@@ -182,11 +178,13 @@ class Prepared:
         changed = self._changed_since(latest)
         if changed is None:
             self._begin(latest)
-            changed = standing_entries(self.files, latest, live_entries(self.files, latest))
+            changed = TableState(self.files, latest).standing
         self._add(latest, changed)
 
-    def wide_change(self, latest: Snapshot) -> Change:
+    def wide_change(self, latest: Snapshot, present: Sequence[IndexEntry]) -> Change:
         """The base with rows of the longer list of keys, for a commit after `latest`.
+
+        `present` are the index files of `latest`.
 
         Raises:
             SeveralValues: a file must be split first.
@@ -194,24 +192,24 @@ class Prepared:
         self.follow(latest)
         self._check_single()
         assert self._wide is not None
-        indexes = self._wide.restated_indexes(index_entries(self.files, latest))
-        return self._change(latest, self._wide.metas, indexes)
+        return self._change(latest, self._wide, self._wide.metas, present)
 
-    def exact_change(self, latest: Snapshot) -> Change:
+    def exact_change(self, latest: Snapshot, present: Sequence[IndexEntry]) -> Change:
         """The base with rows of the new keys, for a commit after `latest`, in the new schema.
+
+        `present` are the index files of `latest`.
 
         Raises:
             SeveralValues: another client has committed a file that must be split first.
         """
         self.follow(latest)
         self._check_single()
-        present = index_entries(self.files, latest)
         if self._exact is not None:
-            return self._change(latest, self._exact.metas, self._exact.restated_indexes(present))
+            return self._change(latest, self._exact, self._exact.metas, present)
         assert self._wide is not None
         # The same manifests, in a list that tells the new schema.
         metas = [replace(each, schema_id=self.schemas.latest.id) for each in self._wide.metas]
-        return self._change(latest, metas, self._wide.restated_indexes(present))
+        return self._change(latest, self._wide, metas, present)
 
     def published(self, snapshot: Snapshot, *, wide: bool) -> None:
         """Take note of a snapshot that names prepared manifests; the next ones follow it."""
@@ -280,7 +278,7 @@ class Prepared:
         files, old = self.files, self.files.schema.partition_keys
         self.at, self.several, self.rows = None, {}, 0
         self._wide = self._exact = self._schemas = None
-        ids = {each.file.schema_id for each in live_entries(files, latest)}
+        ids = {each.file.schema_id for each in TableState(files, latest).entries}
         # Clients that opened the table before write files of its present schema.
         self._schema_ids = frozenset(ids | {files.schema.id})
         run_id = files.env.new_id()
@@ -350,10 +348,11 @@ class Prepared:
     def _change(
         self,
         latest: Snapshot,
+        layer: _Layer,
         metas: Sequence[ManifestFileMeta],
-        indexes: tuple[IndexEntry, ...],
+        present: Sequence[IndexEntry],
     ) -> Change:
-        files = self.files
+        files, indexes = self.files, layer.restated_indexes(present)
         name, size = files.manifests.write_list(
             metas, compression=files.options.manifest_compression, written=self._written
         )
@@ -361,7 +360,7 @@ class Prepared:
         return Change(
             prepared=PreparedBase(list_name=name, list_size=size, rows=self.rows),
             new_indexes=indexes,
-            removed_indexes=index_entries(files, latest),
+            removed_indexes=present,
             statistics=latest.statistics,
         )
 

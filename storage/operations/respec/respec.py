@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 
 from lakewright.storage.errors import (
     CommitConflictError,
@@ -27,7 +26,6 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
-from lakewright.storage.operations.commit.restated_base import entries_of_other_keys
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
 from lakewright.storage.operations.respec.carried_out import check_carried_out
 from lakewright.storage.operations.respec.cut_over import cut_over, hold_writers, keys_stand
@@ -63,12 +61,13 @@ from lakewright.storage.operations.respec.respec_plan import (
 from lakewright.storage.operations.respec.schemas import unchanged
 from lakewright.storage.operations.respec.split_files import planned_splits, split_files
 from lakewright.storage.operations.respec.staging import give_up, staged_so_far
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
-from lakewright.storage.operations.state.bridged_files import has_bridged_rows, late_entries
-from lakewright.storage.operations.state.latest import is_latest, read_latest
-from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
+from lakewright.storage.operations.state.keys_of_files import entries_of_other_keys, late_entries
+from lakewright.storage.operations.state.latest import is_latest
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
+from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, latest_state
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.arguments import listed_names, whole_number
 from lakewright.storage.spec.manifest import ManifestEntry
@@ -121,8 +120,10 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
     check_keys(files, keys, primary)
     check_nothing_waits(files)
     files = files.reading_once()
-    snapshot, entries = read_latest(files, partial(live_entries, files))
-    if not keys_stand(files) or has_files_of_others(files, entries):
+    state = latest_state(files, takes=ANY_KEYS)
+    snapshot, entries = state.snapshot, state.entries
+    stands = keys_stand(files)
+    if not stands or has_files_of_others(files, entries):
         check_overwrites(files)
     if partitions is not None:
         check_splits(files)
@@ -132,29 +133,10 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
     with _told_if_replaced(files, lambda: snapshot):
         values.look(entries, engine or LocalEngine(env=files.env))
     check_columns_stay(files, keys, entries)
-    several = [each for each in entries if values.single(each.file) is None]
-    single = [each for each in entries if values.single(each.file) is not None]
-    keyed = files.schema.has_primary_key
     late = late_entries(files, entries)
-    if keyed:
-        if keys != files.schema.partition_keys:
-            check_told(files, [each for each in entries if each not in late])
-        if not late:
-            check_rows_have_key(files, snapshot, with_primary_key(files, keys, primary))
-        # The primary key without the partition keys changes in every file.
-        several, single = entries, []
-    if keys == files.schema.partition_keys:
-        if keyed:
-            several, single = late, [each for each in entries if each not in late]
-        else:
-            several = unfit_entries(files, entries, values)
-            single = [each for each in entries if each not in several]
-        if keys_stand(files):
-            several, single = late, []
-    # Late files lie in partitions of other keys, and are not split.
-    apart = {each.file.file_name for each in late or entries_of_other_keys(files, entries)}
-    names = {each.file.file_name for each in several} - apart
-    splits = planned_splits(files, set() if late else names, keys, partitions)
+    _check_keyed(files, snapshot, entries, late, keys, primary)
+    split, restate = _divided(files, entries, late, values, stands=stands)
+    splits = _planned_splits(files, split, late, keys, partitions)
     steps = () if partitions is not None else steps_between(files.schema.partition_keys, keys)
     staged, gives_up, damaged = staged_so_far(files, snapshot, entries, steps, keys, primary)
     if keep_staged and not steps:
@@ -166,10 +148,10 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
         keys=keys,
         former_keys=files.schema.partition_keys,
         steps=steps,
-        restate=layout_of(single),
-        split=layout_of(several),
+        restate=layout_of(restate),
+        split=layout_of(split),
         splits=splits,
-        files_after=count_files_after(files, single, several, values, splits),
+        files_after=count_files_after(files, restate, split, values, splits),
         becomes=becomings(files, entries, values),
         staged=staged,
         gives_up=gives_up,
@@ -177,7 +159,7 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
         partition_count=len({r for e in entries for r in values.found[e.file.file_name]}),
         most_partitions=most_partitions,
         most_files=most_files,
-        is_keyed=keyed,
+        is_keyed=files.schema.has_primary_key,
         late_rows_win=late_rows_win,
         keep_staged=keep_staged,
         primary_key=primary,
@@ -187,6 +169,68 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
     )
     check_size(plan)
     return plan
+
+
+def _check_keyed(
+    files: TableFiles,
+    snapshot: Snapshot | None,
+    entries: Sequence[ManifestEntry],
+    late: Sequence[ManifestEntry],
+    keys: tuple[str, ...],
+    primary_key: tuple[str, ...] | None,
+) -> None:
+    """Check that rows of a primary-key table have a place under the keys."""
+    if not files.schema.has_primary_key:
+        return
+    if keys != files.schema.partition_keys:
+        check_told(files, _without(entries, late))
+    if not late:
+        check_rows_have_key(files, snapshot, with_primary_key(files, keys, primary_key))
+
+
+def _divided(
+    files: TableFiles,
+    entries: Sequence[ManifestEntry],
+    late: Sequence[ManifestEntry],
+    values: KeyValues,
+    *,
+    stands: bool,
+) -> tuple[Sequence[ManifestEntry], Sequence[ManifestEntry]]:
+    """The files whose rows are written anew under the keys of `values`, and those that stay.
+
+    The primary key without the partition keys changes in every file. Where the table `stands` with
+    these keys, only late files concern it.
+    """
+    keyed, own = files.schema.has_primary_key, files.schema.partition_keys
+    same = tuple(each.name for each in values.fields) == own
+    if same and stands:
+        return late, []
+    if same:
+        split = late if keyed else unfit_entries(files, entries, values)
+    else:
+        several = (each for each in entries if values.single(each.file) is None)
+        split = entries if keyed else list(several)
+    return split, _without(entries, split)
+
+
+def _planned_splits(
+    files: TableFiles,
+    split: Sequence[ManifestEntry],
+    late: Sequence[ManifestEntry],
+    keys: tuple[str, ...],
+    partitions: Sequence[Mapping[str, object]] | None,
+) -> CompactionPlan:
+    """The splits of files in their partitions; late ones lie in partitions of other keys."""
+    apart = {each.file.file_name for each in entries_of_other_keys(files, split)}
+    names = set() if late else {each.file.file_name for each in split} - apart
+    return planned_splits(files, names, keys, partitions)
+
+
+def _without(
+    entries: Sequence[ManifestEntry], others: Sequence[ManifestEntry]
+) -> list[ManifestEntry]:
+    apart = {each.identity for each in others}
+    return [each for each in entries if each.identity not in apart]
 
 
 def _plan_moved(files: TableFiles, keys: tuple[str, ...], moved_from: str) -> RespecPlan:
@@ -316,7 +360,7 @@ class _Run:
         if self.verify is VerifyLevel.FULL and plan.steps:
             # The first of two steps is published before the second one looks at its keys.
             values = self.values(self.files, plan.keys)
-            values.look(live_entries(self.files, self.seen), self.engine)
+            values.look(TableState(self.files, self.seen).entries, self.engine)
         now = self.end_change_of_keys()
         for keys in plan.steps:
             now = self.step(now, keys)
@@ -330,9 +374,7 @@ class _Run:
         """Bring what a stopped change left, and late files, to the present keys."""
         files = self.files
         if files.schema.has_primary_key:
-            if self.seen is not None and has_bridged_rows(
-                files, snapshot_manifests(files, self.seen)
-            ):
+            if TableState(files, self.seen).is_bridged:
                 done = end_change_of_keys(files)
                 self.snapshot_ids += [] if done.snapshot is None else [done.snapshot.id]
                 files = unchanged(files)
@@ -385,7 +427,7 @@ class _Run:
             self.move_late_files(swap.files_now)
             return swap.files_now
         self.seen = files.snapshots.latest()
-        check_columns_stay(files, keys, live_entries(files, self.seen))
+        check_columns_stay(files, keys, TableState(files, self.seen).entries)
         if any(key not in files.schema.partition_keys for key in keys):
             self.split(files, keys, None)
         prepared = self.prepared(files, keys)
@@ -427,7 +469,7 @@ class _Run:
         partitions: Sequence[Mapping[str, object]] | None,
     ) -> None:
         """Split the files that hold several values of the keys."""
-        _, entries = read_latest(files, partial(live_entries, files))
+        entries = latest_state(files, takes=ANY_KEYS).entries
         if partitions is not None:
             wanted = PartitionFilter.of_specs(files, partitions)
             entries = [each for each in entries if wanted.takes(each)]

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from functools import partial
 
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.bridged_base import fenced
+from lakewright.storage.operations.commit.bridged_base import put_fence_schema
 from lakewright.storage.operations.references.rollback import (
     RollbackPlan,
     RollbackResult,
@@ -22,11 +21,8 @@ from lakewright.storage.operations.references.rollback import (
 )
 from lakewright.storage.operations.respec.respec import plan_respec, run_respec
 from lakewright.storage.operations.running.engine import LocalEngine
-from lakewright.storage.operations.state.bridged_files import has_bridged_rows
-from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import snapshot_manifests
+from lakewright.storage.operations.state.table_state import ANY_KEYS, latest_state
 from lakewright.storage.operations.state.time_travel import choose_snapshot
-from lakewright.storage.spec.snapshot import Snapshot
 
 
 def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
@@ -45,10 +41,9 @@ def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
         # The run tells what is wrong with the plan.
         return run_rollback(files, plan)
     now = files.at_schema(files.schemas.latest_id(table=files.name))
-    _, is_bridged = read_latest(now, partial(_is_bridged, now))
-    if is_bridged:
+    if latest_state(now, lambda state: state.is_bridged, takes=ANY_KEYS).is_bridged:
         # The process that changes the keys would create its schema over the target's files.
-        now = fenced(now)
+        now = put_fence_schema(now)
     keys, primary_key = now.schema.partition_keys, now.schema.primary_keys
     if target is not None:
         schema = files.at_schema(target.schema_id).schema
@@ -83,7 +78,3 @@ def _without_own(
         files_deleted=max(result.files_deleted - len(own), 0),
         bytes_deleted=max(result.bytes_deleted - sum(each.size_bytes for each in own), 0),
     )
-
-
-def _is_bridged(files: TableFiles, latest: Snapshot | None) -> bool:
-    return latest is not None and has_bridged_rows(files, snapshot_manifests(files, latest))

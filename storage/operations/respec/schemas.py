@@ -43,8 +43,8 @@ class Schemas:
         )
 
 
-def with_keys(files: TableFiles, keys: tuple[str, ...], schemas: Schemas) -> TableFiles:
-    """The table with the new schema, which is the latest from now on.
+def put_schemas(files: TableFiles, keys: tuple[str, ...], schemas: Schemas) -> TableFiles:
+    """Create the schemas; returns the table with the new one, which is the latest from now on.
 
     The ids of older files' schemas lie below it, so that none of them is ever the latest.
 

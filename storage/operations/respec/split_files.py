@@ -34,6 +34,7 @@ from lakewright.storage.operations.rewrite.compaction_plan import (
 )
 from lakewright.storage.operations.rewrite.sort_compact import PART_BYTES, rows_in_order
 from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.state.table_state import ANY_KEYS
 from lakewright.storage.operations.write.verify import Proof, VerifyLevel, rows_to_rewrite
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
@@ -60,7 +61,7 @@ def planned_splits(
             return [], "each file holds one value"
         return [CompactionUnit(files=several, output_level=0, reason=reason)], reason
 
-    return planned_buckets(files, pick, partitions=partitions)
+    return planned_buckets(files, pick, partitions=partitions, takes=ANY_KEYS)
 
 
 def split_files(

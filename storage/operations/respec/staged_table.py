@@ -27,8 +27,8 @@ from lakewright.storage.errors import (
     VerificationFailed,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.bridged_base import Staged
 from lakewright.storage.operations.references.sweep import sweep_after_failure
+from lakewright.storage.operations.respec.bridged_entries import Staged
 from lakewright.storage.operations.respec.cut_over import files_of, in_own_order
 from lakewright.storage.operations.respec.followed import changed_between
 from lakewright.storage.operations.respec.keyed_checks import (
@@ -47,15 +47,11 @@ from lakewright.storage.operations.respec.staging import Staging, StagingTask, s
 from lakewright.storage.operations.respec.swap_manifests import SwapManifests
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.state.bridged_files import is_bridged_row, late_entries
+from lakewright.storage.operations.state.keys_of_files import is_bridged_row, late_entries
 from lakewright.storage.operations.state.latest import is_latest
-from lakewright.storage.operations.state.live_files import (
-    LiveFiles,
-    deletions_by_bucket,
-    index_entries,
-    live_entries,
-)
+from lakewright.storage.operations.state.live_files import deletions_by_bucket
 from lakewright.storage.operations.state.staged_changes import base_of
+from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.bridge_record import BridgeRecord
 from lakewright.storage.spec.commit import Change, PreparedBase
@@ -149,12 +145,13 @@ class StagedTable:
                 if is_latest(self.files, latest):
                     raise
 
-    def replacing(self, latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
+    def replacing(self, state: TableState) -> Change | None:
         """The change that replaces all files by the bridged ones.
 
         Raises:
             FilesGone: other commits changed the table since the last round.
         """
+        latest = state.snapshot
         if latest is None or self.at is None or not _is_same(latest, self.at):
             raise FilesGone(
                 f"other commits changed {self.files.name} while its rows were written under new "
@@ -169,19 +166,17 @@ class StagedTable:
             keys=self.now.schema.partition_keys, prepared=self._exact, before_id=latest.id
         )
         return Change(
-            manifests=live_files.manifests(latest),
+            manifests=state.manifests,
             delta=self._manifests.delta(),
             new_indexes=self.indexes,
             removed_indexes=tuple(
-                each
-                for each in index_entries(self.files, latest)
-                if each.file.index_type != HASH_INDEX
+                each for each in state.indexes if each.file.index_type != HASH_INDEX
             ),
             statistics=latest.statistics,
             properties=record.properties(),
         )
 
-    def alone(self, latest: Snapshot) -> Change:
+    def alone(self, _: TableState, latest: Snapshot) -> Change:
         """The change that leaves the bridged files alone, after that one."""
         record = BridgeRecord.of(latest)
         assert record is not None
@@ -194,12 +189,12 @@ class StagedTable:
             },
         )
 
-    def exact(self, latest: Snapshot) -> Change:
+    def exact(self, state: TableState, latest: Snapshot) -> Change:
         """The change that brings the entries of the new keys, under the new schema."""
         return Change(
             prepared=self._exact,
             new_indexes=self.indexes,
-            removed_indexes=index_entries(self.files, latest),
+            removed_indexes=state.indexes,
             statistics=latest.statistics,
         )
 
@@ -242,15 +237,15 @@ class StagedTable:
 
     def _follow(self, latest: Snapshot) -> None:
         """Bring what is staged from the snapshot `at` to a later one."""
-        files = self.files
+        files, state = self.files, TableState(self.files, latest)
         changed = self._changed_since(latest)
         is_sure = changed is not None
         if changed is None:
-            changed = self._difference(live_entries(files, latest))
+            changed = self._difference(state.entries)
         added = [each for each in changed if each.kind is FileKind.ADD]
         self._check_own_keys(added)
         check_told(files, added)
-        present = index_entries(files, latest)
+        present = state.indexes
         after = self._files_after(changed, present)
         if is_sure and not after:
             self.at = latest

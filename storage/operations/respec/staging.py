@@ -22,9 +22,10 @@ from dataclasses import dataclass, field, replace
 from lakewright.storage.errors import CorruptionError, StalePlan, StorageError
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.bridged_base import Staged
 from lakewright.storage.operations.commit.commit_loop import commit_bridging
 from lakewright.storage.operations.references.sweep import delete_but_published
+from lakewright.storage.operations.respec.bridged_entries import Staged
+from lakewright.storage.operations.respec.cut_over import same_files
 from lakewright.storage.operations.respec.keyed_checks import with_primary_key
 from lakewright.storage.operations.respec.move_partitions import Move, Moved, move_partition
 from lakewright.storage.operations.respec.new_places import NewPlaces
@@ -33,8 +34,7 @@ from lakewright.storage.operations.running.delete_files import (
     discard_files,
     remove_empty_folders,
 )
-from lakewright.storage.operations.state.bridged_files import has_bridged_rows
-from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
+from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.operations.state.staged_changes import (
     base_of,
     can_go_on,
@@ -43,6 +43,7 @@ from lakewright.storage.operations.state.staged_changes import (
     read_changes,
     read_partitions,
 )
+from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.commit import Change, CommitMessage
 from lakewright.storage.spec.index import IndexEntry
@@ -296,17 +297,14 @@ class Staging:
             StalePlan: the other process has published its change.
         """
 
-        def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
-            if latest is None:
-                return None
-            metas = live_files.manifests(latest)
-            if has_bridged_rows(self.files, metas):
+        def build(state: TableState) -> Change | None:
+            if state.is_bridged:
                 raise StalePlan(
                     "another process is changing the partition keys of "
                     f"{self.files.name}; wait for its end, and plan again",
                     table=self.files.name,
                 )
-            return Change(manifests=metas, statistics=latest.statistics)
+            return same_files(state)
 
         made = commit_bridging(self.files, build).snapshot
         self.snapshot_ids += [] if made is None else [made.id]

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from lakewright.storage.errors import StorageError
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.bridged_base import Staged, bridged_entries
+from lakewright.storage.operations.respec.bridged_entries import Staged, bridged_entries
 from lakewright.storage.operations.respec.followed import rows_of, write_proved
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.spec.commit import PreparedBase, PreparedDelta, RestatedBase

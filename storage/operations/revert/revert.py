@@ -53,8 +53,9 @@ from lakewright.storage.operations.revert.taken_back import (
 from lakewright.storage.operations.rewrite.rescale import set_bucket_option
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import LiveFiles, level_0_waits
+from lakewright.storage.operations.state.live_files import level_0_waits
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
+from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, state_at
 from lakewright.storage.operations.write.copy_files import CopyRun
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.file_names import copy_name
@@ -182,7 +183,7 @@ def _looked_at(files: TableFiles, snapshot_ids: Sequence[int]) -> tuple[RevertPl
         )
         if net.is_empty:
             return plan, net
-        found = standing(files, net, latest, LiveFiles(files))
+        found = standing(state_at(files, latest, takes=ANY_KEYS), net)
         _check_there(files, found)
         plan = replace(
             plan,
@@ -344,11 +345,11 @@ def _commit(files: TableFiles, plan: RevertPlan, net: NetChange) -> Snapshot | N
     run_id = files.env.new_id()
     copies = _Copies(files, run_id)
 
-    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
-        if latest is None:
+    def build(state: TableState) -> Change | None:
+        if state.snapshot is None:
             raise StalePlan(f"{files.name} has no snapshot any more; plan again", table=files.name)
         try:
-            found = standing(files, net, latest, live_files)
+            found = standing(state, net)
         except (NotRevertible, UnsupportedError) as error:
             raise StalePlan(f"another commit came between: {error}", table=files.name) from error
         returned, indexes = copies.of(found)

@@ -33,7 +33,8 @@ from lakewright.storage.operations.revert.net_change import NetChange, named
 from lakewright.storage.operations.revert.taken_back import cancelled, snapshots_since
 from lakewright.storage.operations.rewrite.rescale import with_bucket_option
 from lakewright.storage.operations.state.assign_buckets import left_behind
-from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
+from lakewright.storage.operations.state.live_files import index_entries
+from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.file_names import first_name
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import EntryIdentity, FileKind, ManifestEntry
@@ -62,44 +63,40 @@ class Standing:
     bucket_option: int | None = None
 
 
-def standing(
-    files: TableFiles, net: NetChange, latest: Snapshot, live_files: LiveFiles
-) -> Standing:
-    """What taking a change back does on top of a snapshot.
+def standing(state: TableState, net: NetChange) -> Standing:
+    """What taking a change back does on top of a state that has a snapshot.
 
     Raises:
         NotRevertible: a later commit stands in the way; the message names it and the way out.
         UnsupportedError: a file to come back is not the table's own, or waits for its bucket.
     """
-    return _Judge(files, net, latest, live_files).standing(live_files)
+    return _Judge(state, net).standing()
 
 
 class _Judge:
     """Compares a change with one snapshot; used once."""
 
-    def __init__(
-        self, files: TableFiles, net: NetChange, latest: Snapshot, live_files: LiveFiles
-    ) -> None:
-        self.files = files
+    def __init__(self, state: TableState, net: NetChange) -> None:
+        assert state.snapshot is not None
+        self.state, self.files, self.latest = state, state.files, state.snapshot
         self.net = net
-        self.latest = latest
-        live = live_files.entries(latest, partitions=net.rows) if net.rows else []
+        live = state.entries_of(net.rows) if net.rows else []
         self.live = by_first(live)
         if len(self.live) < len(live):
             raise self._error(None, "added a file beside a copy of it")
         self.indexes = indexes_by_first(
-            each for each in index_entries(files, latest) if each.partition in net.rows
+            each for each in state.indexes if each.partition in net.rows
         )
         self.to_copy = net.to_return
 
-    def standing(self, live_files: LiveFiles) -> Standing:
+    def standing(self) -> Standing:
         net = self.net
         _check_own(self.files, self.to_copy)
         self._check_files()
         self._check_indexes()
         self._check_overwrites()
         self._check_bucket_counts()
-        bucket_option = self._bucket_option(live_files)
+        bucket_option = self._bucket_option()
         renamed = self._later_in_level_0() if self.files.schema.is_keyed else []
         self._check_deletions(renamed)
         return Standing(
@@ -176,7 +173,7 @@ class _Judge:
                 f"come back have {counts[others[0].partition]}",
             )
 
-    def _bucket_option(self, live_files: LiveFiles) -> int | None:
+    def _bucket_option(self) -> int | None:
         """The option that the buckets to come back agreed with, if it has another value now."""
         files = self.files
         if files.options.bucket_mode is not BucketMode.FIXED or not self.to_copy:
@@ -190,7 +187,7 @@ class _Judge:
                 *self.to_copy,
                 *(
                     entry
-                    for entry in live_files.entries(self.latest)
+                    for entry in self.state.entries
                     if first_identity(entry.identity) not in self.net.added
                 ),
             ],

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -43,6 +43,7 @@ from lakewright.storage.operations.rewrite.pick_units import (
 )
 from lakewright.storage.operations.rewrite.runner import Part, Rewrite, carry_out, check_plan
 from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.state.table_state import SETTLED, Keys
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.arguments import (
     list_or_none,
@@ -113,9 +114,10 @@ def planned_buckets(
     *,
     partitions: Sequence[Mapping[str, object]] | None,
     buckets: Sequence[int] | None = None,
+    takes: Collection[Keys] = SETTLED,
 ) -> CompactionPlan:
     """A plan of the work that `pick` finds in each requested bucket."""
-    snapshot_id, held = read_held(files, partitions)
+    snapshot_id, held = read_held(files, partitions, takes=takes)
     tasks: list[CompactionTask] = []
     skipped: list[SkippedBucket] = []
     for each in (bucket for held_buckets in held.values() for bucket in held_buckets.values()):

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeAlias
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.keys import check_key_types
-from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import (
-    grouped_by_bucket,
-    index_entries,
-    live_entries,
-)
+from lakewright.storage.operations.state.live_files import grouped_by_bucket
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
+from lakewright.storage.operations.state.table_state import SETTLED, Keys, TableState, latest_state
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.partition import Place
-from lakewright.storage.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +63,16 @@ def settled(partition: HeldPartition) -> list[HeldBucket]:
     return [each for number, each in partition.items() if number >= 0]
 
 
-def held_partitions(files: TableFiles, snapshot: Snapshot | None) -> dict[bytes, HeldPartition]:
-    """The files and deletion vectors of a snapshot, by partition.
+def held_partitions(state: TableState) -> dict[bytes, HeldPartition]:
+    """The files and deletion vectors of a table, by partition.
 
     Raises:
         UnsupportedError: a primary key had another type when one of the files was written.
     """
-    live = grouped_by_bucket(live_entries(files, snapshot))
-    check_key_types(files, {entry.file.schema_id for group in live.values() for entry in group})
+    live = grouped_by_bucket(state.entries)
+    check_key_types(state.files, {entry.file.schema_id for entry in state.entries})
     indexes: dict[Place, list[IndexFileMeta]] = defaultdict(list)
-    for index in index_entries(files, snapshot):
+    for index in state.indexes:
         if index.file.index_type == DELETION_VECTORS_INDEX:
             indexes[index.place].append(index.file)
     found: dict[bytes, dict[int, HeldBucket]] = defaultdict(dict)
@@ -89,7 +83,10 @@ def held_partitions(files: TableFiles, snapshot: Snapshot | None) -> dict[bytes,
 
 
 def read_held(
-    files: TableFiles, partitions: Sequence[Mapping[str, object]] | None
+    files: TableFiles,
+    partitions: Sequence[Mapping[str, object]] | None,
+    *,
+    takes: Collection[Keys] = SETTLED,
 ) -> tuple[int | None, dict[bytes, HeldPartition]]:
     """The latest snapshot's id and its files, of all or the requested partitions.
 
@@ -97,16 +94,17 @@ def read_held(
 
     Raises:
         InvalidRequestError: a partition names no partition column.
+        SchemaMoved: files have keys that the caller does not take; names the way on.
         UnsupportedError: a primary key had another type when one of the files was written.
     """
     wanted = PartitionFilter.of_specs(files, partitions)
-    snapshot, held = read_latest(files, partial(held_partitions, files))
+    state = latest_state(files, lambda state: (state.entries, state.indexes), takes=takes)
     held = {
         row: buckets
-        for row, buckets in held.items()
+        for row, buckets in held_partitions(state).items()
         if wanted.takes_row(row, _schema_id(files, buckets))
     }
-    return None if snapshot is None else snapshot.id, held
+    return None if state.snapshot is None else state.snapshot.id, held
 
 
 def _schema_id(files: TableFiles, partition: HeldPartition) -> int:

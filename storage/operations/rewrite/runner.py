@@ -29,11 +29,6 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit import commit_compaction
-from lakewright.storage.operations.commit.restated_base import (
-    check_keys_fit,
-    keys_do_not_fit,
-    schemas_fit,
-)
 from lakewright.storage.operations.leases.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.references.sweep import (
     delete_unpublished,
@@ -44,12 +39,13 @@ from lakewright.storage.operations.references.tags import create_due_tags
 from lakewright.storage.operations.rewrite.held_files import HeldPartition, held_partitions
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import RewritePlan, RewriteTask
-from lakewright.storage.operations.state.latest import is_latest, read_latest
-from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
+from lakewright.storage.operations.state.latest import is_latest
+from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.rewrite_schema import (
     check_current_schema,
     check_rewritable,
 )
+from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, latest_state
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta
@@ -178,23 +174,26 @@ def check_plan(files: TableFiles, rewrite: Rewrite[Task, Work]) -> LiveWork[Task
     Raises:
         InvalidRequestError: the plan replaces a file twice.
         StalePlan: other commits changed all planned files; plan again.
-        SchemaMoved: the table's schema changed since it was opened, or a change of its partition
-            keys was stopped.
+        SchemaMoved: the table's schema changed since it was opened, or files have other partition
+            keys than the table.
         UnsupportedError: the table has an option that is not implemented.
     """
     check_supported(files.schema, Use.COMPACT, table=files.name)
     _check_once(rewrite.plan)
     check_current_schema(files)
     started_ms = files.env.now_ms()
+    # Parts whose files have the table's keys are rewritten, and their commit ends what is left of
+    # a change.
+    state = latest_state(files, lambda state: (state.entries, state.indexes), takes=ANY_KEYS)
+    snapshot = state.snapshot
     try:
-        snapshot, parts = read_latest(files, partial(_live_parts, files, rewrite))
+        parts = _live_parts(state, rewrite)
     except InvalidRequestError:
-        _check_keys(files, files.snapshots.latest())
+        state.check_settled()
         raise
-    if not schemas_fit(files, {each.schema_id for part in parts for each in part.reads}):
-        raise keys_do_not_fit(files)
+    state.check_keys_of(file for part in parts for file in part.reads)
     if rewrite.tasks and not parts:
-        _check_keys(files, snapshot)
+        state.check_settled()
         plan, latest_id = rewrite.plan, snapshot.id if snapshot else "none"
         if _is_of_other_history(files, plan, snapshot):
             raise StalePlan(
@@ -228,11 +227,6 @@ def _is_of_other_history(
     return not any(entry.file.file_name in planned for entry in then)
 
 
-def _check_keys(files: TableFiles, snapshot: Snapshot | None) -> None:
-    if snapshot is not None:
-        check_keys_fit(files, snapshot_manifests(files, snapshot))
-
-
 def _check_once(plan: RewritePlan[Any]) -> None:
     """Check that tasks share no file: the rows of a shared file would be written twice."""
     seen: set[str] = set()
@@ -244,12 +238,10 @@ def _check_once(plan: RewritePlan[Any]) -> None:
         seen.add(name)
 
 
-def _live_parts(
-    files: TableFiles, rewrite: Rewrite[Task, Work], latest: Snapshot | None
-) -> tuple[Part[Work], ...]:
+def _live_parts(state: TableState, rewrite: Rewrite[Task, Work]) -> tuple[Part[Work], ...]:
     if not rewrite.tasks:
         return ()
-    held = held_partitions(files, latest)
+    files, held = state.files, held_partitions(state)
     found = (
         rewrite.part_of(task, held.get(files.partitions.planned(task.partition).row, {}))
         for task in rewrite.tasks

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import pyarrow as pa
 
@@ -34,11 +33,8 @@ from lakewright.storage.operations.row_changes.statement import (
 )
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import (
-    grouped_by_bucket,
-    index_entries,
-    live_entries,
-)
+from lakewright.storage.operations.state.live_files import grouped_by_bucket
+from lakewright.storage.operations.state.table_state import TableState, state_at
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.options import ChangelogProducer
@@ -69,10 +65,10 @@ def plan_delete_rows(
     check_changes_rows(files)
     check_deletes(files)
     if _by_metadata(files, predicate):
-        snapshot, live = read_latest(files, partial(_live, files, predicate))
+        state, live = _live(files, predicate)
         return DeleteRowsPlan(
             table=files.name,
-            snapshot_id=None if snapshot is None else snapshot.id,
+            snapshot_id=None if state.snapshot is None else state.snapshot.id,
             files_opened=0,
             bytes_opened=0,
             rows=sum(entry.file.row_count for entry in live),
@@ -120,9 +116,15 @@ def _by_metadata(files: TableFiles, predicate: Predicate | None) -> bool:
 
 
 def _live(
-    files: TableFiles, predicate: Predicate | None, snapshot: Snapshot | None
-) -> Sequence[ManifestEntry]:
-    return live_entries(files, snapshot, predicate=predicate)
+    files: TableFiles, predicate: Predicate | None
+) -> tuple[TableState, Sequence[ManifestEntry]]:
+    """The latest state, and the live files of the partitions that the filter selects."""
+
+    def read(snapshot: Snapshot | None) -> tuple[TableState, Sequence[ManifestEntry]]:
+        state = state_at(files, snapshot)
+        return state, state.entries_of(predicate=predicate)
+
+    return read_latest(files, read)[1]
 
 
 def _whole_buckets(files: TableFiles, live: Sequence[ManifestEntry]) -> tuple[ChangedBucket, ...]:
@@ -141,18 +143,17 @@ def _whole_buckets(files: TableFiles, live: Sequence[ManifestEntry]) -> tuple[Ch
 def _delete_partitions(
     files: TableFiles, predicate: Predicate | None, engine: Engine
 ) -> RowChangeResult:
-    snapshot, live = read_latest(files, partial(_live, files, predicate))
-    indexes = index_entries(files, snapshot)
+    state, live = _live(files, predicate)
     removed = [
         CommitMessage(
             partition=place.partition,
             bucket=place.bucket,
             total_buckets=entries[0].total_buckets,
             compact_before=tuple(entry.file for entry in entries),
-            removed_indexes=tuple(each.file for each in indexes if each.place == place),
+            removed_indexes=tuple(each.file for each in state.indexes if each.place == place),
         )
         for place, entries in grouped_by_bucket(live).items()
     ]
-    job = job_on(files, snapshot)
+    job = job_on(files, state.snapshot)
     result = publish(job, (), removed, engine, reads_base=True)
     return replace(result, deleted=sum(entry.file.row_count for entry in live))

@@ -25,6 +25,7 @@ from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.rewrite.compact_outputs import replace_deletion_vectors
 from lakewright.storage.operations.rewrite.held_files import HeldBucket, held_partitions
 from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.state.table_state import ANY_KEYS, state_at
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import (
     Proof,
@@ -87,7 +88,8 @@ def remove_rows(
     for each in removals:
         after = _Remains() if each.whole else next(remains)
         by_bucket[each.split.partition, each.split.bucket].append((each, after))
-    held = held_partitions(files, snapshot) if by_bucket else {}
+    # Amid a change of the keys the commit waits, and is refused if they became others.
+    held = held_partitions(state_at(files, snapshot, takes=ANY_KEYS)) if by_bucket else {}
     return [
         _message(files, held[partition][bucket], changed, f"{write_id}-{number}")
         for number, ((partition, bucket), changed) in enumerate(by_bucket.items())

@@ -25,7 +25,7 @@ from lakewright.storage.codec.bucket_hash import bucket_of_hashes, buckets_of, h
 from lakewright.storage.errors import BucketCountChanged, CorruptionError, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.keys import check_key_types
-from lakewright.storage.operations.state.live_files import index_entries, live_entries
+from lakewright.storage.operations.state.table_state import ANY_KEYS, state_at
 from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
 from lakewright.storage.spec.manifest import EMPTY_ROW, ManifestEntry
 from lakewright.storage.spec.options import POSTPONE_BUCKET, BucketMode, read_options
@@ -62,13 +62,14 @@ def bucket_states(files: TableFiles, snapshot: Snapshot | None) -> BucketStates:
     # Rows without a bucket need no state, except the check for retyped keys.
     if not settled and (files.schema.id == 0 or not files.schema.has_primary_key):
         return BucketStates()
-    entries = live_entries(files, snapshot)
+    state = state_at(files, snapshot, takes=ANY_KEYS)
+    entries = state.entries
     check_key_types(files, {entry.file.schema_id for entry in entries})
     if not settled:
         return BucketStates()
     indexes: dict[bytes, tuple[IndexEntry, ...]] = {}
     if mode is BucketMode.DYNAMIC:
-        indexes = hash_indexes(files, snapshot)
+        indexes = hash_indexes(state.indexes)
     return BucketStates(
         bucket_counts={entry.partition: entry.total_buckets for entry in entries},
         refused=left_behind(files, entries) if mode is BucketMode.FIXED else frozenset(),
@@ -87,12 +88,10 @@ def next_sequences(entries: Iterable[ManifestEntry]) -> dict[Place, int]:
     return sequences
 
 
-def hash_indexes(
-    files: TableFiles, snapshot: Snapshot | None
-) -> dict[bytes, tuple[IndexEntry, ...]]:
-    """The hash indexes of a snapshot by partition."""
+def hash_indexes(indexes: Iterable[IndexEntry]) -> dict[bytes, tuple[IndexEntry, ...]]:
+    """The hash indexes among the index files of a snapshot, by partition."""
     found: dict[bytes, list[IndexEntry]] = defaultdict(list)
-    for entry in index_entries(files, snapshot):
+    for entry in indexes:
         if entry.file.index_type == HASH_INDEX:
             found[entry.partition].append(entry)
     return {partition: tuple(entries) for partition, entries in found.items()}

@@ -21,6 +21,7 @@ from lakewright.storage.codec.manifest_columns import NO_NUMBER, EntryColumns
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.keys import check_key_types
+from lakewright.storage.operations.state.keys_of_files import keys_fit, schemas_fit
 from lakewright.storage.operations.state.live_columns import live_columns, selected
 from lakewright.storage.operations.state.live_files import level_0_waits
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
@@ -80,6 +81,11 @@ class BucketColumns:
 
     def __len__(self) -> int:
         return len(self.bucket)
+
+    def is_settled(self, files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:
+        """Whether all live files have the table's keys, of the buckets of all these manifests."""
+        has_rows = keys_fit(files, metas) and not self.has_other_rows
+        return has_rows and schemas_fit(files, self.schema_ids)
 
     def names_of(self, index: int) -> np.ndarray:
         """A number for the name of each file of a bucket."""

@@ -50,7 +50,7 @@ def _kept(stored: DataType, read: DataType) -> bool:
 def key_decoder(schema: TableSchema) -> DecodeKey:
     """A decoder for the key bounds in the metadata of data files.
 
-    Those of bridged files are longer, and hold nulls (`bridged_files.py`).
+    Those of bridged files are longer, and hold nulls (`keys_of_files.py`).
     """
     types = [field.type for field in schema.key_fields]
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import TypeAlias
 
 import numpy as np
 
-from lakewright.storage.codec.binary_row import row_arity
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.keys import check_key_types
@@ -80,71 +79,29 @@ def _live(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
     return [entry for entry in fold_entries(entries).values() if entry.kind is FileKind.ADD]
 
 
-class LiveFiles:
+# The entries of the manifests that a committer's last state named, by partitions and name.
+KnownEntries: TypeAlias = dict[frozenset[bytes] | None, dict[str, tuple[ManifestEntry, ...]]]
+
+
+def live_entries_known(
+    files: TableFiles,
+    metas: Sequence[ManifestFileMeta],
+    partitions: frozenset[bytes] | None,
+    known: KnownEntries,
+) -> list[ManifestEntry]:
     """`live_entries` for a committer that reads one snapshot after another.
 
-    Manifests and their lists never change. Each is read once while snapshots name it, so a later
-    snapshot costs only its new manifests. A losing commit retries as fast as the winners commit.
+    Manifests never change. Each is read once while snapshots name it, so a later snapshot costs
+    only its new manifests. A losing commit retries as fast as the winners commit.
     """
-
-    def __init__(self, files: TableFiles) -> None:
-        self._files = files
-        self._known: dict[frozenset[bytes] | None, _Known] = {}
-        self._lists: tuple[tuple[str, str], tuple[ManifestFileMeta, ...]] | None = None
-
-    def manifests(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
-        """The manifests of a snapshot's state, oldest first."""
-        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-        if self._lists is None or self._lists[0] != lists:
-            self._lists = lists, snapshot_manifests(self._files, snapshot)
-        return self._lists[1]
-
-    def entries(
-        self, snapshot: Snapshot | None, *, partitions: Iterable[bytes] | None = None
-    ) -> list[ManifestEntry]:
-        """Files of a snapshot's state, of all or some partitions, in manifest order."""
-        if snapshot is None:
-            return []
-        chosen = None if partitions is None else frozenset(partitions)
-        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-        known = self._known.get(chosen)
-        if known is None or known.lists != lists:
-            wanted = PartitionFilter(self._files, rows=chosen)
-            metas = [meta for meta in self.manifests(snapshot) if wanted.may_hold(meta)]
-            before = {} if known is None else known.manifests
-            manifests = {
-                meta.file_name: before.get(meta.file_name)
-                or tuple(_entries(self._files, [meta], wanted))
-                for meta in metas
-            }
-            live = _live(chain.from_iterable(manifests.values()))
-            known = self._known[chosen] = _Known(lists, manifests, live)
-        return known.live
-
-
-def removed_in_vain(files: TableFiles, snapshot: Snapshot) -> set[str]:
-    """Names of files whose removal names another row than theirs, so that readers see them still.
-
-    A client that opened the table before its partition keys changed writes the row of a removal
-    anew, with the values of its own keys, as it overwrites a partition.
-    """
-    entries = files.manifests.entries(snapshot_manifests(files, snapshot))
-    folded = fold_entries(entries).values()
-    return {each.file.file_name for each in folded if each.kind is FileKind.DELETE}
-
-
-def standing_entries(
-    files: TableFiles, snapshot: Snapshot | None, live: Sequence[ManifestEntry]
-) -> list[ManifestEntry]:
-    """The live files of a snapshot without those that a client removed in vain."""
-    if snapshot is None:
-        return list(live)
-    arity = len(files.partitions.keys.fields)
-    metas = snapshot_manifests(files, snapshot)
-    if all(row_arity(each.partition_stats.min_values) == arity for each in metas):
-        return list(live)
-    gone = removed_in_vain(files, snapshot)
-    return [each for each in live if each.file.file_name not in gone]
+    wanted = PartitionFilter(files, rows=partitions)
+    before = known.get(partitions, {})
+    known[partitions] = {
+        meta.file_name: before.get(meta.file_name) or tuple(_entries(files, [meta], wanted))
+        for meta in metas
+        if wanted.may_hold(meta)
+    }
+    return _live(chain.from_iterable(known[partitions].values()))
 
 
 def readable_entries(files: TableFiles, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
@@ -209,12 +166,3 @@ def grouped_by_bucket(entries: Iterable[ManifestEntry]) -> dict[Place, list[Mani
     for entry in entries:
         found.setdefault((entry.partition, entry.bucket), []).append(entry)
     return {Place(*place): found[place] for place in sorted(found)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The last snapshot read: its lists, the content of its manifests, and its live entries."""
-
-    lists: tuple[str, str]
-    manifests: Mapping[str, tuple[ManifestEntry, ...]]
-    live: list[ManifestEntry]

@@ -1,4 +1,4 @@
-"""Checks the schema of a rewrite: it must be the current one, and not older than the files'.
+"""Checks the schema that work was begun with against the present one, and those of files.
 
 A rewrite reads files with the schema that its table was opened with. It would skip columns that
 were added since, and their values would be lost with the old files.
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from lakewright.storage.errors import SchemaMoved
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.schema import TableSchema
 
 
 def check_current_schema(files: TableFiles) -> None:
@@ -42,3 +43,30 @@ def check_rewritable(files: TableFiles, metas: Iterable[DataFileMeta]) -> None:
                 "may lack its columns; open the table and plan again",
                 table=files.name,
             )
+
+
+def check_keys_stay(files: TableFiles, schema: TableSchema) -> None:
+    """Check that rows of this version of the table have the keys of another version.
+
+    Raises:
+        SchemaMoved: the partition keys changed since the table was opened, or it got a primary key.
+    """
+    if schema.has_primary_key != files.schema.has_primary_key:
+        raise SchemaMoved(
+            f"{files.name} has {_key_text(schema)} now (schema {schema.id}), and had "
+            f"{_key_text(files.schema)} when it was opened (schema {files.schema.id}); open the "
+            "table, and stage the rows or plan again",
+            table=files.name,
+        )
+    if schema.partition_keys != files.schema.partition_keys:
+        before = ", ".join(files.schema.partition_keys) or "none"
+        raise SchemaMoved(
+            f"the partition keys of {files.name} were {before} when it was opened (schema "
+            f"{files.schema.id}), and are {', '.join(schema.partition_keys) or 'none'} now (schema "
+            f"{schema.id}); open the table, and stage the rows or plan again",
+            table=files.name,
+        )
+
+
+def _key_text(schema: TableSchema) -> str:
+    return f"the primary key {', '.join(schema.primary_keys)}" if schema.primary_keys else "no key"

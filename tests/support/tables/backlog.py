@@ -7,7 +7,7 @@ from dataclasses import replace
 from lakewright.storage import Table
 from lakewright.storage.codec.snapshot_json import encode_snapshot
 from lakewright.storage.operations.commit.commit_manifests import write_manifests
-from lakewright.storage.operations.state.live_files import LiveFiles
+from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.manifest import EMPTY_ROW, DataFileMeta, FileKind, ManifestEntry
 from lakewright.storage.spec.partition import Place
@@ -42,7 +42,7 @@ def add_history(
             user="backlog", identifier=number, kind=CommitKind.COMPACT, base_id=None
         )
         change = Change(entries=[*removed, *commits[-1]])
-        latest = write_manifests(files, latest, change, committable, LiveFiles(files), [])
+        latest = write_manifests(TableState(files, latest), change, committable, [])
         data = encode_snapshot(latest)
         fs.write_bytes(files.paths.snapshot(latest.id), data)
         if tag_every and not number % tag_every:

@@ -12,9 +12,10 @@ from itertools import chain
 
 import pytest
 
-from lakewright.storage import Snapshot, StagedWrite, Table
-from lakewright.storage.operations.commit import commit_loop, commit_manifests
-from lakewright.storage.operations.state.live_files import LiveFiles, live_entries
+from lakewright.storage import StagedWrite, Table
+from lakewright.storage.operations.commit import commit_loop, commit_manifests, keys_gate
+from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.commit import Change
 from lakewright.storage.spec.manifest import ManifestEntry
 
@@ -44,10 +45,10 @@ def _replace_late(
     chosen = [each for each in live if each.file.file_name in names]
     assert chosen
 
-    def build(latest: Snapshot | None, _: LiveFiles) -> Change:
-        assert latest is not None
+    def build(state: TableState) -> Change:
+        assert state.snapshot is not None
         entries = [*(each.removed() for each in chosen), *chain.from_iterable(map(by, chosen))]
-        return Change(entries=entries, statistics=latest.statistics)
+        return Change(entries=entries, statistics=state.snapshot.statistics)
 
     with as_other_clients_do():
         assert commit_loop.commit_bridging(files, build).snapshot
@@ -65,7 +66,7 @@ def names_of_latest(table: Table) -> set[str]:
 @contextmanager
 def as_other_clients_do() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commit_loop, "_keys_stand", lambda *_: True)
+        patch.setattr(keys_gate, "_has_keys", lambda *_: True)
         patch.setattr(commit_manifests, "check_keys_stay", lambda *_: None)
         # Nor whether another client replaced the hash index of a bucket.
         patch.setattr(commit_loop, "check_conflicts", lambda *_: None)

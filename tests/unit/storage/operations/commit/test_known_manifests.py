@@ -8,7 +8,7 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import UnsupportedError
-from lakewright.storage.operations.commit.restated_base import CHANGED, FITTING
+from lakewright.storage.operations.state.keys_of_files import FITTING
 from tests.support.stores.watched_files import WatchedFiles
 from tests.support.tables.builders import content, expire, remove_orphans, rows
 from tests.support.tables.late_commits import commit_late
@@ -19,9 +19,8 @@ pytestmark = pytest.mark.mission("PT1")
 
 @pytest.fixture(autouse=True)
 def remembers(monkeypatch: pytest.MonkeyPatch) -> None:
-    for memory in (FITTING, CHANGED):
-        monkeypatch.setattr(memory, "most", 100)
-        monkeypatch.setattr(memory, "_known", {})
+    monkeypatch.setattr(FITTING, "most", 100)
+    monkeypatch.setattr(FITTING, "_fits", {})
 
 
 def read_by_commit(catalog: Catalog, table: Table) -> tuple[int, int]:
@@ -41,9 +40,8 @@ def test_a_later_commit_looks_at_new_manifests_and_at_no_schema_again(
     for _ in range(6):
         table.write(rows(table, [event("b", 2, 1, v="x")]))
     manifests, schemas = read_by_commit(catalog, table)
-    for memory in (FITTING, CHANGED):
-        monkeypatch.setattr(memory, "most", 0)
-        monkeypatch.setattr(memory, "_known", {})
+    monkeypatch.setattr(FITTING, "most", 0)
+    monkeypatch.setattr(FITTING, "_fits", {})
     without = read_by_commit(catalog, table)
     # One more manifest came in between.
     assert manifests < without[0] - 1
@@ -72,5 +70,5 @@ def test_what_is_known_is_bounded(catalog: Catalog, monkeypatch: pytest.MonkeyPa
     table = respec(catalog, by_day(catalog), "dt", "hh")
     for number in range(4):
         table.write(rows(table, [event("a", 1, 2, v=f"{number}")]))
-    assert len(FITTING._known) <= 2
+    assert len(FITTING._fits) <= 2
     remove_orphans(table)

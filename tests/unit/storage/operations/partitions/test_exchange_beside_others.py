@@ -304,7 +304,7 @@ def delete_file(table: Table) -> None:
     first = table.at().files()[0]
     commit_change(
         table.table_files,
-        lambda latest, live: Change(entries=[first.removed()]),
+        lambda _: Change(entries=[first.removed()]),
         Committable(
             user="delete",
             identifier=BATCH_COMMIT_IDENTIFIER,

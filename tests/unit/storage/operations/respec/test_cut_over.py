@@ -10,7 +10,7 @@ from lakewright.storage import Catalog
 from lakewright.storage.errors import VerificationFailed
 from lakewright.storage.operations.read.key_values import KeyValues
 from lakewright.storage.operations.respec.cut_over import cut_over
-from lakewright.storage.operations.respec.prepared import Prepared
+from lakewright.storage.operations.respec.prepared import Prepared, _Layer
 from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.spec.commit import Change
 from lakewright.storage.spec.index import IndexEntry
@@ -24,9 +24,13 @@ class Forgetful(Prepared):
     """Manifests of which the last is left out of each commit, as an error of ours would."""
 
     def _change(
-        self, latest: Snapshot, metas: Sequence[ManifestFileMeta], indexes: tuple[IndexEntry, ...]
+        self,
+        latest: Snapshot,
+        layer: _Layer,
+        metas: Sequence[ManifestFileMeta],
+        present: Sequence[IndexEntry],
     ) -> Change:
-        return super()._change(latest, metas[:-1], indexes)
+        return super()._change(latest, layer, metas[:-1], present)
 
 
 @pytest.mark.mission("PT1")

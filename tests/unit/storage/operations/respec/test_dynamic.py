@@ -13,6 +13,7 @@ import pytest
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, SchemaMoved, UnsupportedError
 from lakewright.storage.operations.state.assign_buckets import BucketChooser, hash_indexes
+from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.spec import supported_options
 from tests.support.stores.watched_files import Call, Crashed, WatchedFiles, looked_at, over
 from tests.support.tables.builders import compact, content, expire, new_table, remove_orphans, rows
@@ -29,7 +30,7 @@ def assert_indexed(table: Table) -> None:
     """Each bucket with files has one index, and no hash is in two buckets of a partition."""
     files = table.table_files
     snapshot = files.snapshots.latest()
-    indexes = hash_indexes(files, snapshot)
+    indexes = hash_indexes(index_entries(files, snapshot))
     held = {(each.partition, each.bucket) for each in table.at().files()}
     slots = [(each.partition, each.bucket) for each in chain.from_iterable(indexes.values())]
     assert len(set(slots)) == len(slots)
@@ -231,7 +232,8 @@ def test_a_key_beside_the_primary_key_must_be_asked_for_and_goes_again(catalog: 
     due = content(table)
     assert len(due) == 10
     assert len(table.at().partitions()) == 2
-    assert hash_indexes(table.table_files, table.table_files.snapshots.latest()) == {}
+    files = table.table_files
+    assert hash_indexes(index_entries(files, files.snapshots.latest())) == {}
     with pytest.raises(UnsupportedError, match="may move between partitions"):
         table.write(rows(table, [order("a", 1)]))
     last = table.history.snapshots()[-1].id

@@ -12,7 +12,7 @@ import pytest
 from lakewright.storage import Catalog, SetOption, Table
 from lakewright.storage.errors import InvalidRequestError, SchemaMoved, UnsupportedError
 from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
-from lakewright.storage.operations.state.bridged_files import is_bridged_row
+from lakewright.storage.operations.state.keys_of_files import is_bridged_row
 from tests.support.stores.watched_files import Call, WatchedFiles, looked_at
 from tests.support.tables.builders import compact, content, expire, new_table, remove_orphans, rows
 from tests.support.tables.invariants import assert_only_reachable_files, assert_readable_history

@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.operations.state.live_files import LiveFiles, live_entries
+from lakewright.storage.operations.state.live_files import KnownEntries, live_entries
+from lakewright.storage.operations.state.table_state import TableState
 from tests.support.stores.stepped_files import Call, DictFiles, Verb
 from tests.support.tables.builders import compact, events, new_table, rows
 from tests.support.tables.environment import FixedEnv
@@ -41,7 +42,7 @@ def append(table: Table, number: int) -> None:
 
 def test_live_files_are_those_of_each_snapshot() -> None:
     table = table_of(CountedFiles(), **{"manifest.merge-min-count": "8"})
-    live = LiveFiles(table.table_files)
+    known: KnownEntries = {}
     some = [live_entries(table.table_files, table.history.latest_snapshot())[0].partition]
     changes = [
         lambda: append(table, 7),
@@ -54,23 +55,24 @@ def test_live_files_are_those_of_each_snapshot() -> None:
     for change in changes:
         change()
         latest = table.history.latest_snapshot()
-        assert live.entries(latest) == live_entries(table.table_files, latest)
+        state = TableState(table.table_files, latest, known)
+        assert state.entries == live_entries(table.table_files, latest)
         chosen = live_entries(table.table_files, latest, partitions=some)
-        assert live.entries(latest, partitions=some) == chosen
-        assert live.entries(latest, partitions=some) == chosen
-    assert live.entries(None) == []
+        assert state.entries_of(some) == chosen
+        assert state.entries_of(some) == chosen
+    assert TableState(table.table_files, None, known).entries == []
 
 
 def test_a_manifest_is_read_once() -> None:
     files = CountedFiles()
     table = table_of(files)
-    live = LiveFiles(table.table_files)
-    live.entries(table.history.latest_snapshot())
+    known: KnownEntries = {}
+    assert TableState(table.table_files, table.history.latest_snapshot(), known).entries
     assert len(files.manifests) == 5
     append(table, 8)
     files.manifests.clear()
-    live.entries(table.history.latest_snapshot())
-    live.entries(table.history.latest_snapshot())
+    for _ in range(2):
+        assert TableState(table.table_files, table.history.latest_snapshot(), known).entries
     assert len(files.manifests) == 1
 
 

@@ -14,7 +14,7 @@ import pytest
 from lakewright.storage import Catalog, Table
 from lakewright.storage.codec.binary_row import encode_row
 from lakewright.storage.errors import SchemaMoved, UnsupportedError
-from lakewright.storage.operations.commit import commit_loop
+from lakewright.storage.operations.commit import keys_gate
 from lakewright.storage.operations.state.live_files import live_entries, snapshot_manifests
 from lakewright.storage.spec.data_types import STRING
 from lakewright.storage.spec.manifest import ManifestEntry
@@ -29,7 +29,7 @@ NEW = [{"dt": "b", "region": "x", "v": "new"}, {"dt": "c", "region": "y", "v": "
 @pytest.fixture(autouse=True)
 def _as_another_client(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commits that do not ask which keys the base has, as those of other clients."""
-    monkeypatch.setattr(commit_loop, "_keys_stand", lambda *_: True)
+    monkeypatch.setattr(keys_gate, "_has_keys", lambda *_: True)
 
 
 def with_keys(catalog: Catalog, table: Table, keys: Sequence[str]) -> Table:
