@@ -54,8 +54,9 @@ class Peer:
 
     def frame(self, name: str, where: str | None = None) -> DataFrame:
         if self._form == "delta":
-            java = self._spark._jvm.org.apache.spark.sql.delta.DeltaLog  # noqa: SLF001 - not public
-            java.clearCache()
+            jvm = self._spark._jvm  # noqa: SLF001 - not public
+            assert jvm is not None
+            jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
             rows = self._spark.read.format("delta").load(f"{self._folder}/{name}")
         else:
             rows = self._spark.table(self._named(name))
