@@ -79,8 +79,6 @@ KINDS = (
     ),
 )
 FIXTURES = {JAVA: "java", JAVA_LATEST: "java_latest", PYPAIMON: "pypaimon"}
-QUICK_SEEDS = range(1)
-DEEP_SEEDS = range(1, 11)
 _NUMBERS = itertools.count()
 
 
@@ -117,26 +115,22 @@ def check(history: SchemaHistory, shared: Catalog, request: pytest.FixtureReques
         assert_readable_history(table)
 
 
-def cases(seeds: range) -> list[object]:
-    """Every kind with every seed."""
-    return [pytest.param(kind, seed, id=f"{kind.name}-{seed}") for kind in KINDS for seed in seeds]
+def cases() -> list[object]:
+    """Every kind with a short history, and in `make test-deep` with ten long ones."""
+    return [
+        pytest.param(kind, seed, id=f"{kind.name}-{seed}", marks=[pytest.mark.deep] if seed else [])
+        for kind in KINDS
+        for seed in range(11)
+    ]
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.mission("SE1", "SE8", "SE14", "SE22", "SE25")
-@pytest.mark.parametrize(("kind", "seed"), cases(QUICK_SEEDS))
+@pytest.mark.parametrize(("kind", "seed"), cases())
 def test_every_client_reads_the_rows_of_the_model_after_every_step(
     shared: Catalog, request: pytest.FixtureRequest, kind: Kind, seed: int
 ) -> None:
-    check(draw(kind, seed, length=8), shared, request)
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize(("kind", "seed"), cases(DEEP_SEEDS))
-def test_every_client_reads_the_rows_of_the_model_after_every_step_of_many_histories(
-    shared: Catalog, request: pytest.FixtureRequest, kind: Kind, seed: int
-) -> None:
-    check(draw(kind, seed, length=16), shared, request)
+    check(draw(kind, seed, length=16 if seed else 8), shared, request)
 
 
 def test_java_0_9_does_not_read_narrow_decimals_of_pypaimon(

@@ -193,6 +193,7 @@ class Lake:
         partitions: tuple[str, str] | str | None = None,
         config: Mapping[str, Any] | None = None,
         tags: Mapping[str, str] | None = None,
+        fails: bool | None = False,
     ) -> Outcome:
         """Run assets as the UI would: without a job, over a range of partitions or one."""
         tables = names or ("shop.events",)
@@ -207,18 +208,24 @@ class Lake:
             step = TableNames(tables[0]).identifier
             run_config = {"ops": {step: {"config": dict(config)}}}
         keys = [TableNames(name).asset_key for name in tables]
-        return Outcome(
-            ingest_job(self.definitions, *keys, with_checks=self.with_checks).execute_in_process(
-                instance=self.instance, tags=run_tags, run_config=run_config, raise_on_error=False
-            )
-        )
+        job = ingest_job(self.definitions, *keys, with_checks=self.with_checks)
+        return self._ran(job, fails, tags=run_tags, run_config=run_config)
 
-    def check(self, check: str, name: str = "shop.events") -> Outcome:
+    def _ran(self, job: dg.JobDefinition, fails: bool | None, **how: Any) -> Outcome:
+        """Run a job, which fails or not as expected; None leaves that to the test."""
+        result = job.execute_in_process(instance=self.instance, raise_on_error=False, **how)
+        outcome = Outcome(result)
+        assert fails is None or outcome.success is not fails, outcome.failure
+        return outcome
+
+    def check(
+        self, check: str, name: str = "shop.events", *, fails: bool | None = False
+    ) -> Outcome:
         """Run one check of a table alone, as the UI would: no asset is materialized."""
         key = dg.AssetCheckKey(TableNames(name).asset_key, check)
         job = self.definitions.resolve_implicit_global_asset_job_def()
         alone = job.get_subset(asset_selection=set(), asset_check_selection={key})
-        return Outcome(alone.execute_in_process(instance=self.instance, raise_on_error=False))
+        return self._ran(alone, fails)
 
     def check_records(
         self, check: str, name: str = "shop.events"
@@ -229,24 +236,34 @@ class Lake:
             key, limit=100, status=COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES
         )
 
-    def run(self, verb: str, name: str = "shop.events", **config: Any) -> Outcome:
+    def run(
+        self, verb: str, name: str = "shop.events", *, fails: bool | None = False, **config: Any
+    ) -> Outcome:
         """Run the job of a verb for a table."""
         dry_run = {key: config.pop(key) for key in ("dry_run",) if key in config}
-        return self.run_verb(verb, {"tables": {name: config}, **dry_run})
+        return self.run_verb(verb, {"tables": {name: config}, **dry_run}, fails=fails)
 
-    def run_verb(self, verb: str, config: Mapping[str, Any], **tags: str) -> Outcome:
+    def run_verb(
+        self, verb: str, config: Mapping[str, Any], *, fails: bool | None = False, **tags: str
+    ) -> Outcome:
         """Run a verb by its own job, or by the one of the verbs that only a person asks for."""
         job, given = verb, config
         if verb in {each.name for each in REQUESTED_JOBS}:
             job, given = REQUESTS_JOB, {"verb": {verb: config}}
-        return self.run_job(job, {"ops": {job: {"config": given}}}, **tags)
+        return self.run_job(job, {"ops": {job: {"config": given}}}, fails=fails, **tags)
 
-    def request(self, request: dg.RunRequest) -> Outcome:
+    def request(self, request: dg.RunRequest, *, fails: bool | None = False) -> Outcome:
         """Run what a sensor asked for, as the daemon would launch it."""
         assert request.job_name is not None
-        return self.run_job(request.job_name, request.run_config, **request.tags)
+        return self.run_job(request.job_name, request.run_config, fails=fails, **request.tags)
 
-    def run_checks(self, job: str, *names: str, config: Mapping[str, Any] | None = None) -> Outcome:
+    def run_checks(
+        self,
+        job: str,
+        *names: str,
+        config: Mapping[str, Any] | None = None,
+        fails: bool | None = False,
+    ) -> Outcome:
         """Run the checks of tables in a job of checks, as a schedule or the UI asks for them."""
         definition = self.definitions.resolve_job_def(job)
         assets = {TableNames(name).asset_key for name in names or ("shop.events",)}
@@ -256,19 +273,13 @@ class Lake:
             if each.asset_key in assets
         }
         chosen = definition.get_subset(asset_selection=set(), asset_check_selection=checks)
-        return Outcome(
-            chosen.execute_in_process(
-                instance=self.instance, run_config=dict(config or {}), raise_on_error=False
-            )
-        )
+        return self._ran(chosen, fails, run_config=dict(config or {}))
 
-    def run_job(self, job: str, run_config: Mapping[str, Any], **tags: str) -> Outcome:
+    def run_job(
+        self, job: str, run_config: Mapping[str, Any], *, fails: bool | None = False, **tags: str
+    ) -> Outcome:
         definition = self.definitions.resolve_job_def(job)
-        return Outcome(
-            definition.execute_in_process(
-                instance=self.instance, run_config=dict(run_config), tags=tags, raise_on_error=False
-            )
-        )
+        return self._ran(definition, fails, run_config=dict(run_config), tags=tags)
 
     def tick(self) -> Any:
         """Let the upkeep sensor look once."""

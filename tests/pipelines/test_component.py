@@ -595,26 +595,29 @@ def test_the_attribute_key_prefix_prefixes_the_key_of_each_asset(project: Path) 
     assert "asset shop/events" not in said
 
 
-def test_two_tables_with_one_key_are_refused_by_their_names(moved: Moved) -> None:
-    code = moved.project / "defs" / "lake" / "component.py"
-    code.write_text(code.read_text().replace("spec.key.with_prefix(team)", '["lake", "all"]'))
-    with pytest.raises(ComponentTreeException) as raised:
-        moved.loaded  # noqa: B018  # it is loaded here
-    told = "OurTables.get_asset_spec gave crm.orders and shop.daily the same key lake/all"
-    assert told in str(raised.value.__cause__)
-
-
-def test_a_subclass_that_changes_the_partitions_of_a_declared_table_is_refused(
-    moved: Moved,
+@pytest.mark.parametrize(
+    ("text", "wrong", "told"),
+    [
+        (
+            "spec.key.with_prefix(team)",
+            '["lake", "all"]',
+            "gave crm.orders and shop.daily the same key lake/all",
+        ),
+        (
+            "key=spec.key.with_prefix(team)",
+            "partitions_def=None",
+            "changed the partitions_def of shop/",
+        ),
+    ],
+)
+def test_a_subclass_that_changes_keys_or_partitions_wrongly_is_refused_by_names(
+    moved: Moved, text: str, wrong: str, told: str
 ) -> None:
     code = moved.project / "defs" / "lake" / "component.py"
-    code.write_text(
-        code.read_text().replace("key=spec.key.with_prefix(team)", "partitions_def=None")
-    )
+    code.write_text(code.read_text().replace(text, wrong))
     with pytest.raises(ComponentTreeException) as raised:
         moved.loaded  # noqa: B018  # it is loaded here
-    told = "OurTables.get_asset_spec changed the partitions_def of shop/"
-    assert told in str(raised.value.__cause__)
+    assert f"OurTables.get_asset_spec {told}" in str(raised.value.__cause__)
 
 
 def test_the_check_of_an_adopted_table_runs_for_it_alone(project: Path, orders: Catalog) -> None:

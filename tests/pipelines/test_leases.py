@@ -204,9 +204,8 @@ def test_upkeep_does_not_wait_for_a_run_that_dagster_knows_to_have_ended(
     )
     acquire_lease(table.table_files, request)
 
-    outcome = lake.run(verb)
+    lake.run(verb)
 
-    assert outcome.success, outcome.failure
     if verb == "compact":
         assert [each.file_count for each in table.at().partitions()] == [1, 1]
     assert not table.upkeep.leases()

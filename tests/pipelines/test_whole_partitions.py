@@ -32,48 +32,42 @@ def days(lake: Lake) -> list[object]:
 
 
 def test_the_partitions_of_the_run_config_are_dropped_and_told(filled: Lake) -> None:
-    dry = filled.run("drop_partitions", partitions=["2024-01-01"], dry_run=True)
-    assert dry.success, dry.failure
+    filled.run("drop_partitions", partitions=["2024-01-01"], dry_run=True)
     assert len(days(filled)) == 3
 
     outcome = filled.run("drop_partitions", where="dt < '2024-01-03'")
 
-    assert outcome.success, outcome.failure
     assert days(filled) == ["2024-01-03"]
     told = outcome.observations[None]
     assert (told["lakewright/partitions"], told["lakewright/rows"]) == (2, 6)
-    refused = filled.run("drop_partitions", where="dt < '2024-01-03'")
+    refused = filled.run("drop_partitions", where="dt < '2024-01-03'", fails=True)
     assert "no partition that the filter selects" in refused.failure
 
 
 def test_partitions_expire_as_declared(filled: Lake) -> None:
-    assert filled.run("expire_partitions").success
+    filled.run("expire_partitions")
     assert days(filled) == ["2024-01-02", "2024-01-03"]
     outcome = filled.run("expire_partitions", max_partitions=5)
-    assert outcome.success, outcome.failure
     assert outcome.observations[None]["lakewright/partitions"] == 2
-    assert filled.run("expire_partitions").success
+    filled.run("expire_partitions")
     assert days(filled) == []
 
 
 def test_a_partition_is_renamed(filled: Lake) -> None:
     outcome = filled.run("rename_partition", partitions=["2024-01-01"], to=["2024-02-01"])
-    assert outcome.success, outcome.failure
     assert days(filled) == ["2024-01-02", "2024-01-03", "2024-02-01"]
     assert outcome.observations[None]["lakewright/rows"] == 3
 
 
 def test_a_partition_comes_from_another_table(filled: Lake) -> None:
     source = write(filled, "shop.staged", "2024-03-01")
-    outcome = filled.run("exchange_partition", source="shop.staged", partitions=["2024-03-01"])
-    assert outcome.success, outcome.failure
+    filled.run("exchange_partition", source="shop.staged", partitions=["2024-03-01"])
     assert days(filled)[-1] == "2024-03-01"
     assert source.at().partitions() == ()
 
 
 def test_a_partition_that_is_done_gets_an_observation(filled: Lake) -> None:
     outcome = filled.run("mark_done", partitions=["2024-01-02"])
-    assert outcome.success, outcome.failure
     assert outcome.observations["2024-01-02"]["lakewright/verb"] == "mark_done"
     assert "2024-01-01" not in outcome.observations
     (mark,) = filled.folder.rglob("_SUCCESS")
@@ -86,7 +80,6 @@ def refuse(table: Table, spec: dict[str, object]) -> None:
 
 def test_a_function_that_fails_after_a_mark_is_told_and_not_retried(filled: Lake) -> None:
     call = f"{__name__}:refuse"
-    outcome = filled.run("mark_done", partitions=["2024-01-02"], then=call)
-    assert not outcome.success
+    outcome = filled.run("mark_done", partitions=["2024-01-02"], then=call, fails=True)
     assert "failed for partition dt=2024-01-02 of shop.events with LookupError" in outcome.failure
     assert "InvalidRequestError" in outcome.failure

@@ -42,7 +42,6 @@ def drained(lake: Lake) -> dict[str, Any]:
     (request,) = tick.run_requests
     assert request.tags["lakewright/verb"] == "ingest"
     outcome = lake.materialize("shop.orders")
-    assert outcome.success, outcome.failure
     assert "has all rows" in lake.tick_of(NAMES.stream_sensor).skip_message
     return outcome.materializations.get(None, {})
 

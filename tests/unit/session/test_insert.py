@@ -236,26 +236,22 @@ def test_an_overwrite_by_its_own_rows_conflicts_with_rows_that_came_after_they_w
     assert rows_of(session, "SELECT id FROM t ORDER BY id") == [(1,), (2,), (3,)]
 
 
-def test_an_overwrite_by_its_own_rows_is_committed_after_a_rewrite_of_files(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("between", "overwrite"),
+    [
+        # A rewrite of files, and rows beside rows of another table.
+        ("ALTER TABLE t COMPACT 'major'", "SELECT * FROM t WHERE id <> 1"),
+        ("INSERT INTO t VALUES (3)", "SELECT * FROM s"),
+    ],
+)
+def test_an_overwrite_replaces_what_came_meanwhile_unless_its_own_rows_did(
+    session: Session, monkeypatch: pytest.MonkeyPatch, between: str, overwrite: str
 ) -> None:
     session.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
-    _in_between(monkeypatch, session, "ALTER TABLE t COMPACT 'major'")
-
-    session.sql("INSERT OVERWRITE t SELECT * FROM t WHERE id <> 1")
-
+    session.sql("CREATE TABLE s (id INT); INSERT INTO s VALUES (2)")
+    _in_between(monkeypatch, session, between)
+    session.sql(f"INSERT OVERWRITE t {overwrite}")
     assert rows_of(session, "SELECT id FROM t") == [(2,)]
-
-
-def test_an_overwrite_by_rows_of_another_table_replaces_what_came_meanwhile(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session.sql("CREATE TABLE t (id INT); CREATE TABLE s (id INT); INSERT INTO s VALUES (1)")
-    _in_between(monkeypatch, session, "INSERT INTO t VALUES (3)")
-
-    session.sql("INSERT OVERWRITE t SELECT * FROM s")
-
-    assert rows_of(session, "SELECT id FROM t") == [(1,)]
 
 
 def test_sums_and_fractions_of_a_query_fill_columns_of_numbers(views: Session) -> None:

@@ -46,50 +46,37 @@ def test_every_verb_is_one_call_that_takes_what_its_plan_takes(table: Table) -> 
             assert taken["dry_run"].default is False, name
 
 
-@pytest.mark.parametrize(
-    "verb",
-    [
-        lambda table, **how: table.upkeep.compact(full=True, **how),
-        lambda table, **how: table.upkeep.rescale(3, **how),
-        lambda table, **how: table.upkeep.expire_snapshots(
-            retain_min=1, retain_max=1, time_retained_ms=0, **how
-        ),
-        lambda table, **how: table.upkeep.remove_orphans(age_ms=0, even_recent=True, **how),
-        lambda table, **how: table.upkeep.analyze(**how),
-        lambda table, **how: table.history.rollback(snapshot=2, **how),
-        lambda table, **how: table.history.delete_tags("t", **how),
-        lambda table, **how: table.history.delete_branch("b", **how),
-        lambda table, **how: table.history.fast_forward("b", **how),
-    ],
-    ids=[
-        "compact",
-        "rescale",
-        "expire",
-        "orphans",
-        "analyze",
-        "rollback",
-        "tags",
-        "branch",
-        "forward",
-    ],
-)
-def test_a_dry_run_returns_the_plan_and_changes_nothing(table: Table, verb: Verb) -> None:
+VERBS: dict[str, Verb] = {
+    "compact": lambda table, **how: table.upkeep.compact(full=True, **how),
+    "rescale": lambda table, **how: table.upkeep.rescale(3, **how),
+    "expire": lambda table, **how: table.upkeep.expire_snapshots(
+        retain_min=1, retain_max=1, time_retained_ms=0, **how
+    ),
+    "orphans": lambda table, **how: table.upkeep.remove_orphans(age_ms=0, even_recent=True, **how),
+    "analyze": lambda table, **how: table.upkeep.analyze(**how),
+    "rollback": lambda table, **how: table.history.rollback(snapshot=2, **how),
+    "tags": lambda table, **how: table.history.delete_tags("t", **how),
+    "branch": lambda table, **how: table.history.delete_branch("b", **how),
+    "forward": lambda table, **how: table.history.fast_forward("b", **how),
+}
+
+
+def paths_of(table: Table) -> set[str]:
+    return {each.path for each in table.table_files.fs.list_tree(table.table_files.paths.root)}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_dry_run_returns_the_plan_and_changes_nothing(table: Table, verb: str) -> None:
     table.history.create_branch("b", snapshot=2)
     table.history.create_tag("t", snapshot=1)
     branch = table.history.at_branch("b")
     branch.write(rows(branch, events(20, 21)))
     table.stage(rows(table, events(30, 31)))
-    paths = {each.path for each in table.table_files.fs.list_tree(table.table_files.paths.root)}
-    plan = verb(table, dry_run=True)
-    assert isinstance(plan, Plan)
-    assert {
-        each.path for each in table.table_files.fs.list_tree(table.table_files.paths.root)
-    } == paths
-    result = verb(table)
-    assert not isinstance(result, Plan)
-    assert {
-        each.path for each in table.table_files.fs.list_tree(table.table_files.paths.root)
-    } != paths
+    before = paths_of(table)
+    assert isinstance(VERBS[verb](table, dry_run=True), Plan)
+    assert paths_of(table) == before
+    assert not isinstance(VERBS[verb](table), Plan)
+    assert paths_of(table) != before
     remove_orphans(table)
 
 

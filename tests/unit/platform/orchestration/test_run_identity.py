@@ -34,20 +34,21 @@ def test_tries_of_one_run_commit_under_one_name(instance: dg.DagsterInstance) ->
 
 
 @pytest.mark.parametrize(
-    "tag",
-    [{"retry_number": "1"}, {"is_resume_retry": "true"}, {"is_asset_resume_retry": "true"}],
+    ("tag", "continues"),
+    [
+        ({"retry_number": "1"}, True),
+        ({"is_resume_retry": "true"}, True),
+        ({"is_asset_resume_retry": "true"}, True),
+        # A re-execution of everything is meant anew.
+        ({}, False),
+    ],
     ids=str,
 )
 def test_a_retry_and_a_re_execution_from_failure_continue_the_first_run(
-    instance: dg.DagsterInstance, tag: dict[str, str]
+    instance: dg.DagsterInstance, tag: dict[str, str], *, continues: bool
 ) -> None:
     name = commit_user(instance, run(FIRST), "step")
-    assert commit_user(instance, run(SECOND, FIRST, **tag), "step") == name
-
-
-def test_a_re_execution_of_everything_is_meant_anew(instance: dg.DagsterInstance) -> None:
-    name = commit_user(instance, run(FIRST), "step")
-    assert commit_user(instance, run(SECOND, FIRST), "step") != name
+    assert (commit_user(instance, run(SECOND, FIRST, **tag), "step") == name) is continues
 
 
 def test_work_that_was_begun_anew_is_continued_from_there(instance: dg.DagsterInstance) -> None:

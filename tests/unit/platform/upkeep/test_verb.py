@@ -547,22 +547,17 @@ def test_an_expiry_whose_plan_is_given_is_one_step(catalog: Catalog) -> None:
     assert [each.id for each in table.history.snapshots()] == [3, 4, 5, 6]
 
 
-def test_a_tag_that_is_retained_for_longer_by_now_stays(catalog: Catalog) -> None:
-    table = tagged(catalog)
-    plan = EXPIRE_TAGS.plan(table, ExpireTagsOptions())
-    table.history.replace_tag("brief", time_retained_ms=86_400_000)
-    with pytest.raises(StalePlan):
-        carry_out(EXPIRE_TAGS, table, ExpireTagsOptions(), WORK, plan=plan)
-    assert "brief" in [tag.name for tag in table.history.tags()]
-
-
-def test_an_expiry_refuses_a_tag_that_stands_for_another_snapshot_than_planned(
-    catalog: Catalog,
+@pytest.mark.parametrize(
+    "now",
+    [{"time_retained_ms": 86_400_000}, {"snapshot": 3, "time_retained_ms": 10**9}],
+    ids=["kept for longer", "of another snapshot"],
+)
+def test_a_tag_that_was_replaced_since_the_plan_stays(
+    catalog: Catalog, now: dict[str, int]
 ) -> None:
     table = tagged(catalog)
     plan = EXPIRE_TAGS.plan(table, ExpireTagsOptions())
-    table.history.replace_tag("brief", snapshot=3, time_retained_ms=10**9)
-
+    table.history.replace_tag("brief", **now)
     with pytest.raises(StalePlan):
         carry_out(EXPIRE_TAGS, table, ExpireTagsOptions(), WORK, plan=plan)
     assert [each.name for each in table.history.tags()] == ["brief"]

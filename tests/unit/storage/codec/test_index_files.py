@@ -32,20 +32,18 @@ JAVA_BYTES_64 = bytes.fromhex(
 )
 
 
-def test_two_deleted_rows_are_the_bytes_that_java_writes() -> None:
-    data, ranges = encode_deletion_vectors({"data-0.parquet": np.array([0, 2])})
-    assert data == JAVA_BYTES
+@pytest.mark.parametrize(
+    ("deleted", "bitmap64", "java_bytes", "length"),
+    [([0, 2], False, JAVA_BYTES, 24), ([2, 3], True, JAVA_BYTES_64, 44)],
+)
+def test_two_deleted_rows_are_the_bytes_that_java_writes(
+    deleted: list[int], *, bitmap64: bool, java_bytes: bytes, length: int
+) -> None:
+    vectors = {"data-0.parquet": np.array(deleted)}
+    data, ranges = encode_deletion_vectors(vectors, bitmap64=bitmap64)
+    assert data == java_bytes
     assert ranges == (
-        DeletionVectorRange(data_file="data-0.parquet", offset=1, length=24, cardinality=2),
-    )
-
-
-def test_two_deleted_rows_are_the_64_bit_bytes_that_java_writes() -> None:
-    vectors = {"data-0.parquet": np.array([2, 3])}
-    data, ranges = encode_deletion_vectors(vectors, bitmap64=True)
-    assert data == JAVA_BYTES_64
-    assert ranges == (
-        DeletionVectorRange(data_file="data-0.parquet", offset=1, length=44, cardinality=2),
+        DeletionVectorRange(data_file="data-0.parquet", offset=1, length=length, cardinality=2),
     )
 
 

@@ -138,39 +138,31 @@ def test_values_of_other_types_are_told(kind: str, changes: dict[str, Any]) -> N
         decode(resealed(data, **changes))
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"partition": "xy"},
-        {"partition": 1},
-        {"base": 1},
-        {"verify": None},
-        {"messages": None},
-        {"messages": [1]},
-        {"messages": [{}]},
-        {"bucket_counts": []},
-        {"bucket_counts": {"0": 1}},
-        {"bucket_counts": {"00": "1"}},
-        {"nulled_values": 1.5},
-    ],
-)
-def test_partitions_of_other_types_are_told(changes: dict[str, Any]) -> None:
-    _, data, decode = RECORDS["partitions"]
-    (partition,) = json.loads(data)["partitions"]
-    with pytest.raises(CorruptionError, match=r"^r is no record"):
-        decode(resealed(data, partitions=[{**partition, **changes}]))
+OF_A_PARTITION: list[dict[str, Any]] = [
+    {"partition": "xy"},
+    {"partition": 1},
+    {"base": 1},
+    {"verify": None},
+    {"messages": None},
+    {"messages": [1]},
+    {"messages": [{}]},
+    {"bucket_counts": []},
+    {"bucket_counts": {"0": 1}},
+    {"bucket_counts": {"00": "1"}},
+    {"nulled_values": 1.5},
+]
+# An index outside of the folder.
+OF_AN_INDEX = [
+    *({"file_name": each} for each in ("../index", "/etc/passwd", "a/b", "", "..")),
+    {"external_path": "file:///etc/passwd"},
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *(("file_name", each) for each in ("../index", "/etc/passwd", "a/b", "", "..")),
-        ("external_path", "file:///etc/passwd"),
-    ],
-)
-def test_an_index_outside_of_the_folder_is_told(name: str, value: str) -> None:
+@pytest.mark.parametrize("changes", [*OF_A_PARTITION, *OF_AN_INDEX])
+def test_partitions_that_cannot_be_are_told(changes: dict[str, Any]) -> None:
     _, data, decode = RECORDS["partitions"]
     (partition,) = json.loads(data)["partitions"]
-    partition["messages"][0]["new_indexes"][0][name] = value
+    changed = partition if changes in OF_A_PARTITION else partition["messages"][0]["new_indexes"][0]
+    changed |= changes
     with pytest.raises(CorruptionError, match=r"^r is no record"):
         decode(resealed(data, partitions=[partition]))

@@ -46,17 +46,11 @@ def test_nothing_stays_when_something_fails() -> None:
     assert folders() == set()
 
 
-def test_a_disk_that_refuses_is_told_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(Path(tempfile.gettempdir()) / "gone"))
-    told = pytest.raises(UnavailableError, match="point TMPDIR at a disk with space")
-    with Spill() as spill, told:
-        spill.put(0, pa.table({"n": [1]}))
-
-
-def test_a_machine_without_a_folder_for_temporary_files_is_told_with_the_way_out(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("folder", [str(Path(tempfile.gettempdir()) / "gone"), None])
+def test_a_disk_that_refuses_or_has_no_folder_is_told_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, folder: str | None
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "tempdir", folder)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
     told = pytest.raises(UnavailableError, match="point TMPDIR at a disk with space")
     with Spill() as spill, told:

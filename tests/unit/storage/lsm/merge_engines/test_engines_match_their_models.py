@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -240,58 +241,45 @@ def aggregated(
 TABLES = {"values": {**AGGREGATED, **UNRETRACTABLE}, "nested": {**NESTING, **NESTING_UNRETRACTABLE}}
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("table", TABLES)
-def test_columns_aggregate_as_the_models_do(table: str) -> None:
-    types, options, values = aggregated(TABLES[table])
+def compare(
+    columns: Columns, kinds: Sequence[RowKind], more: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Try histories of these columns; of an option that is empty, none is set."""
+    types, options, values = aggregated(columns)
+    options = {name: value for name, value in {**options, **more}.items() if value}
 
     @BROAD
-    @given(keys=keys_of(values, INSERTS))
+    @given(keys=keys_of(values, kinds))
     def compared(keys: list[list[Event]]) -> None:
         check(types, options, keys)
 
     compared()
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("table", TABLES)
+def test_columns_aggregate_as_the_models_do(table: str) -> None:
+    compare(TABLES[table], INSERTS)
 
 
 @pytest.mark.parametrize("table", [AGGREGATED, NESTING], ids=["values", "nested"])
 def test_columns_take_values_back_as_the_models_do(table: Columns) -> None:
-    types, options, values = aggregated(table)
-
-    @BROAD
-    @given(keys=keys_of(values, KINDS))
-    def compared(keys: list[list[Event]]) -> None:
-        check(types, options, keys)
-
-    compared()
+    compare(table, KINDS)
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("table", TABLES)
 def test_columns_that_ignore_retractions_are_the_models(table: str) -> None:
-    types, options, values = aggregated(TABLES[table])
-    options |= {f"fields.{name}.ignore-retract": "true" for name in types}
-
-    @BROAD
-    @given(keys=keys_of(values, KINDS))
-    def compared(keys: list[list[Event]]) -> None:
-        check(types, options, keys)
-
-    compared()
+    ignoring = {f"fields.{name}.ignore-retract": "true" for name in TABLES[table]}
+    compare(TABLES[table], KINDS, ignoring)
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("table", TABLES)
 def test_aggregated_records_are_removed_as_the_models_are(table: str) -> None:
-    types, options, values = aggregated(TABLES[table])
-    options = {name: value for name, value in options.items() if "ignore-retract" not in name}
-    options["aggregation.remove-record-on-delete"] = "true"
-
-    @BROAD
-    @given(keys=keys_of(values, [*INSERTS, RowKind.DELETE]))
-    def compared(keys: list[list[Event]]) -> None:
-        check(types, options, keys)
-
-    compared()
+    taking_back = {f"fields.{name}.ignore-retract": "" for name in TABLES[table]}
+    removing = {"aggregation.remove-record-on-delete": "true", **taking_back}
+    compare(TABLES[table], [*INSERTS, RowKind.DELETE], removing)
 
 
 REFUSING: Columns = {
@@ -316,14 +304,7 @@ REFUSING: Columns = {
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", REFUSING)
 def test_what_the_model_refuses_is_refused(name: str) -> None:
-    types, options, values = aggregated({name: REFUSING[name]})
-
-    @BROAD
-    @given(keys=keys_of(values, KINDS))
-    def compared(keys: list[list[Event]]) -> None:
-        check(types, options, keys)
-
-    compared()
+    compare({name: REFUSING[name]}, KINDS)
 
 
 @given(keys=keys_of({"s": NUMBERS, "v": NUMBERS}, KINDS))

@@ -130,46 +130,48 @@ def test_a_widened_column_is_cast_and_prunes_nothing_falsely(
     assert values_of(table, "k", where=Leaf("n", Operator.GT, (7,))) == [2]
 
 
-@pytest.mark.parametrize("where", [None, Leaf("k", Operator.EQ, (-5,))])
-def test_a_primary_key_that_another_client_retyped_is_refused_not_read_wrongly(
-    unchecked_catalog: Catalog, where: Leaf | None
-) -> None:
-    table = new_table(
-        unchecked_catalog, {"k": "INT", "n": "INT"}, keys=["k"], options={"bucket": "4"}
-    )
+RETYPED = (
+    r"primary key 'k' has the type BIGINT, and live files hold it as INT NOT NULL \(schema 0\)"
+)
+
+
+def retyped_key(catalog: Catalog, bucket: str) -> Table:
+    """A table whose primary key another client retyped."""
+    columns = {"k": "INT", "n": "INT"}
+    table = new_table(catalog, columns, keys=["k"], options={"bucket": bucket})
     table.write(rows(table, [{"k": -5, "n": 1}, {"k": -1, "n": 1}]))
-    table = altered(unchecked_catalog, table, lambda schema: retyped(schema, "k", "BIGINT"))
-    said = (
-        r"primary key 'k' has the type BIGINT, and live files hold it as INT NOT NULL \(schema 0\)"
-    )
-    with pytest.raises(UnsupportedError, match=said):
-        table.read(where)
-    with pytest.raises(UnsupportedError, match=said):
-        table.lookup(pa.table({"k": [-5]}))
-    with pytest.raises(UnsupportedError, match=said):
-        table.upkeep.plan_compact(full=True)
-    with pytest.raises(UnsupportedError, match=said):
-        table.upkeep.plan_rescale(3)
+    return altered(catalog, table, lambda schema: retyped(schema, "k", "BIGINT"))
+
+
+USES: dict[str, Callable[[Table], object]] = {
+    "read": lambda table: table.read(),
+    "read a key": lambda table: table.read(Leaf("k", Operator.EQ, (-5,))),
+    "lookup": lambda table: table.lookup(pa.table({"k": [-5]})),
+    "compact": lambda table: table.upkeep.plan_compact(full=True),
+    "rescale": lambda table: table.upkeep.plan_rescale(3),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_primary_key_that_another_client_retyped_is_refused_not_read_wrongly(
+    unchecked_catalog: Catalog, use: str
+) -> None:
+    table = retyped_key(unchecked_catalog, "4")
+    with pytest.raises(UnsupportedError, match=RETYPED):
+        USES[use](table)
 
 
 @pytest.mark.parametrize("bucket", ["4", "-1", "-2"])
 def test_no_rows_are_written_beside_keys_of_another_type(
     unchecked_catalog: Catalog, bucket: str
 ) -> None:
-    table = new_table(
-        unchecked_catalog, {"k": "INT", "n": "INT"}, keys=["k"], options={"bucket": bucket}
-    )
-    table.write(rows(table, [{"k": -5, "n": 1}, {"k": -1, "n": 1}]))
-    table = altered(unchecked_catalog, table, lambda schema: retyped(schema, "k", "BIGINT"))
-    said = (
-        r"primary key 'k' has the type BIGINT, and live files hold it as INT NOT NULL \(schema 0\)"
-    )
+    table = retyped_key(unchecked_catalog, bucket)
     for compact_too in (False, True):
-        with pytest.raises(UnsupportedError, match=said):
+        with pytest.raises(UnsupportedError, match=RETYPED):
             table.write(rows(table, [{"k": 7, "n": 1}]), compact=compact_too)
     assert len(table.history.snapshots()) == 1
     if bucket == "-2":
-        with pytest.raises(UnsupportedError, match=said):
+        with pytest.raises(UnsupportedError, match=RETYPED):
             table.upkeep.plan_postpone_compact()
 
 

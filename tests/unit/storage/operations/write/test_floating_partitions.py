@@ -99,20 +99,19 @@ def test_upkeep_of_a_partition_leaves_the_others_alone(
     assert [repr(task.partition["p"]) for task in sorted_plan.files.tasks] == [repr(named)]
 
 
-def test_a_rescale_of_one_zero_leaves_the_other_alone(catalog: Catalog) -> None:
-    table = new_table(catalog, COLUMNS, partitions=["p"], keys=["p", "v"], options={"bucket": "1"})
+@pytest.mark.parametrize(("bucket", "zero"), [("1", -0.0), ("-2", 0.0)])
+def test_a_rescale_of_one_zero_leaves_the_other_alone(
+    catalog: Catalog, bucket: str, zero: float
+) -> None:
+    keyed = {"keys": ["p", "v"], "options": {"bucket": bucket}}
+    table = new_table(catalog, COLUMNS, partitions=["p"], **keyed)
     table.write(rows(table, [{"p": p, "v": v} for p, v in FIVE if p is not None]))
-    plan = table.upkeep.plan_rescale(2, [{"p": -0.0}])
-    assert [repr(task.partition["p"]) for task in plan.tasks] == ["-0.0"]
-    table.upkeep.run(plan)
-    assert values(table) == ["minus", "nan", "plus", "some"]
-
-
-def test_postponed_rows_of_one_zero_get_their_buckets_alone(catalog: Catalog) -> None:
-    table = new_table(catalog, COLUMNS, partitions=["p"], keys=["p", "v"], options={"bucket": "-2"})
-    table.write(rows(table, [{"p": p, "v": v} for p, v in FIVE if p is not None]))
-    plan = table.upkeep.plan_postpone_compact([{"p": 0.0}])
-    assert [repr(task.partition["p"]) for task in plan.tasks] == ["0.0"]
+    upkeep, at = table.upkeep, [{"p": zero}]
+    plan = upkeep.plan_rescale(2, at) if bucket == "1" else upkeep.plan_postpone_compact(at)
+    assert [repr(task.partition["p"]) for task in plan.tasks] == [repr(zero)]
+    if bucket == "1":
+        table.upkeep.run(plan)
+        assert values(table) == ["minus", "nan", "plus", "some"]
 
 
 def test_a_filter_compares_as_sql_does(catalog: Catalog) -> None:
