@@ -390,7 +390,7 @@ def _history(catalog: Catalog) -> dict[str, Any]:
     """What each snapshot holds, the changes they tell of, and the live files."""
     found: dict[str, Any] = {}
     for table in _tables(catalog):
-        kept = table.table_files.snapshots.kept_ids()
+        kept = table.table_files.snapshots.ids()
         for each in kept:
             found[f"snapshot {each} of {table.name}"] = content(table.at(snapshot=each))
         found[f"files of {table.name}"] = sorted(

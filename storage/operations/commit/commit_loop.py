@@ -57,7 +57,6 @@ from lakewright.storage.operations.commit.restated_base import (
 )
 from lakewright.storage.operations.references.commit_standing import (
     Trace,
-    check_unseen,
     is_followed,
     is_on_top,
     remove_stray,
@@ -382,7 +381,6 @@ def _try_commit(
         if not _withdraw(files, latest, snapshot, trace):
             return snapshot
         _clean_up(files, written)
-        check_unseen(files, snapshot)
         return None
     if not ours:
         _clean_up(files, written)

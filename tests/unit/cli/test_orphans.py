@@ -56,7 +56,11 @@ def test_orphans_are_named_and_set_aside_and_how_to_bring_them_back_is_said(
     assert back.lines[0].startswith("1 file of db.t restored, 4 B in ")
     assert orphan.read_bytes() == b"rows"
     result = lakewright(catalog, "remove-orphans", "db.t", "--format", "json").json
-    assert (result["files_moved"], result["bytes_moved"], len(result["quarantines"])) == (1, 4, 1)
+    assert (result["files_condemned"], result["bytes_condemned"], len(result["quarantines"])) == (
+        1,
+        4,
+        1,
+    )
 
 
 def test_orphans_are_deleted_at_once_when_that_is_said(
@@ -86,9 +90,9 @@ def test_a_removal_of_many_orphans_goes_in_steps_until_none_is_left(
     saved = lakewright(catalog, "remove-orphans", "db.t", "--save-plan", plan)
     assert saved.code == 0
     one = lakewright(catalog, "remove-orphans", "db.t", "--plan", plan, "--format", "json")
-    assert one.json["files_moved"] == 3
+    assert one.json["files_condemned"] == 3
     done = lakewright(catalog, "remove-orphans", "db.t", "--format", "json").json
-    assert (done["files_moved"], done["bytes_moved"]) == (4, 16)
+    assert (done["files_condemned"], done["bytes_condemned"]) == (4, 16)
     assert len(done["quarantines"]) == 2
     assert lakewright(catalog, "remove-orphans", "db.t").lines == ["no file of db.t is an orphan"]
     assert_only_reachable_files(table)
