@@ -91,9 +91,9 @@ def _orphans_plan_report(plan: OrphansPlan) -> Report:
         facts=plan_facts(plan),
         notes=(
             *([more] if plan.further else []),
-            *grace_notes(plan.grace_ms if plan.files else 0),
             *([unfinished] if plan.leftovers else []),
             *(file.path for file in plan.files),
+            *grace_notes(plan.grace_ms if plan.files else 0),
         ),
         is_empty=not (plan.files or plan.leftovers),
     )

@@ -88,7 +88,7 @@ def grace_notes(grace_ms: int) -> tuple[str, ...]:
     """Until when what a verb deletes can come back."""
     if not grace_ms:
         return ()
-    return (f"this can be undone for {duration_text(grace_ms)}; its files are deleted then",)
+    return (f"lakewright undo takes it back for {duration_text(grace_ms)}; then its files go",)
 
 
 def plan_facts(plan: Deletion) -> dict[str, object]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -211,7 +212,7 @@ class SnapshotStore:
     def _decode(self, snapshot_id: int, data: bytes) -> Snapshot:
         return decode_snapshot(data, name=self.paths.snapshot(snapshot_id), snapshot_id=snapshot_id)
 
-    def read_all(self, *, but: Set[FileStatus] = frozenset()) -> list[Snapshot]:
+    def read_all(self, *, but: AbstractSet[FileStatus] = frozenset()) -> list[Snapshot]:
         """The snapshots in order, without some files and those deleted during the call."""
         found = []
         for snapshot_id, status in self.listed().items():

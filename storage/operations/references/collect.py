@@ -15,7 +15,8 @@ Memory: 32 bytes for each name of the records of a plan, the names of one list, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from lakewright.storage.env import FileStatus
@@ -63,7 +64,7 @@ def carried_out(
     condemnation: Condemnation,
     *,
     known: Iterable[Label] = (),
-    known_snapshots: Set[FileStatus] = frozenset(),
+    known_snapshots: AbstractSet[FileStatus] = frozenset(),
     with_staged: bool = False,
 ) -> Deleted:
     """End the record of a verb that has deleted its roots; with a grace of 0, collect it.

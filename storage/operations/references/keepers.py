@@ -7,7 +7,8 @@ Staged files become those of a root, so pending batches and staged changes are r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import compress
@@ -48,7 +49,7 @@ class Keepers:
     texts: Callable[[], Iterable[str]]
     going: Collection[str] = ()
     known: set[Label] = field(default_factory=set)
-    known_snapshots: Set[FileStatus] = frozenset()
+    known_snapshots: AbstractSet[FileStatus] = frozenset()
     # Whether the paths may be those of files that no root has named yet.
     with_staged: bool = True
     tell: Callable[[Sequence[str]], object] | None = None

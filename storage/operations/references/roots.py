@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 
@@ -44,7 +45,7 @@ class Root:
         return self.kind is RootKind.TAG and self.branch == branch
 
 
-def all_roots(files: TableFiles, *, known: Set[FileStatus] = frozenset()) -> list[Root]:
+def all_roots(files: TableFiles, *, known: AbstractSet[FileStatus] = frozenset()) -> list[Root]:
     """Every root of main and of all branches, without the snapshots whose files are `known`.
 
     A branch without its first schema is incomplete, and keeps nothing. The process that creates a
@@ -62,7 +63,7 @@ def other_roots(files: TableFiles) -> list[Root]:
     return found
 
 
-def branch_roots(files: TableFiles, *, known: Set[FileStatus] = frozenset()) -> list[Root]:
+def branch_roots(files: TableFiles, *, known: AbstractSet[FileStatus] = frozenset()) -> list[Root]:
     """The roots of one branch: its snapshots in order, its tags, its changelogs.
 
     A snapshot that is deleted during the read is not among them.

@@ -75,7 +75,7 @@ def test_the_history_of_an_unknown_table_names_a_similar_one(
     assert lakewright(catalog, "compact", "db.orders", "--full").code == 0
     catalog.drop_table("db.orders")
     assert lakewright(catalog, "ledger", "db.orders").code == 0
-    assert lakewright(catalog, "ledger", "db.orders", "--verb", "purge").code == 0
+    assert lakewright(catalog, "ledger", "db.orders", "--verb", "collect").code == 0
 
 
 def test_history_and_ledger_are_the_same_command(
