@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -95,6 +95,12 @@ class CondemnedStore:
         with suppress(FileMissing):
             return decode_names(self.fs.read_bytes(status.path), name=status.path)
         return ()
+
+    def all_names(self) -> Iterator[CondemnedFile]:
+        """The names of all lists; the errors are those of `read`."""
+        for record in self.listed().values():
+            for status in record.lists:
+                yield from self.names(status)
 
     def claim(self, record_id: str, what: bytes) -> bool:
         """Decide what becomes of a record; False if another process decided otherwise."""

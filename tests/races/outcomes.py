@@ -116,6 +116,15 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
     # The other one went back as far already.
     found["rollback", "rollback"] = ("StalePlan", "SnapshotNotFound")
     found["read", "rollback"] = ("FileMissing", "CorruptionError", "SnapshotNotFound")
+    # It was collected, or the history has gone on since.
+    found["put_back", "collect"] = ("StalePlan", "NotRevertible", "NotFoundError")
+    found["put_back", "expire"] = found["put_back", "rollback"] = ("NotRevertible", "StalePlan")
+    found["expire", "put_back"] = ("StalePlan",)
+    found["untag", "expire"] = found["untag", "rollback"] = ("StalePlan",)
+    found["expire", "untag"] = found["rollback", "untag"] = ("StalePlan",)
+    # Whose turn it was to ask the store for the time, every time.
+    for other in ("collect", "orphans"):
+        found["collect", other] = found[other, "collect"] = ("UnavailableError",)
     return found
 
 
@@ -190,7 +199,8 @@ class Race:
 
     def _passed(self) -> list[int]:
         """Snapshots that are the latest for a while, as a rollback goes through them."""
-        return [4, 3, 2] if "rollback" in self._names else [4]
+        there = _kept(self.arena.content, self.arena.table.table_files.paths.root)
+        return [each for each in there if each > 1 and (each > 3 or "rollback" in self._names)]
 
     def _serial_outcomes(self) -> dict[frozenset[int], set[str]]:
         """By who did well, which rows there are when some of the verbs were done in some order."""

@@ -124,12 +124,12 @@ def test_upkeep_of_a_table_on_s3_changes_no_row_that_a_reader_sees(s3: str, kind
         orphans = contents(table, unreachable_files(table))
         assert remove_orphans(table).files_condemned == len(orphans) > 0
         assert_only_reachable_files(table)
-        for each in table.upkeep.quarantines():
-            table.upkeep.run(table.upkeep.plan_restore(each.id))
+        for each in table.upkeep.condemned():
+            table.upkeep.put_back(each.id)
         assert contents(table, unreachable_files(table)) == orphans
         assert remove_orphans(table).files_condemned == len(orphans)
-        table.upkeep.run(table.upkeep.plan_purge(ttl_ms=0))
-        assert not table.upkeep.quarantines()
+        assert table.upkeep.collect(early=True).files_deleted == len(orphans)
+        assert not table.upkeep.condemned()
         assert_only_reachable_files(table)
 
         table.upkeep.run(table.upkeep.plan_analyze())

@@ -145,7 +145,7 @@ def check_no_rollback_before(condemnation: Condemnation, end_id: int) -> None:
     Raises:
         StalePlan: a rollback or fast-forward does; the record is withdrawn.
     """
-    for record in _others_at_work(condemnation):
+    for record in others_at_work(condemnation):
         needed = [each for each in map(_snapshot_id, record.pins) if each and each < end_id]
         if needed:
             condemnation.withdraw()
@@ -165,7 +165,7 @@ def check_pins_stay(condemnation: Condemnation) -> None:
         StalePlan: an expiry does; the record is withdrawn.
     """
     pinned = {each.path for each in condemnation.record.pins}
-    for record in _others_at_work(condemnation):
+    for record in others_at_work(condemnation):
         going = [each.path for each in record.roots if each.path in pinned]
         if going and record.verb != condemnation.record.verb:
             condemnation.withdraw()
@@ -177,7 +177,7 @@ def check_pins_stay(condemnation: Condemnation) -> None:
             )
 
 
-def _others_at_work(condemnation: Condemnation) -> Iterator[Condemned]:
+def others_at_work(condemnation: Condemnation) -> Iterator[Condemned]:
     """The records that other verbs on this branch have not ended."""
     found = list(records(condemnation.files))
     own = [each.head for each, _ in found if each.id == condemnation.id]

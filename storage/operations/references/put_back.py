@@ -2,23 +2,30 @@
 
 1. Plan: what the record holds, and why it cannot come back: a file is gone, or the table has gone
    on since. Nothing comes back in part.
-2. Run: claim the record, so that no collector takes its files any more, and plan again. Create the
-   metadata files, then delete the record. If the process dies, the next call goes on.
+2. Run: claim the record, so that no collector takes its files any more. Mark it as under way, with
+   all of its roots pinned, so that no expiry goes beside it, and check again. Create the metadata
+   files, then delete the record. If the process dies, the next call goes on.
 
 Condemned orphans come back by the deletion of their record alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import NotFoundError, NotRevertible, SnapshotNotFound, StalePlan
 from lakewright.storage.files.paths import numbered
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.collect import CondemnedRun, condemned_runs
-from lakewright.storage.operations.references.condemn import delete_record, recorded_roots
+from lakewright.storage.operations.references.condemn import (
+    Condemnation,
+    delete_record,
+    others_at_work,
+    recorded_roots,
+)
 from lakewright.storage.operations.references.rollback import put_back_later
 from lakewright.storage.operations.references.roots import RootKind
 from lakewright.storage.operations.running.delete_files import delete_files
@@ -74,9 +81,10 @@ def plan_put_back(files: TableFiles, record_id: str) -> PutBackPlan:
             f"{', '.join(known) or 'none'}",
             table=files.name,
         )
-    if not run.done:
+    listed = files.condemned.listed().get(record_id)
+    if not run.done and (listed is None or listed.claim is None):
         raise _refused(files, record, "it is under way, or was stopped; carry it out again")
-    _check_whole(files, run)
+    _check_whole(files, run, [] if listed is None else listed.lists)
     if record.verb not in _KINDS:
         raise _refused(files, record, "no run of it can be taken back")
     _KINDS[record.verb](on_branch(files, record.branch), record, False)
@@ -106,9 +114,15 @@ def run_put_back(files: TableFiles, plan: PutBackPlan) -> PutBackResult:
         )
     record, listed = files.condemned.read(plan.record), files.condemned.listed()
     if record is not None:
+        at_work = replace(record, done=False, pins=(*record.pins, *record.roots))
+        files.condemned.replace(plan.record, at_work)
         try:
-            _KINDS[record.verb](on_branch(files, record.branch), record, True)
+            _check_alone(files, plan.record, at_work)
+            put_back = _KINDS[record.verb]
+            for creates in (False, True):
+                put_back(on_branch(files, record.branch), record, creates)
         except (NotRevertible, StalePlan):
+            files.condemned.replace(plan.record, record)
             delete_files(files.fs, [files.paths.condemned(f"{plan.record}.claim")])
             raise
         delete_record(files, listed[plan.record])
@@ -122,11 +136,21 @@ def run_put_back(files: TableFiles, plan: PutBackPlan) -> PutBackResult:
     )
 
 
-def _check_whole(files: TableFiles, run: CondemnedRun) -> None:
+def _check_alone(files: TableFiles, record_id: str, record: Condemned) -> None:
+    """Raise StalePlan if another verb deletes snapshots meanwhile; it sees this record, too."""
+    for other in others_at_work(Condemnation(files, record_id, record, ())):
+        raise StalePlan(
+            f"a {other.verb} of {files.name} is under way, or was stopped halfway; wait until it "
+            "ends, or carry it out again; after an hour it counts as dead",
+            table=files.name,
+        )
+
+
+def _check_whole(files: TableFiles, run: CondemnedRun, lists: Iterable[FileStatus]) -> None:
     """Raise NotRevertible if a file of a record is gone; other clients may delete them."""
     gone = 0
     first = ""
-    for names_file in files.condemned.listed()[run.id].lists:
+    for names_file in lists:
         names = [each.path for each in files.condemned.names(names_file)]
         there = files.there(names)
         missing = [each for each in names if each not in there]

@@ -183,9 +183,7 @@ def orphan_steps(
             _look_for(files, candidates, now, oldest, inventory, search.looked or id)
             keepers = Keepers(files, NumberedPaths(), tuple, tell=candidates.keep)
             keepers.look()
-            for listed in files.condemned.listed().values():
-                for names_file in listed.lists:
-                    candidates.keep(each.path for each in files.condemned.names(names_file))
+            candidates.keep(each.path for each in files.condemned.all_names())
             leftovers = _leftovers(files, oldest)
         elsewhere = keepers.elsewhere
         # It holds what it has read of the manifests.
