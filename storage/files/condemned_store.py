@@ -97,9 +97,9 @@ class CondemnedStore:
         return ()
 
     def all_names(self) -> Iterator[CondemnedFile]:
-        """The names of all lists; the errors are those of `read`."""
+        """The names in all complete records; the errors are those of `read`."""
         for record in self.listed().values():
-            for status in record.lists:
+            for status in record.lists if record.head else ():
                 yield from self.names(status)
 
     def claim(self, record_id: str, what: bytes) -> bool:

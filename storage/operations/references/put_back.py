@@ -203,11 +203,10 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
     target_id = next(iter(pins))
     if not found:
         raise _refused(files, record, "it deleted no snapshot")
-    latest = max((each for each in files.snapshots.ids() if each not in found), default=None)
-    is_same = False
-    with suppress(SnapshotNotFound):
-        is_same = files.snapshots.read_file(target_id) == pins[target_id]
-    if latest != target_id or not is_same:
+    # A put-back that died has restored some.
+    back = [each for each in found if _is_there(files, each, found[each])]
+    latest = max((each for each in files.snapshots.ids() if each not in back), default=None)
+    if latest != target_id or not _is_there(files, target_id, pins[target_id]):
         raise _refused(
             files, record, f"snapshot {target_id} must be the latest, and snapshot {latest} is"
         )
@@ -217,7 +216,8 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
         if "/tag/" in path and files.fs.exists(path) and files.fs.read_bytes(path) != each.data:
             raise _refused(files, record, f"{each.path} exists anew")
     if run:
-        if not put_back_later(files, target_id, found):
+        missing = {each: data for each, data in found.items() if each not in back}
+        if missing and not put_back_later(files, target_id, missing):
             raise StalePlan(
                 f"a commit followed snapshot {target_id} of {files.name} meanwhile, so what was "
                 "rolled back cannot come back",
@@ -225,6 +225,12 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
             )
         files.snapshots.hint_latest(max(found))
         _create(files, record, "/tag/", "/changelog/")
+
+
+def _is_there(files: TableFiles, snapshot_id: int, data: bytes) -> bool:
+    with suppress(SnapshotNotFound):
+        return files.snapshots.read_file(snapshot_id) == data
+    return False
 
 
 def _check_keys(files: TableFiles, record: Condemned) -> None:
