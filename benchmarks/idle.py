@@ -46,7 +46,7 @@ POLICY = """\
 warehouse:
   snapshots: {schedule: "0 0 29 2 *"}
   orphans: {schedule: "0 0 29 2 *"}
-  quarantine: {schedule: "0 0 29 2 *"}
+  collect: {schedule: "0 0 29 2 *"}
 """
 DECLARATION = """\
 table: {table}

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from lakewright.storage.operations.partitions.partition_properties import PartitionProperties
     from lakewright.storage.operations.partitions.repair_partitions import RepairMode
     from lakewright.storage.operations.references.branches import Branch
+    from lakewright.storage.operations.references.collect import CondemnedRun
     from lakewright.storage.operations.references.consumers import Consumer
     from lakewright.storage.operations.references.history_span import HistorySpan
-    from lakewright.storage.operations.retention.quarantine import Quarantine
     from lakewright.storage.operations.rewrite.compact_written import WriterCompaction
     from lakewright.storage.operations.running.engine import Engine, LocalEngine
     from lakewright.storage.operations.state.table_stats import BucketStats, PartitionStats
@@ -78,9 +78,9 @@ _NAMES = {
     "operations.partitions.partition_properties": "PartitionProperties",
     "operations.partitions.repair_partitions": "RepairMode",
     "operations.references.branches": "Branch",
+    "operations.references.collect": "CondemnedRun",
     "operations.references.consumers": "Consumer",
     "operations.references.history_span": "HistorySpan",
-    "operations.retention.quarantine": "Quarantine",
     "operations.rewrite.compact_written": "WriterCompaction",
     "operations.running.engine": "Engine LocalEngine",
     "operations.state.table_stats": "BucketStats PartitionStats",
@@ -120,6 +120,7 @@ __all__ = [
     "Column",
     "ColumnStatistics",
     "Compatibility",
+    "CondemnedRun",
     "Consumer",
     "DataType",
     "Dependent",
@@ -140,7 +141,6 @@ __all__ = [
     "PartitionStats",
     "Position",
     "ProcessingTime",
-    "Quarantine",
     "RenameColumn",
     "RepairMode",
     "ResetOption",

@@ -58,9 +58,9 @@ from lakewright.storage.spec.tag import Tag
 from lakewright.storage.verb import Verb, runs_of
 
 
-def _plan_delete_tags(files: TableFiles, *names: str) -> DeleteTagsPlan:
+def _plan_delete_tags(files: TableFiles, *names: str, grace_ms: int = 0) -> DeleteTagsPlan:
     """Delete tags and the files that only they keep; see `references.tags`."""
-    return plan_delete_tags(files, names)
+    return plan_delete_tags(files, names, grace_ms=grace_ms)
 
 
 def _plan_revert(files: TableFiles, *snapshots: int) -> RevertPlan:
@@ -138,11 +138,20 @@ class History:
         )
 
     def replace_tag(
-        self, name: str, *, snapshot: int | None = None, time_retained_ms: int | None = None
+        self,
+        name: str,
+        *,
+        snapshot: int | None = None,
+        time_retained_ms: int | None = None,
+        grace_ms: int = 0,
     ) -> Tag:
         """Point a tag at another snapshot."""
         return replace_tag(
-            self.table_files, name, snapshot_id=snapshot, time_retained_ms=time_retained_ms
+            self.table_files,
+            name,
+            snapshot_id=snapshot,
+            time_retained_ms=time_retained_ms,
+            grace_ms=grace_ms,
         )
 
     def rename_tag(self, name: str, new_name: str) -> Tag:

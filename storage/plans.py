@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     )
     from lakewright.storage.operations.partitions.repair_partitions import RepairPlan, RepairResult
     from lakewright.storage.operations.references.branches import DeleteBranchPlan
+    from lakewright.storage.operations.references.collect import CollectPlan
     from lakewright.storage.operations.references.fast_forward import FastForwardPlan
+    from lakewright.storage.operations.references.put_back import PutBackPlan
     from lakewright.storage.operations.references.rollback import RollbackPlan
     from lakewright.storage.operations.references.tags import DeleteTagsPlan
     from lakewright.storage.operations.respec.add_primary_key import (
@@ -41,9 +43,7 @@ if TYPE_CHECKING:
     from lakewright.storage.operations.retention.expire_backlog import ExpireStep
     from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsPlan
     from lakewright.storage.operations.retention.expire_snapshots import ExpirePlan, ExpireResult
-    from lakewright.storage.operations.retention.purge_quarantine import PurgePlan
     from lakewright.storage.operations.retention.remove_orphans import OrphanSearch, OrphansPlan
-    from lakewright.storage.operations.retention.restore_files import RestorePlan
     from lakewright.storage.operations.revert.revert import RevertPlan, RevertResult
     from lakewright.storage.operations.rewrite.compact_written import WriteResult
     from lakewright.storage.operations.rewrite.compaction_plan import (
@@ -90,7 +90,9 @@ _NAMES = {
     "operations.row_changes.statement": "RowChangeResult",
     "operations.row_changes.update_rows": "UpdateRowsPlan",
     "operations.references.branches": "DeleteBranchPlan",
+    "operations.references.collect": "CollectPlan",
     "operations.references.fast_forward": "FastForwardPlan",
+    "operations.references.put_back": "PutBackPlan",
     "operations.references.rollback": "RollbackPlan",
     "operations.references.tags": "DeleteTagsPlan",
     "operations.respec.add_primary_key": "AddPrimaryKeyPlan AddPrimaryKeyResult",
@@ -98,9 +100,7 @@ _NAMES = {
     "operations.retention.expire_backlog": "ExpireStep",
     "operations.retention.expire_changelogs": "ExpireChangelogsPlan",
     "operations.retention.expire_snapshots": "ExpirePlan ExpireResult",
-    "operations.retention.purge_quarantine": "PurgePlan",
     "operations.retention.remove_orphans": "OrphanSearch OrphansPlan",
-    "operations.retention.restore_files": "RestorePlan",
     "operations.revert.revert": "RevertPlan RevertResult",
     "operations.rewrite.compact_written": "WriteResult",
     "operations.rewrite.compaction_plan": "CompactionPlan CompactionResult",
@@ -127,6 +127,7 @@ __all__ = [
     "AnalyzePlan",
     "AnalyzeResult",
     "ChangePlan",
+    "CollectPlan",
     "CommitResult",
     "CompactionPlan",
     "CompactionResult",
@@ -154,7 +155,7 @@ __all__ = [
     "PartProfile",
     "PostponePlan",
     "PostponeResult",
-    "PurgePlan",
+    "PutBackPlan",
     "RenamePartitionPlan",
     "RenamePartitionResult",
     "RepairPlan",
@@ -163,7 +164,6 @@ __all__ = [
     "RescaleResult",
     "RespecPlan",
     "RespecResult",
-    "RestorePlan",
     "RevertPlan",
     "RevertResult",
     "RewriteManifestsPlan",

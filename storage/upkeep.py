@@ -40,6 +40,13 @@ from lakewright.storage.operations.partitions.repair_partitions import (
     plan_repair_partitions,
     run_repair_partitions,
 )
+from lakewright.storage.operations.references.collect import (
+    CondemnedRun,
+    condemned_runs,
+    plan_collect,
+    run_collect,
+)
+from lakewright.storage.operations.references.put_back import plan_put_back, run_put_back
 from lakewright.storage.operations.respec.add_primary_key import (
     plan_add_primary_key,
     run_add_primary_key,
@@ -57,26 +64,13 @@ from lakewright.storage.operations.retention.expire_snapshots import (
     run_expire_snapshots,
 )
 from lakewright.storage.operations.retention.expire_tags import plan_expire_tags, run_expire_tags
-from lakewright.storage.operations.retention.purge_quarantine import (
-    plan_purge,
-    run_purge,
-)
-from lakewright.storage.operations.retention.quarantine import (
-    Quarantine,
-    each_quarantine,
-    list_quarantines,
-)
 from lakewright.storage.operations.retention.remove_orphans import (
+    USUAL_GRACE_MS,
     OrphanSearch,
     OrphansPlan,
-    OrphansResult,
     orphan_steps,
     plan_remove_orphans,
     run_remove_orphans,
-)
-from lakewright.storage.operations.retention.restore_files import (
-    plan_restore,
-    run_restore,
 )
 from lakewright.storage.operations.rewrite.compact import plan_compact, run_compact
 from lakewright.storage.operations.rewrite.compact_written import (
@@ -208,14 +202,16 @@ def _plan_remove_orphans(
     inventory: str | None = None,
     max_files: int | None = None,
     looked: Callable[[int], object] | None = None,
+    grace_ms: int = USUAL_GRACE_MS,
 ) -> OrphansPlan:
-    """Move unreferenced files to quarantine; see `retention.remove_orphans.OrphanSearch`."""
+    """Condemn unreferenced files; see `retention.remove_orphans.OrphanSearch`."""
     search = OrphanSearch(
         older_than_ms=older_than_ms,
         age_ms=age_ms,
         even_recent=even_recent,
         inventory=inventory,
         looked=looked,
+        grace_ms=grace_ms,
     )
     return plan_remove_orphans(files, search, max_files=max_files)
 
@@ -289,10 +285,10 @@ class Upkeep:
     plan_expire_changelogs = expire_changelogs.planning()
     remove_orphans = Verb(_plan_remove_orphans, run_remove_orphans)
     plan_remove_orphans = remove_orphans.planning()
-    restore = Verb(plan_restore, run_restore)
-    plan_restore = restore.planning()
-    purge = Verb(plan_purge, run_purge)
-    plan_purge = purge.planning()
+    collect = Verb(plan_collect, run_collect)
+    plan_collect = collect.planning()
+    put_back = Verb(plan_put_back, run_put_back)
+    plan_put_back = put_back.planning()
     drop_partitions = Verb(_plan_drop_partitions, run_drop_partitions)
     plan_drop_partitions = drop_partitions.planning()
     expire_partitions = Verb(plan_expire_partitions, run_expire_partitions)
@@ -314,15 +310,6 @@ class Upkeep:
 
     @overload
     def run(
-        self,
-        plan: OrphansPlan,
-        *,
-        quarantine: bool = True,
-        looked: Callable[[int], object] | None = None,
-    ) -> OrphansResult: ...
-
-    @overload
-    def run(
         self, plan: MarkDonePlan, *, then: Callable[[Mapping[str, object]], object] | None = None
     ) -> MarkDoneResult: ...
 
@@ -341,9 +328,8 @@ class Upkeep:
 
         A rewrite verifies new files before it publishes them. `verify` is the level: counts,
         checksums, or full, which reads the new files back. With a lease, it rewrites only the part
-        that the lease covers until the commit is done. Orphans go to `quarantine`, where they can
-        be restored, or are deleted; `looked` is told how many were read. `then` is called for each
-        partition that is marked as done.
+        that the lease covers until the commit is done. `then` is called for each partition that is
+        marked as done.
 
         Raises:
             InvalidRequestError: the plan is for another table.
@@ -365,6 +351,7 @@ class Upkeep:
         time_retained_ms: int | None = None,
         max_deletes: int | None = None,
         max_duration_ms: int | None = None,
+        grace_ms: int = 0,
     ) -> Iterator[ExpireStep]:
         """Expire all due snapshots, step by step; see `retention.expire_backlog`."""
         return expire_in_steps(
@@ -374,6 +361,7 @@ class Upkeep:
             time_retained_ms=time_retained_ms,
             max_deletes=max_deletes,
             max_duration_ms=max_duration_ms,
+            grace_ms=grace_ms,
         )
 
     def orphan_steps(
@@ -382,13 +370,9 @@ class Upkeep:
         """Plans of one listing, to be run one by one; see `retention.remove_orphans`."""
         return orphan_steps(self.table_files, search, max_files=max_files)
 
-    def each_quarantine(self) -> Iterator[Quarantine]:
-        """The quarantines, oldest first; memory holds one."""
-        return each_quarantine(self.table_files)
-
-    def quarantines(self) -> tuple[Quarantine, ...]:
-        """The quarantines, oldest first."""
-        return list_quarantines(self.table_files)
+    def condemned(self) -> tuple[CondemnedRun, ...]:
+        """What waits to be deleted, oldest first, and until when it can be put back."""
+        return condemned_runs(self.table_files)
 
     # --- helpers of writers, leases -------------------------------------------------------------
 

@@ -251,9 +251,6 @@ def sizes(catalog: Catalog, warehouse: Path, made: Sequence[Made]) -> dict[str, 
 def _size(warehouse: Path, survey: TableSurvey) -> Size:
     count = total = 0
     for folder, _, names in os.walk(folder_of(warehouse, survey.table)):
-        if "/.lakewright/quarantine/" in f"{folder}/":
-            # What a person may still restore; it is purged after a week.
-            continue
         count += len(names)
         total += sum(Path(folder, name).stat().st_size for name in names)
     return Size(

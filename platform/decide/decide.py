@@ -44,6 +44,7 @@ from lakewright.platform.ledger.intents import (
 )
 from lakewright.platform.ledger.kept_verbs import (
     ANALYZE,
+    COLLECT,
     COMPACT,
     ENDS_CHANGE,
     EVERY_VERB,
@@ -51,7 +52,6 @@ from lakewright.platform.ledger.kept_verbs import (
     EXPIRE_PARTITIONS,
     EXPIRE_SNAPSHOTS,
     EXPIRE_TAGS,
-    PURGE,
     REMOVE_ORPHANS,
     RESCALE,
     RESPEC,
@@ -122,7 +122,7 @@ def decide(
         look.partitions,
         look.manifests,
         look.orphans,
-        look.quarantine,
+        look.collect,
         look.statistics,
         look.rescale,
         look.respec if ending is None else lambda: (ending,),
@@ -579,7 +579,7 @@ class _Look:
         told = f"at most {counted(count, 'orphan')}, by a sample of its folders"
         if not count:
             told = "no orphan in a sample of its folders"
-        # What is set aside is freed by a purge only, but it is why this is worth its while.
+        # What is condemned is freed when it is collected, but it is why this is worth its while.
         yield self._scheduled(
             REMOVE_ORPHANS,
             policy,
@@ -588,20 +588,18 @@ class _Look:
             later=Benefit(bytes_freed=found.estimated_bytes),
         )
 
-    def quarantine(self) -> Iterator[Decision]:
-        policy, oldest_ms = self.policy.quarantine, self.state.oldest_quarantine_ms
-        if oldest_ms is None:
+    def collect(self) -> Iterator[Decision]:
+        policy, due_ms = self.policy.collect, self.state.collect_due_ms
+        if due_ms is None:
             return
         if not policy.enabled:
-            yield self._declined(PURGE, WhyNot.DISABLED, _OFF)
+            yield self._declined(COLLECT, WhyNot.DISABLED, _OFF)
             return
-        end_ms = oldest_ms + policy.keep
-        if self.clock.now_ms < end_ms:
-            told = f"the oldest quarantine stays until {time_text(end_ms)}"
-            yield self._declined(PURGE, WhyNot.NOT_YET, told, end_ms)
+        if self.clock.now_ms < due_ms:
+            told = f"what is condemned can be undone until {time_text(due_ms)}"
+            yield self._declined(COLLECT, WhyNot.NOT_YET, told, due_ms)
             return
-        told = f"a quarantine is older than {duration_text(policy.keep)}"
-        yield self._scheduled(PURGE, policy, told)
+        yield self._scheduled(COLLECT, policy, "condemned files can be undone no more")
 
     def statistics(self) -> Iterator[Decision]:
         policy = self.policy.statistics

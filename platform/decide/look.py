@@ -27,7 +27,7 @@ from lakewright.storage.errors import StorageError
 from lakewright.storage.files.table_stamp import TableStamp
 from lakewright.storage.operations.running.concurrency import map_ahead
 
-# After so long it is looked up whether tags, branches, consumers or quarantines of a table changed,
+# After so long it is looked up whether tags, branches or consumers of a table changed,
 # which takes no commit; and after so long all of its state is read again: files that no snapshot
 # names come without a trace.
 _STATE_HOLDS_MS, _MOST_HELD_MS = 600_000, 3_600_000

@@ -121,7 +121,7 @@ def _of_snapshots(
                     latest,
                     survey=survey,
                     health=health_of(survey),
-                    oldest_quarantine_ms=None,
+                    collect_due_ms=None,
                     tags_made_ms={},
                 )
             )

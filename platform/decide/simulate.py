@@ -79,7 +79,7 @@ class SimulatedTable:
     _partitions: dict[str, PartitionHealth] = field(default_factory=dict)
     _real: dict[str, PartitionHealth] = field(default_factory=dict)
     summed_ms: int = 0
-    _purged_ms: int = -1
+    _collected_ms: int = -1
     # Files that came home, and their bytes.
     _home: tuple[int, int] = (0, 0)
     _tags: dict[str, int] = field(default_factory=dict)
@@ -128,9 +128,9 @@ class SimulatedTable:
         if self._keys is not None:
             survey = replace(survey, partition_keys=self._keys[0], primary_keys=self._keys[1])
         snapshots = sum(count for _, count in self._snapshots)
-        quarantine_ms = seen.oldest_quarantine_ms
-        if quarantine_ms is not None and quarantine_ms <= self._purged_ms:
-            quarantine_ms = None
+        due_ms = seen.collect_due_ms
+        if due_ms is not None and due_ms <= self._collected_ms:
+            due_ms = None
         return replace(
             seen,
             survey=replace(
@@ -160,7 +160,7 @@ class SimulatedTable:
                 seen.health,
                 partitions=tuple(sorted(self._partitions.values(), key=lambda each: -weight(each))),
             ),
-            oldest_quarantine_ms=quarantine_ms,
+            collect_due_ms=due_ms,
             tags_made_ms=dict(self._tags),
         )
 
@@ -200,10 +200,10 @@ class SimulatedTable:
             case kept_verbs.SETTLE:
                 self._home = (self._home[0] + intent.cost.files, self._home[1] + intent.cost.bytes)
                 self._snapshots.append((now_ms, 1))
-            case kept_verbs.PURGE:
-                self._purged_ms = now_ms - policy.quarantine.keep
+            case kept_verbs.COLLECT:
+                self._collected_ms = now_ms
             case kept_verbs.REMOVE_ORPHANS:
-                # An upper bound, which is freed by the purge if at all.
+                # An upper bound, which is freed when it is collected, if at all.
                 foreseen = replace(foreseen, benefit=Benefit())
             case _:
                 pass

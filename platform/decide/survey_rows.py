@@ -87,7 +87,7 @@ def figures_of(state: UpkeepState) -> HealthFigures:
 
 
 def fingerprint_of(state: UpkeepState) -> str:
-    """A text that changes with every commit, and with tags, consumers and quarantines."""
+    """A text that changes with every commit, and with tags, consumers and what is condemned."""
     survey, history = state.survey, state.survey.history
     parts = (
         survey.problem,
@@ -98,7 +98,7 @@ def fingerprint_of(state: UpkeepState) -> str:
         history.changelogs,
         history.oldest_consumer_snapshot,
         survey.manifests.manifests,
-        state.oldest_quarantine_ms,
+        state.collect_due_ms,
     )
     return "/".join("" if each is None else str(each) for each in parts)
 

@@ -92,7 +92,7 @@ class UpkeepState:
     changelog_retention: RetentionSettings = RetentionSettings()
     tags_made_ms: Mapping[str, int] = field(default_factory=dict)
     expires_partitions: bool = False
-    oldest_quarantine_ms: int | None = None
+    collect_due_ms: int | None = None
     created_ms: int | None = None
     unsorted: Unsorted | None = None
     keys_change: PolicyKeys | None = None
@@ -114,8 +114,8 @@ def read_state(
     try:
         table = catalog.table(name)
         options = table.options
-        made = (each.created_ms for each in table.upkeep.each_quarantine())
-        oldest_quarantine_ms = min((each for each in made if each is not None), default=None)
+        due = (each.due_ms for each in table.upkeep.condemned())
+        collect_due_ms = min(due, default=None)
         created_ms = table.history.created_ms()
     except StorageError as err:
         survey = TableSurvey(table=name, uuid="", taken_ms=now_ms, problem=str(err))
@@ -138,7 +138,7 @@ def read_state(
         tags_made_ms=tags,
         expires_partitions=TIME_OPTION in table.schema.options,
         created_ms=created_ms,
-        oldest_quarantine_ms=oldest_quarantine_ms,
+        collect_due_ms=collect_due_ms,
         unsorted=None if survey.problem or sort is None else _unsorted(table, sort),
         keys_change=None if survey.problem or respec is None else _keys_change(table, respec),
     )
@@ -155,7 +155,7 @@ def read_beside(table: Table) -> object:
         table.history.span(),
         table.history.consumers(),
         table.table_files.references.tag_modified_ms(),
-        table.table_files.quarantine.ids(),
+        tuple(table.table_files.condemned.listed()),
     )
 
 

@@ -20,6 +20,8 @@ def duration_ms(given: object) -> int:
     text = str(given).strip() if is_number else given
     if isinstance(text, str) and text.strip().isdigit():
         bare = text.strip()
+        if not int(bare):
+            return 0
         raise InvalidRequestError(
             f"{given!r} has no unit; write {bare}d, {bare}h or {bare}min (d, h, min, s or ms)"
         )

@@ -29,9 +29,10 @@ class Action:
 
     `run` is the process's name for its work: a Dagster run, or a command. The snapshots before and
     after are the latest ones then, of whichever writer; `snapshots` are those that the verb
-    committed. With `quarantines`, they say what an undo can go by. `state` is that of the table
-    from which the action was decided, and `policy` the digest of the section of the policy that
-    asked for it; both are empty if a person did. Times are milliseconds of the epoch.
+    committed. With `condemned`, the records of what it deleted, they say what an undo can go by.
+    `state` is that of the table from which the action was decided, and `policy` the digest of the
+    section of the policy that asked for it; both are empty if a person did. Times are milliseconds
+    of the epoch.
     """
 
     id: str
@@ -52,7 +53,7 @@ class Action:
     predicted_benefit: Benefit | None = None
     cost: Cost = field(default_factory=Cost)
     benefit: Benefit = field(default_factory=Benefit)
-    quarantines: tuple[str, ...] = ()
+    condemned: tuple[str, ...] = ()
     snapshots: tuple[int, ...] = ()
     state: str = ""
     policy: str = ""

@@ -276,11 +276,20 @@ class _Watch:
             predicted_benefit=None if predicted is None else predicted.benefit,
             cost=replace(actual.cost, milliseconds=max(0, ended_ms - self.started_ms)),
             benefit=actual.benefit,
-            quarantines=actual.quarantines,
+            condemned=self._condemned(),
             snapshots=actual.snapshots,
             state=self.recorder.state,
             policy=self.recorder.policy,
         )
+
+    def _condemned(self) -> tuple[str, ...]:
+        """The records of what the verb condemned in this run, and may be put back."""
+        if not hasattr(self.options, "grace_ms"):
+            return ()
+        with suppress(StorageError):
+            runs = self.table.upkeep.condemned()
+            return tuple(e.id for e in runs if (e.run, e.verb) == (self.work.run, self.verb.name))
+        return ()
 
     def _predicted(self) -> Measures | None:
         """What was expected: by the request, and else by the plan of the first step.

@@ -1,6 +1,6 @@
 """What a person took back, and upkeep therefore leaves alone: read from the actions of the ledger.
 
-A verb whose snapshots were reverted, or whose quarantine was restored, is held back on its table.
+A verb whose snapshots were reverted, or whose files were put back, is held back on its table.
 So is a change of partition keys, if a person changed the keys again or rolled back over it.
 It is free again when it was done once more by a person's request, when what took it back is itself
 taken back, or when the section of the policy that asked for it has changed.
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from lakewright.platform.documents.declared_values import Declared
 from lakewright.platform.ledger.action import Action, Verdict
 from lakewright.platform.ledger.kept_verbs import ENDS_CHANGE, RESPEC
-from lakewright.platform.upkeep.clean import RESTORE
+from lakewright.platform.upkeep.clean import PUT_BACK
 from lakewright.platform.upkeep.history import ROLLBACK
 from lakewright.platform.upkeep.revert import REVERT
 
 UNDOING_KEYS = (RESPEC, ROLLBACK.name)
-TAKING_BACK = (REVERT.name, RESTORE.name)
+TAKING_BACK = (REVERT.name, PUT_BACK.name)
 _GOOD = (Verdict.DONE, Verdict.NOTHING_TO_DO)
 
 
@@ -123,4 +123,4 @@ def _is_of(undo: Action, action: Action) -> bool:
         return False
     snapshots = undo.options.get("snapshots") or ()
     is_reverted = isinstance(snapshots, list) and not set(snapshots).isdisjoint(action.snapshots)
-    return is_reverted or undo.options.get("quarantine") in action.quarantines
+    return is_reverted or undo.options.get("record") in action.condemned

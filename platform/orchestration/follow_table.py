@@ -123,7 +123,7 @@ def _from_before(
     snapshots = table.table_files.snapshots
     # An expiry that is at work may take a snapshot that was listed.
     with suppress(SnapshotNotFound):
-        ids = snapshots.kept_ids()
+        ids = snapshots.ids()
         first = bisect_left(ids, change.schema_id, key=lambda each: snapshots.read(each).schema_id)
         for each in table.at(snapshot=ids[min(first, len(ids) - 1)]).partitions():
             if first > 0 or (each.first_file_creation_ms or 0) <= change.at_ms:

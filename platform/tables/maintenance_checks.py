@@ -71,12 +71,12 @@ def check_upkeep(policy: UpkeepPolicy) -> Iterator[Finding]:
     if policy.orphans.older_than < _LEAST_AGE_MS:
         message = "files younger than 1h may be those of a running write; write at least 1h"
         yield ("orphans", "older_than"), message
-    if policy.quarantine.keep < _LEAST_AGE_MS:
+    if policy.collect.orphans < _LEAST_AGE_MS:
         message = (
-            "what was set aside by mistake can be restored only until it is deleted; write at "
+            "what was removed by mistake can be put back only until it is collected; write at "
             "least 1h"
         )
-        yield ("quarantine", "keep"), message
+        yield ("collect", "orphans"), message
     yield from _check_range("snapshots", policy.snapshots)
     yield from _check_range("changelogs", policy.changelogs)
     yield from _check_tags(policy.tags)

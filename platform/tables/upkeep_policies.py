@@ -242,22 +242,25 @@ class PartitionPolicy(Declared):
 
 
 class OrphanPolicy(Declared):
-    """When unreferenced files are moved to quarantine."""
+    """When unreferenced files are condemned."""
 
-    enabled: bool = _enabled("orphans are moved to quarantine")
+    enabled: bool = _enabled("orphans are condemned")
     older_than: DurationMs = Field(default=_DAY_MS, description="minimum age of an orphan")
     schedule: str = _schedule("7 4 * * 0")
     timezone: str = _timezone("schedule")
 
 
-class QuarantinePolicy(Declared):
-    """When files in quarantine are deleted for good."""
+class CollectPolicy(Declared):
+    """When files that verbs condemned are deleted for good."""
 
-    enabled: bool = _enabled("files in quarantine are deleted")
-    keep: DurationMs = Field(
-        default=7 * _DAY_MS, description="how long files in quarantine are kept"
+    enabled: bool = _enabled("condemned files are deleted")
+    grace: DurationMs = Field(
+        default=_HOUR_MS, description="how long expiries of upkeep can be undone"
     )
-    schedule: str = _schedule("27 4 * * *")
+    orphans: DurationMs = Field(
+        default=7 * _DAY_MS, description="how long a removal of orphans can be undone"
+    )
+    schedule: str = _schedule("27 * * * *")
     timezone: str = _timezone("schedule")
 
 
@@ -340,7 +343,7 @@ Scheduled = (
     | ChangelogPolicy
     | PartitionPolicy
     | OrphanPolicy
-    | QuarantinePolicy
+    | CollectPolicy
     | StatisticsPolicy
 )
 
@@ -362,7 +365,7 @@ class UpkeepPolicy(Declared):
     changelogs: ChangelogPolicy = ChangelogPolicy()
     partitions: PartitionPolicy = PartitionPolicy()
     orphans: OrphanPolicy = OrphanPolicy()
-    quarantine: QuarantinePolicy = QuarantinePolicy()
+    collect: CollectPolicy = CollectPolicy()
     manifests: ManifestPolicy = ManifestPolicy()
     statistics: StatisticsPolicy = StatisticsPolicy()
     rescale: RescalePolicy = RescalePolicy()

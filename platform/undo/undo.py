@@ -1,7 +1,8 @@
-"""Undoes a run: takes back the snapshots that it made, and restores the files that it set aside.
+"""Undoes a run: takes back the snapshots that it made, and puts back what it condemned.
 
-1. Find what the run did. The users of its commits, and the reasons of its quarantines, begin with
-   its name. Actions of a ledger name the tables to look at, and the verbs that left neither.
+1. Find what the run did. The users of its commits, and the runs in records of what was condemned,
+   begin with its name. Actions of a ledger name the tables to look at, and the verbs that left
+   neither.
 2. Plan each part. A part that cannot be undone says why, and hinders no other part.
 3. Run the parts, newest first. All snapshots of a run in one table are taken back in one commit.
 """
@@ -19,16 +20,15 @@ from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.recording import Recorder, is_recording
 from lakewright.platform.tables.partition_keys import first_few
 from lakewright.platform.upkeep.alter import ALTER
-from lakewright.platform.upkeep.clean import RESTORE, RestoreOptions
+from lakewright.platform.upkeep.clean import PUT_BACK, PutBackOptions
 from lakewright.platform.upkeep.respec import RESPEC
 from lakewright.platform.upkeep.revert import REVERT, RevertOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work
 from lakewright.platform.upkeep.verbs import VERBS
-from lakewright.platform.upkeep.words import counted, named, snapshots_text
+from lakewright.platform.upkeep.words import counted, snapshots_text
 from lakewright.storage import Catalog, StorageError, Table, TableSchema
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 from lakewright.storage.operations.respec.keyed_checks import respec_command
-from lakewright.storage.operations.retention.remove_orphans import SET_ASIDE
 from lakewright.storage.operations.running.plan import Plan
 
 _log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ _COMMAND = re.compile(r"(lakewright .+ \(([0-9a-f]{8})\))(?:-|$)")
 _LEAST_DIGITS = 8
 _SHORT = re.compile(rf"(?:dagster-)?[0-9a-f]{{1,{_LEAST_DIGITS - 1}}}")
 
-# Verbs that leave neither snapshots nor quarantines, or more than these.
+# Verbs that leave neither snapshots nor records of what they condemned, or more than these.
 WHY_NOT = {each.name: each.not_undone for each in VERBS.values() if each.not_undone}
 WHY_NOT["evolve_schema"] = WHY_NOT[ALTER.name]
 # How actions ended that left nothing to undo.
@@ -57,7 +57,7 @@ _CHANGED_NOTHING = (Verdict.NOTHING_TO_DO, Verdict.SHADOW)
 class Undone:
     """A part of a run that can be undone: a verb that does it, with its options and its plan.
 
-    Without a plan it is planned when its turn comes: a run may have left a hundred quarantines.
+    Without a plan it is planned when its turn comes: a run may have condemned a hundred times.
     `summary` says what is to be done; after the run, what was done.
     """
 
@@ -67,7 +67,7 @@ class Undone:
     plan: Plan[Any] | None
     at_ms: int
     summary: str
-    options: RevertOptions | RestoreOptions
+    options: RevertOptions | PutBackOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +112,8 @@ def plan_undo(
     the run did, if the warehouse has one.
 
     Raises:
-        NotFoundError: no snapshot that still exists, and no quarantine, is of the run; or it did
-            nothing, such as a run in shadow.
+        NotFoundError: no snapshot that still exists, and nothing condemned, is of the run; or it
+            did nothing, such as a run in shadow.
         InvalidRequestError: the digits are those of several runs.
     """
     recorded = _recorded(catalog) if actions is None else tuple(actions)
@@ -171,7 +171,7 @@ def run_undo(
     if recorder is None:
         recorder = Recorder.of(catalog, warn=_log.warning)
     recorder = replace(recorder, reason=f"run {undo.run} is undone")
-    verbs: dict[str, AnyVerb] = {each.name: each for each in (REVERT, RESTORE)}
+    verbs: dict[str, AnyVerb] = {each.name: each for each in (REVERT, PUT_BACK)}
     done: list[Undone] = []
     left = list(undo.left_alone)
     for part in undo.parts:
@@ -246,9 +246,9 @@ def _found(
     changed = {at for each in here if each.verb == RESPEC.name for at in each.snapshots}
     snapshots = _snapshots(table, run, runs, changed)
     found = [] if snapshots is None else [snapshots]
-    found += _quarantines(table, run, runs, here)
-    done = {each.verb for each in found if isinstance(each, Undone)}
-    found += _without_traces(table, here, done)
+    condemned, verbs = _condemned(table, run, runs)
+    found += condemned
+    found += _without_traces(table, here, verbs)
     gone = [each for each in known if each not in here and each.verdict not in _CHANGED_NOTHING]
     if former := {each.verb for each in gone}:
         why = "the table was dropped and created again since, and what the run did went with it"
@@ -263,7 +263,7 @@ def _unknown(
 ) -> str:
     """Why no run of this name is found, and what may help."""
     where = f"of {', '.join(names)}" if names else f"in {catalog.uri}"
-    told = f"no snapshot or quarantine {where} is of run {run!r}; "
+    told = f"no snapshot, and nothing condemned, {where} is of run {run!r}; "
     if _SHORT.fullmatch(run):
         return f"{told}give the first {_LEAST_DIGITS} digits of a run's id or more"
     told += "it did nothing that can be undone, or its snapshots expired"
@@ -329,46 +329,42 @@ def _snapshots(
     )
 
 
-def _quarantines(
-    table: Table, run: str, runs: set[str], actions: Sequence[Action]
-) -> list[Undone | LeftAlone]:
-    known = {each for action in actions for each in action.quarantines}
+def _condemned(table: Table, run: str, runs: set[str]) -> tuple[list[Undone | LeftAlone], set[str]]:
+    """What the run condemned and was not collected, the latest first; and by which verbs."""
     parts: list[Undone | LeftAlone] = []
-    for quarantine in table.upkeep.each_quarantine():
-        by = quarantine.reason.removeprefix(f"{SET_ASIDE} by ")
-        if by != quarantine.reason and _is_of(run, by):
-            runs.add(run if _of_this_run(run, by) else _run_of(by))
-        elif quarantine.id not in known:
+    verbs: set[str] = set()
+    for each in reversed(table.upkeep.condemned()):
+        if not _is_of(run, each.run):
             continue
-        what = named("quarantine", [quarantine.id])
+        runs.add(run if _of_this_run(run, each.run) else _run_of(each.run))
+        verbs.add(each.verb)
+        what = each.verb.replace("_", " ")
         try:
-            plan = table.upkeep.plan_restore(quarantine.id)
+            plan = table.upkeep.plan_put_back(each.id)
         except StorageError as error:
             parts.append(LeftAlone(table=table.name, what=what, why=str(error)))
             continue
-        options = RestoreOptions(quarantine=quarantine.id)
+        options = PutBackOptions(record=each.id)
         parts.append(
             Undone(
                 table=table.name,
                 what=what,
-                verb=RESTORE.name,
+                verb=PUT_BACK.name,
                 plan=None,
-                at_ms=quarantine.created_ms or 0,
-                summary=RESTORE.report(table, Outcome(options=options, plan=plan)).summary,
+                at_ms=each.condemned_ms,
+                summary=PUT_BACK.report(table, Outcome(options=options, plan=plan)).summary,
                 options=options,
             )
         )
-    return parts
+    return parts, verbs
 
 
-def _without_traces(table: Table, actions: Sequence[Action], done: set[str]) -> list[LeftAlone]:
-    """Actions that cannot be undone, by their verbs."""
+def _without_traces(table: Table, actions: Sequence[Action], found: set[str]) -> list[LeftAlone]:
+    """Actions that cannot be undone, by their verbs, without those whose records were found."""
     return [
         LeftAlone(table=table.name, what=each.verb, why=_why_not(table, each), is_final=True)
         for each in actions
-        if each.verb in WHY_NOT
-        and each.verdict not in _CHANGED_NOTHING
-        and not (each.verb == "remove_orphans" and RESTORE.name in done)
+        if each.verb in WHY_NOT and each.verdict not in _CHANGED_NOTHING and each.verb not in found
     ]
 
 

@@ -20,6 +20,9 @@ class Deletion(Protocol):
     @property
     def bytes(self) -> int: ...
 
+    @property
+    def grace_ms(self) -> int: ...
+
 
 class Deleted(Protocol):
     """What a verb has deleted."""
@@ -29,6 +32,12 @@ class Deleted(Protocol):
 
     @property
     def bytes_deleted(self) -> int: ...
+
+    @property
+    def files_condemned(self) -> int: ...
+
+    @property
+    def bytes_condemned(self) -> int: ...
 
     @property
     def duration_ms(self) -> int: ...
@@ -45,18 +54,41 @@ def deletion_report(
 ) -> Report:
     """`to_go` with the figures of the plan, or what is `done` with the figures of the result."""
     if result is None:
-        return replace(to_go, facts={**to_go.facts, **plan_facts(plan)})
+        undone = () if to_go.is_empty else grace_notes(plan.grace_ms)
+        facts = {**to_go.facts, **plan_facts(plan)}
+        return replace(to_go, facts=facts, notes=tuple(dict.fromkeys((*to_go.notes, *undone))))
     facts = {
         **facts,
         "files_deleted": result.files_deleted,
         "bytes_deleted": result.bytes_deleted,
+        "files_condemned": result.files_condemned,
+        "bytes_condemned": result.bytes_condemned,
         "duration_ms": result.duration_ms,
     }
     if to_go.is_empty:
         return replace(to_go, facts=facts)
-    files, size = counted(result.files_deleted, "file"), size_text(result.bytes_deleted)
-    summary = f"{done}; {files}, {size} deleted in {duration_text(result.duration_ms)}"
-    return Report(summary=summary, facts=facts, notes=tuple(notes))
+    summary = f"{done}; {gone_text(result)} in {duration_text(result.duration_ms)}"
+    undone = grace_notes(plan.grace_ms)
+    return Report(summary=summary, facts=facts, notes=(*notes, *undone))
+
+
+def gone_text(result: Deleted) -> str:
+    """The files that were deleted, and those that wait for that."""
+    told = []
+    if result.files_deleted or not result.files_condemned:
+        files, size = counted(result.files_deleted, "file"), size_text(result.bytes_deleted)
+        told.append(f"{files}, {size} deleted")
+    if result.files_condemned:
+        files, size = counted(result.files_condemned, "file"), size_text(result.bytes_condemned)
+        told.append(f"{files}, {size} condemned")
+    return " and ".join(told)
+
+
+def grace_notes(grace_ms: int) -> tuple[str, ...]:
+    """Until when what a verb deletes can come back."""
+    if not grace_ms:
+        return ()
+    return (f"lakewright undo takes it back for {duration_text(grace_ms)}; then its files go",)
 
 
 def plan_facts(plan: Deletion) -> dict[str, object]:
@@ -74,7 +106,12 @@ def with_files(plan: Deletion) -> str:
 def deletion_measures(
     plan: Deletion, result: Deleted | None, gone: Benefit | None = None
 ) -> Measures:
-    """The files that a verb deletes, or deleted, and what else is `gone` with them."""
-    files = len(plan.files) if result is None else result.files_deleted
-    freed = plan.bytes if result is None else result.bytes_deleted
+    """The files that a verb deletes, or deleted, and what else is `gone` with them.
+
+    What is condemned is not freed before it is collected.
+    """
+    files, freed = len(plan.files), 0 if plan.grace_ms else plan.bytes
+    if result is not None:
+        files = result.files_deleted + result.files_condemned
+        freed = result.bytes_deleted
     return Measures(cost=Cost(files=files), benefit=replace(gone or Benefit(), bytes_freed=freed))

@@ -17,22 +17,22 @@ class Effect(Enum):
     REWRITES = "commits the same rows, or drops some"
     EXPIRES = "expires snapshots, tags or changelogs"
     REMOVES = "removes files that no snapshot needs"
-    PURGES = "deletes what was removed"
+    COLLECTS = "deletes what was condemned"
     CHANGES_KEYS = "changes the partition keys"
     ANALYZES = "reads all rows of a snapshot"
     READS = "reads some files"
     ALONE = "goes beside nothing"
 
 
-_DELETES = {Effect.EXPIRES, Effect.REMOVES, Effect.PURGES}
+_DELETES = {Effect.EXPIRES, Effect.REMOVES, Effect.COLLECTS}
 # What each goes beside. Expiries lease the whole table against each other. The files of a write or
 # a rewrite look like orphans when it takes very long; an analysis reads one snapshot for as long as
 # it takes; what commits beside a change of keys writes rows of the former keys, which are written
 # once more.
 _BESIDE: dict[Effect, set[Effect]] = {
     Effect.REWRITES: {*_DELETES, Effect.READS},
-    Effect.EXPIRES: {Effect.WRITES, Effect.REWRITES, Effect.REMOVES, Effect.PURGES},
-    Effect.PURGES: {Effect.WRITES, Effect.REWRITES, *_DELETES},
+    Effect.EXPIRES: {Effect.WRITES, Effect.REWRITES, Effect.REMOVES, Effect.COLLECTS},
+    Effect.COLLECTS: {Effect.WRITES, Effect.REWRITES, *_DELETES},
     Effect.REMOVES: _DELETES,
     Effect.CHANGES_KEYS: {*_DELETES, Effect.READS},
     Effect.ANALYZES: {Effect.READS},

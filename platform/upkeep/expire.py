@@ -6,15 +6,25 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
 from lakewright.platform.tables.upkeep_policies import UpkeepPolicy
+from lakewright.platform.upkeep.clean import collect_due
 from lakewright.platform.upkeep.deletions import (
     deletion_measures,
     deletion_report,
+    gone_text,
+    grace_notes,
     plan_facts,
     with_files,
 )
 from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.options import COUNT, DURATION, FLAG, names, option
+from lakewright.platform.upkeep.options import (
+    COUNT,
+    DURATION,
+    FLAG,
+    grace,
+    names,
+    option,
+)
 from lakewright.platform.upkeep.verb import (
     Command,
     Extent,
@@ -61,6 +71,7 @@ class ExpireOptions:
         "Start no further step after this time; the next run continues.",
         flag="--max-time",
     )
+    grace_ms: int = grace()
 
 
 # The next run goes on with what one does not get to.
@@ -75,6 +86,7 @@ def _kept_snapshots(policy: UpkeepPolicy) -> ExpireOptions:
         time_retained_ms=kept.time_retained,
         max_deletes=kept.max_deletes,
         max_duration_ms=_MAX_DURATION_MS,
+        grace_ms=policy.collect.grace,
     )
 
 
@@ -88,6 +100,7 @@ def _plan_snapshots(table: Table, options: ExpireOptions) -> ExpirePlan:
         retain_max=options.retain_max,
         time_retained_ms=options.time_retained_ms,
         max_deletes=options.max_deletes,
+        grace_ms=options.grace_ms,
     )
 
 
@@ -95,6 +108,7 @@ def _steps(
     table: Table, options: ExpireOptions, work: Work
 ) -> Steps[ExpireOptions, ExpirePlan, ExpireResult]:
     done: Outcome[ExpireOptions, ExpirePlan, ExpireResult] | None = None
+    collect_due(table)
     for step in snapshot_steps(table, options):
         if done is None or done.result is None:
             done = Outcome(options=options, plan=step.plan, result=step.result)
@@ -113,12 +127,11 @@ def _snapshots_report(
     left, gone = len(table.table_files.snapshots.ids()), len(result.expired)
     report = _snapshots_plan_report(plan)
     if gone:
-        files, size = counted(result.files_deleted, "file"), size_text(result.bytes_deleted)
         summary = (
-            f"{snapshots_text(result.expired)} of {plan.table} expired: {files}, {size} deleted in "
+            f"{snapshots_text(result.expired)} of {plan.table} expired: {gone_text(result)} in "
             f"{duration_text(result.duration_ms)}"
         )
-        report = replace(report, summary=summary, notes=())
+        report = replace(report, summary=summary, notes=grace_notes(plan.grace_ms))
     record = {**asdict(result), "snapshots_before": left + gone, "snapshots_after": left}
     report = replace(report, facts=record, record=record, is_empty=not gone)
     return _with_counts(report, snapshots_expired=gone)
@@ -147,7 +160,11 @@ def _snapshots_plan_report(plan: ExpirePlan) -> Report:
         summary=summary,
         facts={**record, **({"snapshot_range": f"{ids[0]} to {ids[-1]}"} if ids else {})},
         record=record,
-        notes=(*([more] if ids and plan.waiting else []), *plan.reasons),
+        notes=(
+            *([more] if ids and plan.waiting else []),
+            *plan.reasons,
+            *grace_notes(plan.grace_ms if ids else 0),
+        ),
         is_empty=not ids,
     )
 
@@ -163,7 +180,7 @@ def snapshots_measures(plan: ExpirePlan, options: ExpireOptions) -> Measures:
         cost=Cost(files=round(len(plan.files) * share)),
         benefit=Benefit(
             snapshots_fewer=going,
-            bytes_freed=round(plan.bytes * share),
+            bytes_freed=0 if plan.grace_ms else round(plan.bytes * share),
             metadata_bytes_fewer=round(plan.metadata_bytes * share),
         ),
     )
@@ -194,7 +211,7 @@ EXPIRE_SNAPSHOTS = Verb(
     name="expire_snapshots",
     summary="delete old snapshots, and the files that only they need",
     effect=Effect.EXPIRES,
-    not_undone="what an expiry deletes is gone for good",
+    not_undone="what an expiry deletes is gone for good once it is collected",
     command=Command(
         purpose="Upkeep",
         notes="A plan is one step; without --plan there are as many steps as it takes.",
@@ -236,6 +253,7 @@ class ExpireTagsOptions:
         "Patterns of tags that no age deletes, such as release-*; their own time to live still "
         "ends.",
     )
+    grace_ms: int = grace()
 
 
 def _expired_tags(
@@ -252,7 +270,7 @@ EXPIRE_TAGS: Verb[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
     name="expire_tags",
     summary="delete tags past their time, and automatic ones beyond their number",
     effect=Effect.EXPIRES,
-    not_undone="what an expiry deletes is gone for good",
+    not_undone="what an expiry deletes is gone for good once it is collected",
     command=Command(
         words="expire",
         examples="lakewright tag expire nyc.flights --dry-run",
@@ -260,13 +278,15 @@ EXPIRE_TAGS: Verb[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
     keeping=Keeping(
         section=lambda policy: policy.tags,
         options=lambda policy: ExpireTagsOptions(
-            older_than_ms=policy.tags.older_than, spare=policy.tags.spare
+            older_than_ms=policy.tags.older_than,
+            spare=policy.tags.spare,
+            grace_ms=policy.collect.grace,
         ),
     ),
     options=ExpireTagsOptions,
     plan_type=DeleteTagsPlan,
     plan=lambda table, options: table.upkeep.plan_expire_tags(
-        older_than_ms=options.older_than_ms, spare=options.spare
+        older_than_ms=options.older_than_ms, spare=options.spare, grace_ms=options.grace_ms
     ),
     run=lambda table, plan, options, work: table.upkeep.run(plan),
     report=_expired_tags,
@@ -294,6 +314,7 @@ class ExpireChangelogsOptions:
         COUNT, None, "Maximum number of latest commits whose changes stay."
     )
     time_retained_ms: int | None = option(DURATION, None, "How long changes stay: 1h, 7d or 0s.")
+    grace_ms: int = grace()
 
 
 def _kept_changelogs(policy: UpkeepPolicy) -> ExpireChangelogsOptions:
@@ -302,6 +323,7 @@ def _kept_changelogs(policy: UpkeepPolicy) -> ExpireChangelogsOptions:
         retain_min=kept.retain_min,
         retain_max=kept.retain_max,
         time_retained_ms=kept.time_retained,
+        grace_ms=policy.collect.grace,
     )
 
 
@@ -315,6 +337,7 @@ def _plan_changelogs(table: Table, options: ExpireChangelogsOptions) -> ExpireCh
         retain_min=options.retain_min,
         retain_max=options.retain_max,
         time_retained_ms=options.time_retained_ms,
+        grace_ms=options.grace_ms,
     )
 
 
@@ -385,7 +408,10 @@ def _changelogs_measures(_: Table, done: ChangelogsDone) -> Measures:
     share = going / planned if planned else 0
     return Measures(
         cost=Cost(files=round(len(plan.files) * share)),
-        benefit=Benefit(changelogs_fewer=going, bytes_freed=round(plan.bytes * share)),
+        benefit=Benefit(
+            changelogs_fewer=going,
+            bytes_freed=0 if plan.grace_ms else round(plan.bytes * share),
+        ),
     )
 
 
@@ -399,7 +425,7 @@ EXPIRE_CHANGELOGS = Verb(
     name="expire_changelogs",
     summary="delete changelogs beyond the number and the age to retain",
     effect=Effect.EXPIRES,
-    not_undone="what an expiry deletes is gone for good",
+    not_undone="what an expiry deletes is gone for good once it is collected",
     command=Command(
         words="expire",
         examples="lakewright changelog expire nyc.flights --dry-run",
@@ -450,4 +476,5 @@ def snapshot_steps(table: Table, options: ExpireOptions) -> Iterator[ExpireStep]
         time_retained_ms=options.time_retained_ms,
         max_deletes=options.max_deletes,
         max_duration_ms=options.max_duration_ms,
+        grace_ms=options.grace_ms,
     )

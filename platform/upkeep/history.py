@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lakewright.platform.upkeep.deletions import deletion_measures, deletion_report, with_files
 from lakewright.platform.upkeep.expire import tags_measures, tags_report
-from lakewright.platform.upkeep.options import COUNT, MOMENT, TEXT, option, texts
+from lakewright.platform.upkeep.options import COUNT, MOMENT, TEXT, grace, option, texts
 from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
 from lakewright.platform.upkeep.words import counted, named, snapshots_text
 from lakewright.storage import Table
@@ -28,18 +28,19 @@ class DeleteTagsOptions:
     """What a deletion of tags must be told."""
 
     names: tuple[str, ...] = option(texts(), (), "The tags to delete.", place="TAG…")
+    grace_ms: int = grace()
 
 
 def _plan_tags(table: Table, options: DeleteTagsOptions) -> DeleteTagsPlan:
     if not options.names:
         raise InvalidRequestError(f"say which tags of {table.name} are to go: no name is given")
-    return table.history.plan_delete_tags(*options.names)
+    return table.history.plan_delete_tags(*options.names, grace_ms=options.grace_ms)
 
 
 DELETE_TAGS: Verb[DeleteTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
     name="delete_tags",
     summary="delete tags, and the files that they alone keep",
-    not_undone="what it deletes is gone for good",
+    not_undone="what it deletes is gone for good once it is collected",
     command=Command(
         words="delete",
         examples="lakewright tag delete nyc.flights q3 q4 --dry-run",
@@ -61,6 +62,7 @@ class BranchOptions:
     """What a deletion or a fast-forward must be told."""
 
     branch: str | None = option(TEXT, None, "The branch.", place="BRANCH")
+    grace_ms: int = grace()
 
 
 def _branch(table: Table, options: BranchOptions) -> str:
@@ -87,14 +89,16 @@ def _delete_report(
 DELETE_BRANCH = Verb(
     name="delete_branch",
     summary="delete a branch, and the files that it alone keeps",
-    not_undone="what it deletes is gone for good",
+    not_undone="what it deletes is gone for good once it is collected",
     command=Command(
         words="delete",
         examples="lakewright branch delete nyc.flights trial --dry-run",
     ),
     options=BranchOptions,
     plan_type=DeleteBranchPlan,
-    plan=lambda table, options: table.history.plan_delete_branch(_branch(table, options)),
+    plan=lambda table, options: table.history.plan_delete_branch(
+        _branch(table, options), grace_ms=options.grace_ms
+    ),
     run=lambda table, plan, options, work: table.history.run(plan),
     report=_delete_report,
     measures=lambda table, done: deletion_measures(done.plan, done.result),
@@ -142,7 +146,9 @@ FAST_FORWARD = Verb(
     ),
     options=BranchOptions,
     plan_type=FastForwardPlan,
-    plan=lambda table, options: table.history.plan_fast_forward(_branch(table, options)),
+    plan=lambda table, options: table.history.plan_fast_forward(
+        _branch(table, options), grace_ms=options.grace_ms
+    ),
     run=lambda table, plan, options, work: table.history.run(plan),
     report=_forward_report,
     measures=lambda table, done: deletion_measures(done.plan, done.result),
@@ -163,6 +169,7 @@ class RollbackOptions:
         None,
         "Go back to the last snapshot not after this time, in milliseconds since 1970, UTC.",
     )
+    grace_ms: int = grace()
 
 
 def _rollback_report(
@@ -211,7 +218,8 @@ def _rollback_report(
 ROLLBACK = Verb(
     name="rollback",
     summary="return to an earlier snapshot; later ones are deleted",
-    not_undone="the snapshots that a rollback deletes are gone for good",
+    not_undone="the snapshots that a rollback deletes are gone for good once they are collected, "
+    "or a commit followed",
     command=Command(
         purpose="References",
         examples="lakewright rollback nyc.flights --tag before-the-import --dry-run",
@@ -219,7 +227,10 @@ ROLLBACK = Verb(
     options=RollbackOptions,
     plan_type=RollbackPlan,
     plan=lambda table, options: table.history.plan_rollback(
-        snapshot=options.snapshot, tag=options.tag, time=options.as_of
+        snapshot=options.snapshot,
+        tag=options.tag,
+        time=options.as_of,
+        grace_ms=options.grace_ms,
     ),
     run=lambda table, plan, options, work: table.history.run(plan),
     report=_rollback_report,

@@ -48,14 +48,13 @@ class Benefit:
 class Measures:
     """What a plan is expected to take and to gain, or what its result took and gained.
 
-    `snapshots` are those that the verb committed, and `quarantines` those that it filled. A verb
-    says nothing of its time, which the process that carries it out measures.
+    `snapshots` are those that the verb committed. A verb says nothing of its time, which the
+    process that carries it out measures.
     """
 
     cost: Cost = Cost()
     benefit: Benefit = Benefit()
     snapshots: tuple[int, ...] = ()
-    quarantines: tuple[str, ...] = ()
 
     def prediction(self) -> dict[str, int]:
         """What is predicted, by its names, without zeros; `predicted` reads it again."""

@@ -23,7 +23,7 @@ from lakewright.storage.spec.arguments import (
     text_argument,
     whole_number,
 )
-from lakewright.storage.spec.option_values import parse_size
+from lakewright.storage.spec.option_values import duration_of_ms, parse_size
 from lakewright.storage.spec.partition_words import read_partition
 
 if TYPE_CHECKING:
@@ -232,6 +232,10 @@ PARTITIONS = Kind(
 ENGINE = choice(EngineChoice, here=EngineChoice.LOCAL)
 
 
+# For so long what a verb deletes can come back.
+USUAL_GRACE_MS = 3_600_000
+
+
 # --- options -----------------------------------------------------------------------------------
 
 
@@ -255,6 +259,16 @@ def option(
         metadata={"kind": kind, "text": text, "at_run": at_run, "flag": flag, "place": place},
     )
     return made
+
+
+def grace(default_ms: int = USUAL_GRACE_MS) -> int:
+    """The option of verbs that condemn files."""
+    return option(
+        DURATION,
+        default_ms,
+        "How long this can be undone; the files go then. Without one, "
+        f"{duration_of_ms(default_ms)}; 0 deletes them at once.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

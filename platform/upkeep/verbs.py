@@ -6,7 +6,7 @@ from lakewright.platform.upkeep.add_primary_key import ADD_PRIMARY_KEY
 from lakewright.platform.upkeep.alter import ALTER
 from lakewright.platform.upkeep.analyze import ANALYZE
 from lakewright.platform.upkeep.change_rows import DELETE_ROWS, UPDATE_ROWS
-from lakewright.platform.upkeep.clean import PURGE, REMOVE_ORPHANS, RESTORE
+from lakewright.platform.upkeep.clean import COLLECT, PUT_BACK, REMOVE_ORPHANS
 from lakewright.platform.upkeep.compact import COMPACT
 from lakewright.platform.upkeep.drop_partitions import DROP_PARTITIONS
 from lakewright.platform.upkeep.exchange_partition import EXCHANGE_PARTITION
@@ -40,7 +40,7 @@ _ALL: tuple[AnyVerb, ...] = (
     EXPIRE_PARTITIONS,
     REWRITE_MANIFESTS,
     REMOVE_ORPHANS,
-    PURGE,
+    COLLECT,
     ANALYZE,
     RESPEC,
     SETTLE,
@@ -48,7 +48,7 @@ _ALL: tuple[AnyVerb, ...] = (
     RESCALE,
     POSTPONE_COMPACT,
     ALTER,
-    RESTORE,
+    PUT_BACK,
     REVERT,
     ROLLBACK,
     FAST_FORWARD,

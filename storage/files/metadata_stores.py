@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -173,20 +174,6 @@ class SnapshotStore:
         ids = self.ids()
         return ids[0] if ids else None
 
-    def kept_ids(self) -> list[int]:
-        """The ids of snapshots from EARLIEST on, in order: no expiry has begun to delete these.
-
-        An expiring process sets EARLIEST to the first snapshot that stays before it deletes
-        anything, so earlier snapshots may have lost files.
-        """
-        return self.kept_of(self.ids())
-
-    def kept_of(self, ids: Sequence[int]) -> list[int]:
-        """Of existing snapshots, the ones from EARLIEST on, in order."""
-        hint = self._hint(self.paths.earliest_hint)
-        first = hint if hint in ids else None
-        return list(ids) if first is None else [each for each in ids if each >= first]
-
     def latest(self) -> Snapshot | None:
         """The current snapshot, None for a table without commits."""
         found = self.latest_file()
@@ -225,15 +212,15 @@ class SnapshotStore:
     def _decode(self, snapshot_id: int, data: bytes) -> Snapshot:
         return decode_snapshot(data, name=self.paths.snapshot(snapshot_id), snapshot_id=snapshot_id)
 
-    def read_kept(self) -> list[Snapshot]:
-        """The snapshots from EARLIEST on, in order, without those deleted during the call."""
-        listed, found = self.listed(), []
-        for snapshot_id in self.kept_of(list(listed)):
+    def read_all(self, *, but: AbstractSet[FileStatus] = frozenset()) -> list[Snapshot]:
+        """The snapshots in order, without some files and those deleted during the call."""
+        found = []
+        for snapshot_id, status in self.listed().items():
+            if status in but:
+                continue
             read = partial(self.read, snapshot_id)
             with suppress(SnapshotNotFound):
-                found.append(
-                    read() if self.seen is None else self.seen.read(listed[snapshot_id], read)
-                )
+                found.append(read() if self.seen is None else self.seen.read(status, read))
         return found
 
     def read_file(self, snapshot_id: int) -> bytes:
@@ -288,10 +275,6 @@ class SnapshotStore:
                 continue
             yield snapshot
             snapshot_id -= 1
-
-    def hinted_earliest(self) -> int | None:
-        """The content of the hint EARLIEST, unchecked."""
-        return self._hint(self.paths.earliest_hint)
 
     def hinted_latest(self) -> int | None:
         """The content of the hint LATEST, unchecked."""

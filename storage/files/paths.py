@@ -116,35 +116,20 @@ class TablePaths:
         return f"{self.upkeep_dir}/clock"
 
     @property
-    def quarantine_dir(self) -> str:
-        return f"{self.upkeep_dir}/quarantine"
+    def condemned_dir(self) -> str:
+        """The folder of the records of what verbs condemned, on any branch."""
+        return f"{self.upkeep_dir}/condemned"
 
-    def quarantine(self, quarantine_id: str) -> str:
-        return _inside(self.quarantine_dir, quarantine_id)
-
-    def quarantine_manifest(self, quarantine_id: str) -> str:
-        return f"{self.quarantine(quarantine_id)}/manifest.json"
-
-    def quarantined(self, quarantine_id: str, path: str) -> str:
-        """The quarantined place of a file, given its path below the table's root."""
-        return f"{self.quarantine(quarantine_id)}/files/{_place(path)}"
+    def condemned(self, name: str) -> str:
+        return _inside(self.condemned_dir, name)
 
     def below(self, path: str) -> str:
-        """The full path of a path below the table's root, as plans and quarantines name files.
+        """The full path of a path below the table's root, as plans and records name files.
 
         Raises:
             InvalidRequestError: the path would lead out of the table.
         """
         return f"{self.root}/{_place(path)}"
-
-    @property
-    def expiry_mark_dir(self) -> str:
-        """The folder of marks of running expiries; each branch has its own."""
-        marks = f"{self.upkeep_dir}/expiring"
-        return _inside(marks, f"branch-{self.branch}") if self.branch else marks
-
-    def expiry_mark(self, end_id: int) -> str:
-        return f"{self.expiry_mark_dir}/before-{end_id}"
 
     @property
     def pending_dir(self) -> str:

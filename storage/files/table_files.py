@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from lakewright.storage.env import Env, FileSystem
+from lakewright.storage.env import Env, FileStatus, FileSystem
 from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.files.condemned_store import CondemnedStore
 from lakewright.storage.files.external_files import external_file_path, own_file_path
 from lakewright.storage.files.index_store import IndexStore
 from lakewright.storage.files.lease_store import LeaseStore
@@ -20,7 +22,6 @@ from lakewright.storage.files.metadata_stores import SchemaStore, SnapshotStore
 from lakewright.storage.files.partitions import TablePartitions
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.files.pending_store import PendingStore
-from lakewright.storage.files.quarantine_store import QuarantineStore
 from lakewright.storage.files.reference_store import ReferenceStore
 from lakewright.storage.files.schema_registry import SchemaRegistry
 from lakewright.storage.files.seen_files import SeenFiles
@@ -99,8 +100,8 @@ class TableFiles:
         return None if self.read_manifests is None else self.read_manifests.seen
 
     @property
-    def quarantine(self) -> QuarantineStore:
-        return QuarantineStore(self.fs, self.paths)
+    def condemned(self) -> CondemnedStore:
+        return CondemnedStore(self.fs, self.paths)
 
     @property
     def pending(self) -> PendingStore:
@@ -237,6 +238,19 @@ class TableFiles:
         )
         indexes = (self.paths.index(index.file_name) for index in message.new_indexes)
         return [*(f"{folder}/{name}" for name in names), *indexes]
+
+    def there(self, paths: Iterable[str]) -> dict[str, FileStatus]:
+        """Of some paths below the table, those with a file; lists their folders."""
+        wanted: dict[str, set[str]] = {}
+        for path in paths:
+            folder, _, name = self.paths.below(path).rpartition("/")
+            wanted.setdefault(folder, set()).add(name)
+        return {
+            status.path.removeprefix(f"{self.paths.root}/"): status
+            for folder, names in wanted.items()
+            for status in self.fs.list_dir(folder)
+            if status.name in names
+        }
 
     def entry_paths(self, entry: ManifestEntry) -> list[str]:
         """The data file of an entry and its extra files."""

@@ -19,13 +19,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.storage import Catalog, StagedWrite, Table
-from lakewright.storage.errors import CommitOutcomeUnknownError, StalePlan, StorageError
+from lakewright.storage.errors import CommitOutcomeUnknownError, StorageError
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES
-from lakewright.storage.operations.state.latest import ROLLBACK_PIN
 from tests.faults.verbs import EVERY_ORPHAN, KINDS, NAME, Case, Kind, Place, make_table
 from tests.support.sampling import sampled
 from tests.support.stores.watched_files import Call, Crashed, Fault, WatchedFiles, looked_at
@@ -271,17 +269,7 @@ class Trial:
             return
         self.left_alone.add(disk.key)
         disk.restore()
-        if is_rolled_back_halfway(opened(READS)):
-            with pytest.raises(StalePlan, match="stopped halfway"):
-                remove_orphans(opened(REMOVES_ORPHANS))
-            return
-        try:
-            remove_orphans(opened(REMOVES_ORPHANS))
-        except StalePlan as error:
-            # Until somebody expires again.
-            if self.kind != "remembering" or "still has to keep changelogs" not in error.message:
-                raise
-            return
+        remove_orphans(opened(REMOVES_ORPHANS))
         cleaned = Disk.now()
         left = self.checked_in(cleaned, mixed=self.case.mixes)
         assert {name: left[name] for name in found} == dict(found), "orphans, and more, went"
@@ -346,8 +334,7 @@ def seen(catalog: Catalog) -> dict[str, Any]:
         found[name] = content(table)
         found[f"{name} buckets"] = table.options.bucket
         for tag in table.history.tags():
-            if "-in-progress-" not in tag.name:
-                found[f"{name} tag {tag.name}"] = content(table.at(tag=tag.name))
+            found[f"{name} tag {tag.name}"] = content(table.at(tag=tag.name))
         for branch in table.history.branches():
             found[f"{name} branch {branch.name}"] = content(table.history.at_branch(branch.name))
         for consumer in table.history.consumers():
@@ -390,7 +377,7 @@ def _history(catalog: Catalog) -> dict[str, Any]:
     """What each snapshot holds, the changes they tell of, and the live files."""
     found: dict[str, Any] = {}
     for table in _tables(catalog):
-        kept = table.table_files.snapshots.kept_ids()
+        kept = table.table_files.snapshots.ids()
         for each in kept:
             found[f"snapshot {each} of {table.name}"] = content(table.at(snapshot=each))
         found[f"files of {table.name}"] = sorted(
@@ -430,16 +417,8 @@ def write_on(catalog: Catalog) -> None:
         assert_nothing_missing(table)
 
 
-def is_rolled_back_halfway(catalog: Catalog) -> bool:
-    """Whether a rollback has begun, so that nobody can say what is unreachable."""
-    return any(
-        tag.name.startswith(ROLLBACK_PIN)
-        for table in _tables(catalog)
-        for tag in table.history.tags()
-    )
-
-
 def remove_orphans(catalog: Catalog) -> None:
-    """Delete what nothing refers to, however young."""
+    """Delete what is condemned and what nothing refers to, however young."""
     for table in _tables(catalog):
-        table.upkeep.run(table.upkeep.plan_remove_orphans(**EVERY_ORPHAN), quarantine=False)
+        table.upkeep.collect(early=True, under_way=True)
+        table.upkeep.remove_orphans(**EVERY_ORPHAN, grace_ms=0)

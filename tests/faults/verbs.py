@@ -298,9 +298,23 @@ def _orphans(table: Table) -> None:
     files.write_bytes(f"{root}/snapshot/.snapshot-9.cut.tmp", b"cut")
 
 
-def _quarantined(table: Table) -> None:
+def _condemned(table: Table) -> None:
     _orphans(table)
     table.upkeep.run(table.upkeep.plan_remove_orphans(**EVERY_ORPHAN))
+
+
+def _expired_for_a_while(table: Table) -> None:
+    table.upkeep.expire_snapshots(**ONE_LEFT, grace_ms=LATER_MS)
+
+
+def _rolled_back_for_a_while(table: Table) -> None:
+    table.history.create_tag("late", snapshot=3)
+    table.history.rollback(snapshot=1, grace_ms=LATER_MS)
+
+
+def _branch_deleted_for_a_while(table: Table) -> None:
+    _branch(table)
+    table.history.delete_branch("b", grace_ms=LATER_MS)
 
 
 def _beside_another(table: Table) -> None:
@@ -451,16 +465,13 @@ def _orphans_in_steps(at: Place) -> object:
     return [at.table.upkeep.run(each) for each in steps]
 
 
-def _delete_orphans(at: Place) -> object:
+def _put_back(at: Place) -> object:
     table = at.table
-    return table.upkeep.run(table.upkeep.plan_remove_orphans(**EVERY_ORPHAN), quarantine=False)
+    return [table.upkeep.put_back(each.id) for each in table.upkeep.condemned()]
 
 
-def _restore(at: Place) -> object:
-    table = at.table
-    return [
-        table.upkeep.run(table.upkeep.plan_restore(each.id)) for each in table.upkeep.quarantines()
-    ]
+def _collect(at: Place) -> object:
+    return at.table.upkeep.collect(early=True, under_way=True)
 
 
 ONE_LEFT = {"retain_min": 1, "retain_max": 1, "time_retained_ms": 0}
@@ -698,10 +709,50 @@ CASES = (
         cleans_up=False,
     ),
     Case("remove orphans in steps", _orphans_in_steps, ("keyed",), _orphans, cleans_up=False),
-    Case("delete orphans", _delete_orphans, ("keyed", "append"), _orphans, cleans_up=False),
-    Case("restore orphans", _restore, ("keyed", "append"), _quarantined, cleans_up=False),
     Case(
-        "purge orphans", _run("purge", ttl_ms=0), ("keyed", "append"), _quarantined, cleans_up=False
+        "delete orphans",
+        _run("remove_orphans", **EVERY_ORPHAN, grace_ms=0),
+        ("keyed", "append"),
+        _orphans,
+        cleans_up=False,
+    ),
+    Case("put orphans back", _put_back, ("keyed", "append"), _condemned, cleans_up=False),
+    Case(
+        "put an expiry back",
+        _put_back,
+        ("keyed", "telling"),
+        _expired_for_a_while,
+        cleans_up=False,
+        mixes=True,
+    ),
+    Case(
+        "put a rollback back",
+        _put_back,
+        ("keyed", "append"),
+        _rolled_back_for_a_while,
+        cleans_up=False,
+        steps=True,
+        mixes=True,
+    ),
+    Case("put a branch back", _put_back, ("keyed",), _branch_deleted_for_a_while, cleans_up=False),
+    Case("collect orphans", _collect, ("keyed", "append"), _condemned, cleans_up=False),
+    Case(
+        "collect an expiry", _collect, ("keyed", "telling"), _expired_for_a_while, cleans_up=False
+    ),
+    Case("collect a branch", _collect, ("keyed",), _branch_deleted_for_a_while, cleans_up=False),
+    Case(
+        "expire for a while",
+        _run("expire_snapshots", **ONE_LEFT, grace_ms=LATER_MS),
+        ("keyed", "remembering"),
+        cleans_up=False,
+    ),
+    Case(
+        "roll back for a while",
+        _run("rollback", snapshot=1, grace_ms=LATER_MS),
+        ("keyed", "append"),
+        done=(InvalidRequestError,),
+        steps=True,
+        cleans_up=False,
     ),
     # Tags, branches, consumers.
     Case("tag", lambda at: at.table.history.create_tag("new"), done=THERE),
@@ -880,7 +931,6 @@ READERS: dict[str, Callable[[Place], object]] = {
         at.table.at().statistics(),
         at.table.at().partition_properties(),
     ),
-    "each_quarantine": lambda at: list(at.table.upkeep.each_quarantine()),
     "validate_rows": lambda at: (
         at.table.upkeep.plan_validate_rows(),
         at.table.upkeep.validate_rows(),
@@ -908,7 +958,7 @@ READERS: dict[str, Callable[[Place], object]] = {
         at.table.history.branches(),
         at.table.history.consumers(),
     ),
-    "quarantines": lambda at: at.table.upkeep.quarantines(),
+    "condemned": lambda at: at.table.upkeep.condemned(),
     "changelogs": lambda at: (at.table.history.changelogs(), at.table.at().statistics()),
     "leases": lambda at: at.table.upkeep.leases(),
     "for_run": lambda at: at.table.for_run("run"),

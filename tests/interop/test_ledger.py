@@ -23,7 +23,7 @@ ACTION = Action(
     options={"full": True},
     predicted_cost=Cost(bytes=1 << 40),
     benefit=Benefit(files_fewer=2, bytes_fewer=-3),
-    quarantines=("q",),
+    condemned=("q",),
     snapshots=(4, 5),
 )
 

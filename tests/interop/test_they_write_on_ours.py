@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import NotRevertible
 from tests.interop.test_they_read_ours import KINDS, as_read_by, make
 from tests.oracles.client import JavaOracle, WritingOracle
 from tests.support.tables.builders import compact, content, events, expire, rows, values_of
@@ -125,28 +126,25 @@ def test_java_finds_no_orphans_in_tables_of_ours(
 
 
 @pytest.mark.parametrize("kind", ["append", "keyed"])
-def test_java_neither_sees_nor_cleans_what_is_in_quarantine(
+def test_java_does_not_see_what_is_condemned_and_may_clean_it(
     catalog: Catalog, java: JavaOracle, kind: str
 ) -> None:
     table = make(catalog, kind)
     fill(table)
     expected = content(table)
     table.stage(rows(table, events(4, 8, day="b", v="dead")))
-    plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
-    table.upkeep.run(plan)
-    before = table.upkeep.quarantines()
-    assert [len(each.files) for each in before] == [len(plan.files)]
+    table.upkeep.remove_orphans(age_ms=0, even_recent=True)
+    (run,) = table.upkeep.condemned()
     assert as_read_by(java, catalog, table) == expected
     removed = java.remove_orphan_files(catalog.root, table.name, older_than="2100-01-01 00:00:00")
-    assert removed == []
+    assert len(removed) == run.files
     java.write(catalog.root, table.name, events(0, 3, day="a", v="java"))
     java.compact(catalog.root, table.name)
     java.expire_snapshots(catalog.root, table.name, retain_max=1, retain_min=1)
     assert content(table) == as_read_by(java, catalog, table)
-    assert table.upkeep.quarantines() == before
-    table.upkeep.run(table.upkeep.plan_restore(before[0].id))
-    assert as_read_by(java, catalog, table) == content(table)
-    table.upkeep.run(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
+    with pytest.raises(NotRevertible, match="another client removed them"):
+        table.upkeep.put_back(run.id)
+    assert table.upkeep.collect(early=True).files_deleted == 0
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -32,11 +32,11 @@ MODULES = tuple(
         *("state/latest", "state/lineage", "state/store_clock", "running/delete_files"),
         *("retention/expire_snapshots", "retention/expiry_range", "retention/expiring_files"),
         *("retention/expire_backlog", "retention/expire_tags", "retention/expire_changelogs"),
-        *("retention/remove_orphans", "retention/quarantine", "retention/restore_files"),
-        *("retention/purge_quarantine", "references/expiry_mark", "references/reachable"),
+        *("retention/remove_orphans", "references/condemn", "references/collect"),
+        *("references/keepers", "references/put_back", "references/reachable"),
         *("references/roots", "references/stale_roots", "references/whole_snapshots"),
-        *("references/rollback", "references/rollback_pin", "references/sweep"),
-        *("references/delete_unreachable",),
+        *("references/rollback", "references/sweep"),
+        *("references/planned_files",),
     )
 )
 

@@ -31,14 +31,14 @@ PROMISED = {
     "expire_tags": ("tag expire", Upkeep.expire_tags),
     "expire_changelogs": ("changelog expire", Upkeep.expire_changelogs),
     "remove_orphans": ("remove-orphans", Upkeep.remove_orphans),
-    "purge": ("quarantine purge", Upkeep.purge),
+    "collect": ("condemned collect", Upkeep.collect),
     "rewrite_manifests": ("rewrite-manifests", Upkeep.rewrite_manifests),
     "rescale": ("rescale", Upkeep.rescale),
     "respec": ("respec", Upkeep.respec),
     "evolve_schema": ("evolve-schema", evolve.evolution_to),
     "rollback": ("rollback", History.rollback),
     "analyze": ("analyze", Upkeep.analyze),
-    "restore": ("quarantine restore", Upkeep.restore),
+    "put_back": ("condemned put-back", Upkeep.put_back),
     "repair_partitions": ("repair-partitions", Upkeep.repair_partitions),
 }
 
@@ -120,12 +120,12 @@ def kept(lake: Lake, verb: str) -> tuple[Table, dict[str, object], list[str]]:
     )
     for number in (1, 2, 3):
         table.write(rows(table, events(0, 3, day=f"2024-01-0{number}")))
-    if verb == "restore":
+    if verb == "put_back":
         for first in (3, 6):
             table.stage(rows(table, events(first, first + 3, day="2024-01-01")))
             table.upkeep.remove_orphans(age_ms=0, even_recent=True)
-        one, two = (each.id for each in table.upkeep.quarantines())
-        return table, {"quarantine": one}, [two]
+        one, two = (each.id for each in table.upkeep.condemned())
+        return table, {"record": one}, [two]
     if verb == "repair_partitions":
         table.upkeep.add_partitions(land_beside(table, "x"), age_ms=0)
     config, words = ASKED.get(verb, ({}, []))
@@ -147,7 +147,7 @@ def test_each_promised_verb_leaves_a_row_in_the_ledger_by_its_job_and_by_its_com
     command, _ = PROMISED[verb]
     assert main([*command.split(), table.name, *words]) == 0
 
-    if verb == "restore":
+    if verb == "put_back":
         # What came back is orphaned as it was.
         table.upkeep.remove_orphans(age_ms=0, even_recent=True)
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewright.platform.upkeep.analyze import AnalyzeOptions
-from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions
+from lakewright.platform.upkeep.clean import CollectOptions, OrphansOptions
 from lakewright.platform.upkeep.compact import CompactOptions
 from lakewright.platform.upkeep.drop_partitions import DropPartitionsOptions
 from lakewright.platform.upkeep.expire import (
@@ -58,7 +58,7 @@ ASKED_FOR_ONCE = {
     "mark_done",
     "rename_partition",
     "respec",
-    "restore",
+    "put_back",
     "rollback",
 }
 
@@ -129,7 +129,7 @@ OPTIONS: dict[str, st.SearchStrategy[object]] = {
     "remove_orphans": st.builds(
         OrphansOptions, older_than_ms=st.just(0), even_recent=st.just(value=True)
     ),
-    "purge": st.builds(PurgeOptions, older_than_ms=st.sampled_from([0, 10**12])),
+    "collect": st.builds(CollectOptions, early=st.booleans()),
     "settle": st.builds(SettleOptions),
     "repair_partitions": st.builds(
         RepairOptions, mode=st.sampled_from(RepairMode), age_ms=st.sampled_from([0, 0, 10**9])

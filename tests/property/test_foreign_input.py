@@ -76,7 +76,8 @@ JSON_FILES = (
     "changelog/changelog-*",
     "statistics/stat-*",
     ".lakewright/leases/book-*",
-    ".lakewright/quarantine/*/manifest.json",
+    ".lakewright/condemned/*.json",
+    ".lakewright/condemned/*.list",
     ".lakewright/pending/*/batch-1",
 )
 AVRO_FILES = ("manifest/manifest-0*", "manifest/manifest-list-*", "manifest/index-manifest-*")
@@ -96,7 +97,7 @@ def looks(table: Table) -> Iterator[Callable[[], object]]:
     yield table.history.consumers
     yield table.upkeep.leases
     yield table.history.changelogs
-    yield table.upkeep.quarantines
+    yield table.upkeep.condemned
     yield table.pending_batches
     yield lambda: table.at().partitions()
     yield lambda: table.at().statistics()
@@ -107,7 +108,7 @@ def looks(table: Table) -> Iterator[Callable[[], object]]:
     yield lambda: table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
     yield lambda: table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
     yield lambda: table.history.plan_rollback(tag="kept")
-    yield lambda: table.upkeep.plan_purge(ttl_ms=0)
+    yield lambda: table.upkeep.plan_collect(early=True)
     yield lambda: table.history.plan_fast_forward("side")
     for name in ("files", "manifests", "table_indexes", "statistics", "schemas", "tags", "buckets"):
         yield lambda name=name: table.inspect.table(name)  # type: ignore[misc]
@@ -123,7 +124,7 @@ def changes(table: Table) -> Iterator[Callable[[], object]]:
     yield lambda: table.history.run(table.history.plan_delete_tags("kept"))
     yield lambda: expire(table)
     yield lambda: remove_orphans(table)
-    yield lambda: table.upkeep.run(table.upkeep.plan_purge(ttl_ms=0))
+    yield lambda: table.upkeep.run(table.upkeep.plan_collect(early=True))
     yield lambda: table.history.run(table.history.plan_rollback(snapshot=8))
 
 

@@ -15,11 +15,10 @@ import fastavro
 
 from lakewright.storage import Table
 from lakewright.storage.errors import StorageError
-from lakewright.storage.operations.state.latest import ROLLBACK_PIN
 from tests.races.verbs import NOW_MS, WRITERS, Arena, litter
 from tests.support.processes.interleaving import Actor, Explored, Explorer, Outcome, State, schedule
 from tests.support.stores.stepped_files import Call, Content, DictFiles, Verb, answer
-from tests.support.tables.builders import comparable, remove_orphans
+from tests.support.tables.builders import comparable
 
 Json = dict[str, Any]
 
@@ -117,6 +116,15 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
     # The other one went back as far already.
     found["rollback", "rollback"] = ("StalePlan", "SnapshotNotFound")
     found["read", "rollback"] = ("FileMissing", "CorruptionError", "SnapshotNotFound")
+    # It was collected, or the history has gone on since.
+    found["put_back", "collect"] = ("StalePlan", "NotRevertible", "NotFoundError")
+    found["put_back", "expire"] = found["put_back", "rollback"] = ("NotRevertible", "StalePlan")
+    found["expire", "put_back"] = ("StalePlan",)
+    found["untag", "expire"] = found["untag", "rollback"] = ("StalePlan",)
+    found["expire", "untag"] = found["rollback", "untag"] = ("StalePlan",)
+    # Whose turn it was to ask the store for the time, every time.
+    for other in ("collect", "orphans"):
+        found["collect", other] = found[other, "collect"] = ("UnavailableError",)
     return found
 
 
@@ -191,7 +199,8 @@ class Race:
 
     def _passed(self) -> list[int]:
         """Snapshots that are the latest for a while, as a rollback goes through them."""
-        return [4, 3, 2] if "rollback" in self._names else [4]
+        there = _kept(self.arena.content, self.arena.table.table_files.paths.root)
+        return [each for each in there if each > 1 and (each > 3 or "rollback" in self._names)]
 
     def _serial_outcomes(self) -> dict[frozenset[int], set[str]]:
         """By who did well, which rows there are when some of the verbs were done in some order."""
@@ -301,14 +310,6 @@ class Race:
         if kind not in allowed_errors(name, others):
             self._wrong(f"{name} beside {', '.join(sorted(others))} ended with {kind}", state)
 
-    def _was_in_vain(self, state: State) -> bool:
-        """Whether a rewrite left out some of what it wrote, or all."""
-        outcomes = zip(self._names, state.outcomes, strict=True)
-        return any(
-            name in {*_REWRITES, "rename", "delete", "update"} and told(each) != "done"
-            for name, each in outcomes
-        )
-
     def _check_leftovers(self, state: State) -> None:
         content, root = state.content, self._root
         reached = {
@@ -328,59 +329,20 @@ class Race:
             for name, each in zip(self._names, state.outcomes, strict=True)
         )
         extra -= set() if cleaned else litter(self.arena.table)
+        extra -= _condemned(content, root)
         failed = {
             n for n, o in zip(self._names, state.outcomes, strict=True) if o.error is not None
         }
-        # What a tag held that was taken back, an expiry has passed by: orphans, from now on. So
-        # has a rollback what the snapshot of a commit held that was withdrawn, or another
-        # rollback's tag; and beside a rollback a rewrite deletes nothing of what it did in vain.
+        # What a tag or branch held that was taken back, an expiry has passed by. Of a commit whose
+        # snapshot another committer may have seen, nobody knows what it keeps.
         if (
             extra
-            and not ("expire" in self._names and failed & {"tag", "branch", "rollback", "expire"})
+            and not ("expire" in self._names and failed & {"tag", "branch"})
             and not any(told(each) == _UNKNOWN for each in state.outcomes)
-            and not ("rollback" in self._names and self._was_withdrawn(state))
-            and not ("rollback" in self._names and self._was_in_vain(state))
-            and not ("rollback" in self._names and self._is_of_a_respec(state, extra))
-            and self._names.count("rollback") < 2
         ):
             names = sorted({path.removeprefix(f"{root}/").split("-")[0] for path in extra})
             ended = [f"{n} {told(o)}" for n, o in zip(self._names, state.outcomes, strict=True)]
             self._wrong(f"left behind ({'; '.join(ended)}): {', '.join(names)}", state)
-
-    def _is_of_a_respec(self, state: State, extra: set[str]) -> bool:
-        """Whether a respec wrote files in vain beside a rollback, and an orphan removal takes them.
-
-        While a rollback is under way, no process knows what it restores, so none deletes files.
-        """
-        written: set[str] = set()
-        pinned = met = False
-        for name, call in schedule(state, self.actors):
-            if f"/tag/tag-{ROLLBACK_PIN}" in call.path and call.verb in _WRITING:
-                pinned = True
-            elif f"/tag/tag-{ROLLBACK_PIN}" in call.path and call.verb is Verb.DELETE:
-                pinned = False
-            if name.startswith("respec"):
-                met |= pinned
-                written |= {call.path} if call.verb in _WRITING else set()
-        return met and extra <= written and self._takes_orphans(state.content, extra)
-
-    def _takes_orphans(self, content: Content, extra: set[str]) -> bool:
-        """Whether an orphan removal takes these files, and no row goes with them."""
-        files = DictFiles(content, NOW_MS)
-        found = self.arena.table_on(files).table_files
-        table = Table(replace(found, schema=found.schemas.latest(table=found.name)))
-        before = comparable(table.read())
-        remove_orphans(table)
-        return not extra & files.content.keys() and comparable(table.read()) == before
-
-    def _was_withdrawn(self, state: State) -> bool:
-        """Whether a commit took its own snapshot away again, having found its base gone."""
-        return any(
-            call.verb is Verb.DELETE
-            and "/snapshot/snapshot-" in call.path
-            and name.split()[0] in _COMMITS
-            for name, call in schedule(state, self.actors)
-        )
 
 
 def _outcomes(state: State) -> list[Outcome]:
@@ -415,14 +377,19 @@ def _numbers(content: Content, folder: str, name: str = "snapshot-") -> list[int
 
 
 def _kept(content: Content, root: str) -> list[int]:
-    """Snapshots that are there, without those that an expiry has begun to take."""
-    ids = _numbers(content, f"{root}/snapshot")
-    hint = content.get(f"{root}/snapshot/EARLIEST")
-    earliest = int(hint.data) if hint is not None and hint.data else 0
-    # The nearer of two expiries may point EARLIEST back for a moment; the further one's mark tells.
-    marks = _numbers(content, f"{root}/.lakewright/expiring", "before-")
-    first = max((each for each in (earliest, *marks) if each in ids), default=0)
-    return [each for each in ids if each >= first]
+    """Snapshots that are there."""
+    return _numbers(content, f"{root}/snapshot")
+
+
+def _condemned(content: Content, root: str) -> set[str]:
+    """Paths of files that wait for the collector."""
+    lists = (path for path in content if path.startswith(f"{root}/.lakewright/condemned/"))
+    return {
+        f"{root}/{name}"
+        for path in lists
+        if path.endswith(".list")
+        for name, _ in json.loads(_data(content, path))["files"]
+    }
 
 
 def _roots(content: Content, root: str) -> list[str]:

@@ -273,7 +273,7 @@ def test_what_an_expiry_takes_stays_out_of_sight_though_another_died_pointing_ba
         (further, "delete snapshot/snapshot-1"),
     ]
     content, _ = played(ring, [nearer, further], script, dying=[nearer, further])
-    assert whole(ring, content).table_files.snapshots.kept_ids() == [4]
+    assert whole(ring, content).table_files.snapshots.ids() == [4]
 
 
 def test_a_writer_deletes_nothing_that_a_rollback_may_put_back(ring: Arena) -> None:

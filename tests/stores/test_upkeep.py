@@ -87,7 +87,7 @@ def test_partition_keys_change_on_s3_and_back(s3: str, kind: str) -> None:
     expire(now)
     assert content(now) == before
     assert_only_reachable_files(now)
-    assert not remove_orphans(now).files_moved
+    assert not remove_orphans(now).files_condemned
 
 
 @pytest.mark.parametrize("kind", ["fixed", "append in buckets"])
@@ -122,14 +122,14 @@ def test_upkeep_of_a_table_on_s3_changes_no_row_that_a_reader_sees(s3: str, kind
         # What a writer leaves that dies before it commits.
         table.stage(rows(table, events(60, 70, day="a")))
         orphans = contents(table, unreachable_files(table))
-        assert remove_orphans(table).files_moved == len(orphans) > 0
+        assert remove_orphans(table).files_condemned == len(orphans) > 0
         assert_only_reachable_files(table)
-        for each in table.upkeep.quarantines():
-            table.upkeep.run(table.upkeep.plan_restore(each.id))
+        for each in table.upkeep.condemned():
+            table.upkeep.put_back(each.id)
         assert contents(table, unreachable_files(table)) == orphans
-        assert remove_orphans(table).files_moved == len(orphans)
-        table.upkeep.run(table.upkeep.plan_purge(ttl_ms=0))
-        assert not table.upkeep.quarantines()
+        assert remove_orphans(table).files_condemned == len(orphans)
+        assert table.upkeep.collect(early=True).files_deleted == len(orphans)
+        assert not table.upkeep.condemned()
         assert_only_reachable_files(table)
 
         table.upkeep.run(table.upkeep.plan_analyze())

@@ -53,7 +53,6 @@ from lakewright.storage.operations.commit.keys_gate import (
 from lakewright.storage.operations.commit.restamp import stem_of
 from lakewright.storage.operations.references.commit_standing import (
     Trace,
-    check_unseen,
     is_followed,
     is_on_top,
     remove_stray,
@@ -274,7 +273,6 @@ def _try_commit(
         if not _withdraw(files, latest, snapshot, trace):
             return snapshot
         _clean_up(files, written)
-        check_unseen(files, snapshot)
         return None
     if not ours:
         _clean_up(files, written)

@@ -139,7 +139,12 @@ def unnamed_files(layout: Layout, *, most_folders: int, seed: int) -> UnnamedFil
         unnamed += _unnamed(listed, np.concatenate([*map(buckets.names_of, indexes)]))
     if unnamed:
         replaced = _replaced_names(files)
-        unnamed = [each for each in unnamed if replaced.isdisjoint(_names_for(each))]
+        condemned = {files.paths.below(each.path) for each in files.condemned.all_names()}
+        unnamed = [
+            each
+            for each in unnamed
+            if each.path not in condemned and replaced.isdisjoint(_names_for(each))
+        ]
     return UnnamedFiles(
         folders=len(drawn),
         of_folders=len(buckets),

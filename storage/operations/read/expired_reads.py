@@ -56,7 +56,7 @@ def told_if_expired(
             ) from error
         if not gone:
             raise
-        ids = files.snapshots.kept_ids()
+        ids = files.snapshots.ids()
         range_text = f"from {ids[0]} to {ids[-1]}" if ids else "none"
         raise SnapshotNotFound(
             f"snapshot {gone[0]} of {files.name} expired while it was read; read one of the "
@@ -90,4 +90,4 @@ def _ids_there(files: TableFiles, *, changes: bool) -> set[int]:
         others = set(files.references.changelog_ids())
     else:
         others = {tag.snapshot.id for tag in files.references.tags().values()}
-    return others.union(files.snapshots.kept_ids())
+    return others.union(files.snapshots.ids())

@@ -5,8 +5,9 @@
 2. Create: write the schemas from the last down to the second, then tag and snapshot, then the
    first schema. With the first schema the branch exists and keeps files. Then check that its
    snapshot is still kept. The next attempt cleans up after an interrupted attempt.
-3. Delete: keep the names of its own columns, for orphan removal. Remove the branch's first schema,
-   its folder, then the files that only it reached.
+3. Delete: keep the names of its own columns, for orphan removal. Record the branch's metadata and
+   the files that only it reached. Remove its first schema, then its folder. The collector deletes
+   the files.
 
 Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`.
 """
@@ -24,11 +25,10 @@ from lakewright.storage.errors import (
     StalePlan,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.delete_unreachable import (
-    delete_unreachable,
-    files_of_both,
-)
+from lakewright.storage.operations.references.collect import Deleted, carried_out
+from lakewright.storage.operations.references.condemn import condemn
 from lakewright.storage.operations.references.known_columns import keep_columns
+from lakewright.storage.operations.references.planned_files import files_of_both
 from lakewright.storage.operations.references.reachable import only_kept_by
 from lakewright.storage.operations.references.roots import (
     RootKind,
@@ -48,7 +48,7 @@ from lakewright.storage.operations.state.branch_files import (
     on_branch,
 )
 from lakewright.storage.operations.state.live_files import live_entries
-from lakewright.storage.spec.arguments import whole_or_none
+from lakewright.storage.spec.arguments import whole_number, whole_or_none
 from lakewright.storage.spec.option_values import trimmed
 from lakewright.storage.spec.reference_names import MAIN_BRANCH, check_branch_name
 from lakewright.storage.spec.refused_options import OPTIONS_THAT_NAME_BRANCHES
@@ -199,7 +199,7 @@ def _check_beginning(files: TableFiles, name: str, snapshot: Snapshot) -> None:
         CorruptionError: one of its manifest lists is missing.
     """
     if not is_kept(files, snapshot):
-        kept = files.snapshots.kept_ids()
+        kept = files.snapshots.ids()
         there = f"there are {kept[0]} to {kept[-1]}" if kept else "there are none"
         raise SnapshotNotFound(
             f"snapshot {snapshot.id} of {files.name} has expired or was rolled back, at least in "
@@ -239,26 +239,32 @@ def _snapshot_file(files: TableFiles, snapshot: Snapshot, tag: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteBranchPlan(DeletionPlan["BranchResult"]):
-    """A branch to delete, its snapshots and tags, and the files that only it keeps."""
+    """A branch to delete, its snapshots and tags, and the files that only it keeps.
+
+    For `grace_ms` the run can be undone.
+    """
 
     branch: str
     snapshot_ids: tuple[int, ...]
     tags: tuple[str, ...]
+    grace_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchResult(Shown):
-    """What a branch deletion or a fast-forward deleted."""
+    """What a branch deletion or fast-forward deleted, and which files it left to the collector."""
 
     branch: str
     files_deleted: int
     bytes_deleted: int
     duration_ms: int
+    files_condemned: int = 0
+    bytes_condemned: int = 0
 
 
 @stale_when_roots_go
-def plan_delete_branch(files: TableFiles, name: str) -> DeleteBranchPlan:
-    """Plan the deletion of a branch.
+def plan_delete_branch(files: TableFiles, name: str, *, grace_ms: int = 0) -> DeleteBranchPlan:
+    """Plan the deletion of a branch, which can be undone for `grace_ms`.
 
     Raises:
         InvalidRequestError: the branch is main, has consumers, or is named in a table option.
@@ -287,10 +293,10 @@ def plan_delete_branch(files: TableFiles, name: str) -> DeleteBranchPlan:
             f"{', '.join(sorted(consumers))}; delete this consumer of "
             f"{files.name}{BRANCH_MARK}{name} first"
         )
-    return _plan_delete(files, name)
+    return _plan_delete(files, name, whole_number(grace_ms, "grace_ms", minimum=0))
 
 
-def _plan_delete(files: TableFiles, name: str) -> DeleteBranchPlan:
+def _plan_delete(files: TableFiles, name: str, grace_ms: int = 0) -> DeleteBranchPlan:
     # This includes the roots of an incomplete branch, which all_roots leaves out.
     going = branch_roots(on_branch(files, name))
     staying = [root for root in all_roots(files) if root.branch != name]
@@ -300,6 +306,7 @@ def _plan_delete(files: TableFiles, name: str) -> DeleteBranchPlan:
         snapshot_ids=tuple(root_ids(going, RootKind.SNAPSHOT)),
         tags=tuple(tag_labels(going)),
         files=only_kept_by(files, going, staying),
+        grace_ms=grace_ms,
     )
 
 
@@ -321,14 +328,23 @@ def _run_delete(files: TableFiles, plan: DeleteBranchPlan) -> BranchResult:
     seen = on_branch(files, plan.branch)
     check_nothing_new(files, seen, plan.branch, plan.snapshot_ids, plan.tags)
     keep_columns(files, seen)
+    metadata = [each.path for each in files.fs.list_tree(seen.paths.metadata_root)]
+    condemned = condemn(files, "delete_branch", plan.files, metadata, grace_ms=plan.grace_ms)
     # After this no process finds the branch, and a new branch of this name starts empty.
     _drop(seen)
-    deleted = delete_unreachable(files, plan.files)
+    deleted = carried_out(condemned)
+    return branch_result(files, plan.branch, deleted, started)
+
+
+def branch_result(files: TableFiles, branch: str, deleted: Deleted, began_ms: int) -> BranchResult:
+    """The result of a verb on a branch that began at a moment."""
     return BranchResult(
-        branch=plan.branch,
+        branch=branch,
         files_deleted=deleted.files,
         bytes_deleted=deleted.bytes,
-        duration_ms=files.env.now_ms() - started,
+        duration_ms=files.env.now_ms() - began_ms,
+        files_condemned=deleted.condemned_files,
+        bytes_condemned=deleted.condemned_bytes,
     )
 
 

@@ -19,10 +19,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lakewright.storage.errors import FilesGone, SnapshotNotFound
+from lakewright.storage.errors import SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.condemn import is_being_rolled_back
 from lakewright.storage.operations.running.delete_files import delete_files
-from lakewright.storage.operations.state.latest import is_being_rolled_back
 from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.spec.commit import PreparedDelta
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
@@ -129,23 +129,6 @@ def trace_of(files: TableFiles, snapshot: Snapshot) -> Trace:
     delta = files.manifests.read_delta_list(snapshot)
     names = (meta.file_name for meta in delta)
     return Trace.of(snapshot, names, files.manifests.entries(delta))
-
-
-def check_unseen(files: TableFiles, snapshot: Snapshot) -> None:
-    """Check that no rollback under way may have seen a withdrawn snapshot.
-
-    Such a rollback deletes the data files of the snapshot, which the next attempt would publish.
-
-    Raises:
-        FilesGone: a rollback is under way.
-    """
-    if is_being_rolled_back(files):
-        raise FilesGone(
-            f"{files.name} is being rolled back, and snapshot {snapshot.id}, which "
-            f"{snapshot.commit_user} committed during the rollback, was removed; plan or stage "
-            "the commit again",
-            table=files.name,
-        )
 
 
 def remove_stray(files: TableFiles, latest: Snapshot) -> bool:

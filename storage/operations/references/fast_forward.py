@@ -3,12 +3,13 @@
 1. Plan: choose the snapshots, tags and changelogs of main to delete. These are the ones from the
    start of the branch on that the branch does not have, and older ones that do not lead to the
    branch or whose schema it does not share. Find the files that only these roots reach.
-2. Run: delete the lost snapshots beyond the branch's last one, and those whose schema it does not
+2. Run: write the record, which pins what main gets; check that no expiry or rollback takes that.
+   Delete the lost snapshots beyond the branch's last one, and those whose schema it does not
    share, the latest first. A commit that followed the latest is seen then, which is put back; a
    later one finds its base gone. Copy the schemas and then the snapshots of the branch to main, the
    latest snapshot first. A reader sees the old table or the new one.
 3. Delete the changelogs and tags that the plan names, copy the tags of the branch, and set back
-   consumers. Then delete the files that no root keeps.
+   consumers. The collector deletes the files that no root keeps.
 
 Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`.
 """
@@ -22,16 +23,21 @@ from lakewright.storage.errors import InvalidRequestError, StalePlan, Unsupporte
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.branches import (
     BranchResult,
+    branch_result,
     check_branch_exists,
     check_is_main,
     check_nothing_new,
     schemas_of_rows,
 )
-from lakewright.storage.operations.references.delete_unreachable import (
-    delete_unreachable,
-    files_of_both,
+from lakewright.storage.operations.references.collect import carried_out
+from lakewright.storage.operations.references.condemn import (
+    Condemnation,
+    check_pins_stay,
+    condemn,
+    held_file,
 )
 from lakewright.storage.operations.references.forward_keys import check_keys_agree
+from lakewright.storage.operations.references.planned_files import files_of_both
 from lakewright.storage.operations.references.reachable import only_kept_by
 from lakewright.storage.operations.references.rollback import (
     check_nothing_newer,
@@ -50,6 +56,7 @@ from lakewright.storage.operations.references.whole_snapshots import is_same
 from lakewright.storage.operations.running.delete_files import delete_files, take_files
 from lakewright.storage.operations.running.plan import DeletionPlan
 from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID, on_branch
+from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.reference_names import MAIN_BRANCH
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
@@ -63,7 +70,8 @@ class FastForwardPlan(DeletionPlan[BranchResult]):
 
     `snapshot_ids` and `tags` are main's at the time of the plan; `new_snapshot_ids` are the
     branch's. `kept_ids` are main's snapshots from before the branch, which main keeps. `shared_id`
-    is the last snapshot that both have: consumers beyond it are set back to the one after it.
+    is the last snapshot that both have: consumers beyond it are set back to the one after it. What
+    main loses stays on disk for `grace_ms`.
     """
 
     branch: str
@@ -76,11 +84,12 @@ class FastForwardPlan(DeletionPlan[BranchResult]):
     lost_tags: tuple[str, ...]
     lost_changelog_ids: tuple[int, ...]
     consumers: tuple[str, ...]
+    grace_ms: int = 0
 
 
 @stale_when_roots_go
-def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
-    """Plan how main becomes a branch.
+def plan_fast_forward(files: TableFiles, name: str, *, grace_ms: int = 0) -> FastForwardPlan:
+    """Plan how main becomes a branch; the files that main loses stay for `grace_ms`.
 
     Raises:
         InvalidRequestError: the branch is main, or has no snapshot.
@@ -138,6 +147,7 @@ def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
         lost_changelog_ids=tuple(root_ids(going, RootKind.CHANGELOG)),
         consumers=consumers_beyond(files, shared),
         files=only_kept_by(files, going, staying),
+        grace_ms=whole_number(grace_ms, "grace_ms", minimum=0),
     )
 
 
@@ -224,7 +234,8 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
     schema_ids = seen.schemas.ids()
     plan = _checked(files, plan)
     of_others = _of_other_schemas(files, seen, plan)
-    _delete_first(files, plan, of_others.snapshots)
+    condemned = _condemn(files, seen, plan)
+    _delete_first(condemned, plan, of_others.snapshots)
     delete_files(files.fs, [files.paths.tag(each) for each in of_others.tags])
     if of_others.has_changelogs:
         delete_changelogs_from(files, plan.lost_changelog_ids)
@@ -242,21 +253,40 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
         files.references.replace_tag(tag, seen.references.read_tag_file(tag))
     read_on = max(plan.shared_id + 1, min(plan.new_snapshot_ids))
     files.references.set_back_consumers(plan.consumers, read_on)
-    deleted = delete_unreachable(files, plan.files)
+    deleted = carried_out(condemned)
     files.schemas.tell_latest()
     last = max(plan.new_snapshot_ids)
     check_nothing_newer(files, last, f"it was forwarded to branch {plan.branch}")
-    return BranchResult(
-        branch=plan.branch,
-        files_deleted=deleted.files,
-        bytes_deleted=deleted.bytes,
-        duration_ms=files.env.now_ms() - started,
-    )
+    return branch_result(files, plan.branch, deleted, started)
+
+
+def _condemn(files: TableFiles, seen: TableFiles, plan: FastForwardPlan) -> Condemnation:
+    """Write the record.
+
+    Raises:
+        StalePlan: another verb under way deletes snapshots of main that it gets or keeps.
+    """
+    gets = {files.paths.snapshot(e): seen.snapshots.read_file(e) for e in plan.new_snapshot_ids}
+    going = [
+        *map(files.paths.snapshot, plan.lost_snapshot_ids),
+        *map(files.paths.tag, plan.lost_tags),
+        *map(files.paths.changelog, plan.lost_changelog_ids),
+    ]
+    condemned = condemn(
+        files,
+        "fast_forward",
+        plan.files,
+        going,
+        pins=[held_file(files, path, data) for path, data in gets.items()],
+        grace_ms=plan.grace_ms,
+    ).after_commits(plan.lost_snapshot_ids)
+    check_pins_stay(condemned)
+    return condemned
 
 
 def _checked(files: TableFiles, plan: FastForwardPlan) -> FastForwardPlan:
     """The plan, with the files that a new plan names too; a plan may be old or edited."""
-    fresh = plan_fast_forward(files, plan.branch)
+    fresh = plan_fast_forward(files, plan.branch, grace_ms=plan.grace_ms)
     check_nothing_new(files, files, "", plan.snapshot_ids, plan.tags)
     if set(fresh.new_snapshot_ids) != set(plan.new_snapshot_ids):
         raise StalePlan(
@@ -297,7 +327,9 @@ def _of_other_schemas(
     )
 
 
-def _delete_first(files: TableFiles, plan: FastForwardPlan, of_others: Collection[int]) -> None:
+def _delete_first(
+    condemned: Condemnation, plan: FastForwardPlan, of_others: Collection[int]
+) -> None:
     """Delete the snapshots that main loses before it gets any of the branch, the latest first.
 
     Main first returns to a state that the branch's schemas can read, and then becomes the branch.
@@ -305,6 +337,7 @@ def _delete_first(files: TableFiles, plan: FastForwardPlan, of_others: Collectio
     Raises:
         StalePlan: another commit followed the latest, which is there again.
     """
+    files = condemned.files
     last, latest_id = max(plan.new_snapshot_ids), max(plan.snapshot_ids, default=0)
     going = {*of_others, *(each for each in plan.snapshot_ids if each > last)}
     if not going:
@@ -315,6 +348,7 @@ def _delete_first(files: TableFiles, plan: FastForwardPlan, of_others: Collectio
         taken = take_files(files.fs, [files.paths.snapshot(latest_id)])
         newer = [each for each in files.snapshots.ids() if each > latest_id]
         if newer and any(files.snapshots.put_back(latest_id, each) for each in taken.values()):
+            condemned.withdraw()
             raise StalePlan(
                 f"snapshot {newer[-1]} was committed to {files.name} just before it was forwarded "
                 f"to branch {plan.branch}; nothing was changed: plan again",

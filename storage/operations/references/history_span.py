@@ -44,7 +44,7 @@ def history_span(files: TableFiles) -> HistorySpan:
     Raises:
         CorruptionError: a snapshot, tag or consumer that is read is damaged.
     """
-    ids = files.snapshots.kept_ids()
+    ids = files.snapshots.ids()
     written = files.references.tag_modified_ms()
     positions = files.references.consumers().values()
     return HistorySpan(

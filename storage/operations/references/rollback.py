@@ -3,16 +3,16 @@
 1. Choose the target: an existing snapshot, a tagged one, or the last one not after a time.
 2. Plan: later snapshots go, with their tags and long-lived changelogs, and the files that only
    they reach. Branches keep their files.
-3. Run: write a pin, a tag that keeps the target and that other processes see. Check that the
-   target is complete. Restore its snapshot file if only a tag held it.
+3. Run: write the record, which pins the target. Check that no expiry takes the target, and that it
+   is complete. Restore its snapshot file if only a tag held it.
 4. Delete the later snapshots, the latest last. That last deletion rolls the table back, so no
    reader sees a state in between. A concurrent commit and the rollback see each other
    (`commit_standing.py`). If another commit followed, restore the snapshots and raise StalePlan.
-5. Point LATEST at the target. Delete changelogs and tags, set consumers back to the snapshot
-   after the target, and delete files that no root keeps. After a crash, a new rollback to the
-   same target completes it.
-6. Restore the target if an expiry deleted it. Delete strays: snapshots on top of deleted ones.
-   Then delete the pin. The next commit creates the snapshot after the target.
+5. Point LATEST at the target. Delete changelogs and tags, and set consumers back to the snapshot
+   after the target. After a crash, a new rollback to the same target completes it.
+6. Delete strays: snapshots on top of deleted ones. The next commit creates the snapshot after the
+   target. The collector deletes the files, after an hour if a commit of the last hour was rolled
+   back: its committer may publish the same files once more.
 
 A rollback adds no entries: what later snapshots removed is back since the target has none of their
 manifests. So no state adds a file again that it removes.
@@ -22,10 +22,11 @@ Source: Paimon `RollbackHelper`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from lakewright.storage.codec.snapshot_json import decode_snapshot
 from lakewright.storage.errors import (
     CorruptionError,
     InvalidRequestError,
@@ -36,14 +37,18 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.collect import Deleted, carried_out
 from lakewright.storage.operations.references.commit_standing import follows, trace_of
-from lakewright.storage.operations.references.delete_unreachable import (
-    Deleted,
-    delete_unreachable,
-    files_of_both,
+from lakewright.storage.operations.references.condemn import (
+    FLOOR_MS,
+    Condemnation,
+    check_pins_stay,
+    condemn,
+    held_file,
 )
+from lakewright.storage.operations.references.keepers import label_of
+from lakewright.storage.operations.references.planned_files import files_of_both
 from lakewright.storage.operations.references.reachable import only_kept_by
-from lakewright.storage.operations.references.rollback_pin import put_pin
 from lakewright.storage.operations.references.roots import (
     Root,
     RootKind,
@@ -55,9 +60,9 @@ from lakewright.storage.operations.references.roots import (
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.references.whole_snapshots import check_whole, is_kept, is_same
 from lakewright.storage.operations.running.delete_files import delete_files, take_files
-from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
-from lakewright.storage.operations.state.latest import ROLLBACK_PIN
+from lakewright.storage.operations.running.plan import DeletionPlan
 from lakewright.storage.operations.state.time_travel import Time, choose_snapshot, time_ms
+from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -65,7 +70,10 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackPlan(DeletionPlan["RollbackResult"]):
-    """The target, and what is deleted; `restored_tag` is set if only a tag holds the target."""
+    """The target, and what is deleted; `restored_tag` is set if only a tag holds the target.
+
+    For `grace_ms` the run can be undone.
+    """
 
     target_id: int
     latest_id: int
@@ -75,6 +83,7 @@ class RollbackPlan(DeletionPlan["RollbackResult"]):
     tag_snapshot_ids: tuple[int, ...]
     changelog_ids: tuple[int, ...]
     consumers: tuple[str, ...]
+    grace_ms: int = 0
 
     def __post_init__(self) -> None:
         if len(self.tags) != len(self.tag_snapshot_ids):
@@ -86,7 +95,7 @@ class RollbackPlan(DeletionPlan["RollbackResult"]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackResult(Shown):
-    """What a rollback deleted."""
+    """What a rollback deleted, and which files it left to the collector."""
 
     target_id: int
     snapshots_deleted: int
@@ -94,6 +103,8 @@ class RollbackResult(Shown):
     files_deleted: int
     bytes_deleted: int
     duration_ms: int
+    files_condemned: int = 0
+    bytes_condemned: int = 0
 
 
 @stale_when_roots_go
@@ -103,8 +114,12 @@ def plan_rollback(
     snapshot: int | None = None,
     tag: str | None = None,
     time: Time | None = None,
+    grace_ms: int = 0,
 ) -> RollbackPlan:
     """Return the table to a snapshot, a tag or a time, and delete later snapshots.
+
+    The rollback can be undone for `grace_ms`; with 0, its run deletes the files at once, but those
+    of the last hour's commits.
 
     Raises:
         InvalidRequestError: not exactly one target is given, or nothing is later than it.
@@ -114,6 +129,7 @@ def plan_rollback(
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     if sum(each is not None for each in (snapshot, tag, time)) != 1:
         raise InvalidRequestError("roll back to one of a snapshot, a tag and a time")
+    grace_ms = whole_number(grace_ms, "grace_ms", minimum=0)
     as_of_ms = None if time is None else time_ms(time)
     target = choose_snapshot(files, snapshot_id=snapshot, tag=tag, as_of_ms=as_of_ms)
     latest_id = files.snapshots.latest_id()
@@ -123,7 +139,7 @@ def plan_rollback(
             table=files.name,
         )
     _check_target(files, target)
-    roots = [*all_roots(files), *_half_expired(files, target)]
+    roots = all_roots(files)
     going = [root for root in roots if _goes(files, root, target)]
     staying = [root for root in roots if not _goes(files, root, target)]
     is_there = any(_is_snapshot(files, root, target.id) for root in staying)
@@ -159,6 +175,7 @@ def plan_rollback(
         changelog_ids=tuple(root_ids(going, RootKind.CHANGELOG)),
         consumers=consumers,
         files=only_kept_by(files, going, staying),
+        grace_ms=grace_ms,
     )
 
 
@@ -170,8 +187,8 @@ def _check_target(files: TableFiles, target: Snapshot) -> None:
         UnsupportedError: the table has got its primary key since.
         CorruptionError: some of its files are missing.
     """
-    if not is_kept(files, target, beside=_pins(files)):
-        kept = files.snapshots.kept_ids()
+    if not is_kept(files, target):
+        kept = files.snapshots.ids()
         there = f"from {kept[0]} to {kept[-1]}" if kept else "none"
         raise SnapshotNotFound(
             f"snapshot {target.id} of {files.name} has expired, at least in part, and no tag holds "
@@ -190,22 +207,8 @@ def _check_target(files: TableFiles, target: Snapshot) -> None:
     check_whole(files, target, f"rollback to snapshot {target.id}")
 
 
-def _half_expired(files: TableFiles, target: Snapshot) -> list[Root]:
-    """Snapshots after the target that an expiry has begun to delete."""
-    kept = files.snapshots.kept_ids()
-    found = []
-    for snapshot_id in files.snapshots.ids():
-        if target.id < snapshot_id and snapshot_id not in kept:
-            with suppress(SnapshotNotFound):
-                found.append(snapshot_root(files, files.snapshots.read(snapshot_id)))
-    return found
-
-
 def _goes(files: TableFiles, root: Root, target: Snapshot) -> bool:
-    if root.branch != files.paths.branch:
-        return False
-    is_pin = root.kind is RootKind.TAG and str(root.label).startswith(ROLLBACK_PIN)
-    return is_pin or root.snapshot.id > target.id
+    return root.branch == files.paths.branch and root.snapshot.id > target.id
 
 
 def _is_snapshot(files: TableFiles, root: Root, snapshot_id: int) -> bool:
@@ -218,9 +221,7 @@ def _tag_of(roots: list[Root], files: TableFiles, target: Snapshot) -> str | Non
     found = (
         str(root.label)
         for root in tags
-        if not str(root.label).startswith(ROLLBACK_PIN)
-        and root.branch == files.paths.branch
-        and root.snapshot.id == target.id
+        if root.branch == files.paths.branch and root.snapshot.id == target.id
     )
     return next(found, None)
 
@@ -241,67 +242,79 @@ def run_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
+    known = [label_of(root) for root in all_roots(files)]
     plan = check_rollback(files, plan)
-    pin = f"{ROLLBACK_PIN}{plan.target_id}-{files.env.new_id()[:8]}"
-    target, snapshot_file = _pin(files, plan, pin)
-    snapshots = _delete_later(files, plan, snapshot_file, pin)
+    condemned, target, snapshot_file = _condemn(files, plan)
+    snapshots = _delete_later(condemned, plan, snapshot_file)
     delete_changelogs_from(files, plan.changelog_ids)
     tags = delete_files(files.fs, [files.paths.tag(name) for name in plan.tags])
     files.references.set_back_consumers(plan.consumers, plan.target_id + 1)
-    deleted = _delete_files_of(files, plan.files)
-    _restore_target(files, plan, snapshot_file, pin)
-    strays, deleted_with_them = _delete_strays(files, target)
-    delete_files(files.fs, [files.paths.tag(pin)])
+    strays, of_strays = _delete_strays(files, target)
+    deleted = carried_out(condemned, known=known) + of_strays
     return RollbackResult(
         target_id=plan.target_id,
         snapshots_deleted=snapshots + strays,
         tags_deleted=tags,
-        files_deleted=deleted.files + deleted_with_them.files,
-        bytes_deleted=deleted.bytes + deleted_with_them.bytes,
+        files_deleted=deleted.files,
+        bytes_deleted=deleted.bytes,
         duration_ms=files.env.now_ms() - started,
+        files_condemned=deleted.condemned_files,
+        bytes_condemned=deleted.condemned_bytes,
     )
 
 
-def _pin(files: TableFiles, plan: RollbackPlan, pin: str) -> tuple[Snapshot, bytes]:
-    """Write the pin; return the target and its snapshot file.
+def _condemn(files: TableFiles, plan: RollbackPlan) -> tuple[Condemnation, Snapshot, bytes]:
+    """Write the record; return also the target and its snapshot file.
 
     Raises:
-        StalePlan: the target expired since the plan.
+        StalePlan: the target expired since the plan, or is expiring.
     """
+    going = [
+        *map(files.paths.snapshot, plan.snapshot_ids),
+        *map(files.paths.tag, plan.tags),
+        *map(files.paths.changelog, plan.changelog_ids),
+    ]
+    gone = StalePlan(
+        f"snapshot {plan.target_id} of {files.name} has expired since the plan was made; plan "
+        "again",
+        table=files.name,
+    )
     try:
         if plan.restored_tag is None:
             snapshot_file = files.snapshots.read_file(plan.target_id)
         else:
             snapshot_file = files.references.read_tagged_snapshot_file(plan.restored_tag)
-        put_pin(files, pin, snapshot_file)
-        target = files.references.tag(pin).snapshot
+    except (SnapshotNotFound, TagNotFound) as error:
+        raise gone from error
+    path = files.paths.snapshot(plan.target_id)
+    pin = held_file(files, path, snapshot_file)
+    condemned = condemn(files, "rollback", plan.files, going, pins=[pin], grace_ms=plan.grace_ms)
+    condemned = condemned.after_commits(plan.snapshot_ids)
+    check_pins_stay(condemned)
+    try:
+        target = decode_snapshot(snapshot_file, name=path, snapshot_id=plan.target_id)
         _check_target(files, target)
-    except (SnapshotNotFound, TagNotFound, CorruptionError) as error:
-        delete_files(files.fs, [files.paths.tag(pin)])
-        raise StalePlan(
-            f"snapshot {plan.target_id} of {files.name} has expired since the plan was made; "
-            "plan again",
-            table=files.name,
-        ) from error
-    return target, snapshot_file
+        if plan.restored_tag is None:
+            # A tag may hold it, but its own file is needed.
+            files.snapshots.read_file(plan.target_id)
+    except (SnapshotNotFound, CorruptionError) as error:
+        condemned.withdraw()
+        raise gone from error
+    return condemned, target, snapshot_file
 
 
-def _pins(files: TableFiles) -> list[str]:
-    return [name for name in files.references.tag_names() if name.startswith(ROLLBACK_PIN)]
-
-
-def _delete_later(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes, pin: str) -> int:
+def _delete_later(condemned: Condemnation, plan: RollbackPlan, snapshot_file: bytes) -> int:
     """Delete the snapshots after the target; return how many were deleted.
 
     Raises:
         StalePlan: another commit followed the latest snapshot; all snapshots are restored.
     """
-    earliest = files.snapshots.earliest_id() or plan.target_id
+    files = condemned.files
+    earliest = min(files.snapshots.ids(), default=plan.target_id)
     # Without this hint, readers list the snapshots and take the highest id.
     delete_files(files.fs, [files.paths.latest_hint])
     if plan.restored_tag is not None:
         files.snapshots.restore(plan.target_id, snapshot_file)
-        # EARLIEST hides earlier snapshots that an expiry has partly deleted.
         files.snapshots.hint_earliest(plan.target_id)
     later = {files.paths.snapshot(each): each for each in sorted(plan.snapshot_ids)}
     # A power loss may restore any file of a batch, and the latest snapshot must stay the latest.
@@ -310,8 +323,11 @@ def _delete_later(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes, p
     held = take_files(files.fs, paths[:-1]) | take_files(files.fs, paths[-1:])
     taken = {later[path]: data for path, data in held.items()}
     newer = [each for each in files.snapshots.ids() if taken and each > max(plan.snapshot_ids)]
-    if newer and _put_back(files, plan, taken, earliest):
-        delete_files(files.fs, [files.paths.tag(pin)])
+    if newer and put_back_later(files, plan.target_id, taken):
+        if plan.restored_tag is not None:
+            files.snapshots.hint_earliest(earliest)
+            delete_files(files.fs, [files.paths.snapshot(plan.target_id)])
+        condemned.withdraw()
         raise StalePlan(
             f"snapshot {newer[-1]} was committed to {files.name} just before it was rolled back to "
             f"{plan.target_id}; nothing was changed: plan again",
@@ -323,88 +339,49 @@ def _delete_later(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes, p
     return len(taken)
 
 
-def _put_back(
-    files: TableFiles, plan: RollbackPlan, taken: Mapping[int, bytes], earliest: int
-) -> bool:
-    """Restore the deleted snapshots; False if another commit followed the target since.
+def put_back_later(files: TableFiles, target_id: int, taken: Mapping[int, bytes]) -> bool:
+    """Restore deleted snapshots; False if another commit followed the target since.
 
     The latest is restored first: after that no committer takes the target as its base.
     """
+    # Without this hint, readers list the snapshots and take the highest id.
+    delete_files(files.fs, [files.paths.latest_hint])
     back = [
         files.paths.snapshot(snapshot_id)
         for snapshot_id in sorted(taken, reverse=True)
         if files.snapshots.put_back(snapshot_id, taken[snapshot_id])
     ]
-    between = [each for each in files.snapshots.ids() if plan.target_id < each < min(taken)]
+    between = [each for each in files.snapshots.ids() if target_id < each < min(taken)]
     if between or len(back) < len(taken):
         delete_files(files.fs, back)
         return False
-    if plan.restored_tag is not None:
-        files.snapshots.hint_earliest(earliest)
-        delete_files(files.fs, [files.paths.snapshot(plan.target_id)])
     return True
 
 
-def _delete_files_of(files: TableFiles, planned: Sequence[UnreachableFile]) -> Deleted:
-    """Delete planned files that no root keeps; start again if an expiry deletes roots meanwhile.
-
-    Raises:
-        CorruptionError: a file is missing although no root was deleted.
-    """
-    rounds = Rounds(files.name, "what a rollback leaves unreachable was asked")
-    while True:
-        rounds.begin()
-        before = [(each.branch, each.kind, each.label) for each in all_roots(files)]
-        try:
-            # The roots are passed explicitly, since the pin that is present is our own.
-            return delete_unreachable(files, planned, all_roots(files))
-        except CorruptionError:
-            if before == [(each.branch, each.kind, each.label) for each in all_roots(files)]:
-                raise
-
-
-def _restore_target(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes, pin: str) -> None:
-    """Restore the target if an expiry that began before the pin has deleted its file.
-
-    Raises:
-        StalePlan: another rollback went further back.
-    """
-    if files.snapshots.exists(plan.target_id):
-        return
-    if any(each < plan.target_id for each in files.snapshots.ids()):
-        delete_files(files.fs, [files.paths.tag(pin)])
-        raise StalePlan(
-            f"another process rolled {files.name} back beyond snapshot {plan.target_id} meanwhile; "
-            "look what is there, and plan again",
-            table=files.name,
-        )
-    files.snapshots.restore(plan.target_id, snapshot_file)
-    files.snapshots.hint_earliest(plan.target_id)
-
-
 def _delete_strays(files: TableFiles, target: Snapshot) -> tuple[int, Deleted]:
-    """Delete strays and the files that only they keep; return the counts.
+    """Delete strays, and condemn the files that only they keep; return the counts.
 
     A stray is a snapshot on top of a deleted one. Its committer will find its base gone, or has
     died. Snapshots that follow the target stay.
     """
-    count, deleted = 0, Deleted(files=0, bytes=0)
+    count, deleted = 0, Deleted()
     rounds = Rounds(files.name, "snapshots on top of what was rolled back were looked for")
     while True:
         rounds.begin()
         latest_id, strays = _strays(files, target)
         if not strays:
             return count, deleted
-        staying = all_roots(files)
+        roots = all_roots(files)
         going = [snapshot_root(files, each) for each in strays]
-        staying = [root for root in staying if not any(_is_root_of(root, each) for each in going)]
+        staying = [root for root in roots if not any(_is_root_of(root, each) for each in going)]
         planned = only_kept_by(files, going, staying)
         paths = [files.paths.snapshot(each.id) for each in reversed(strays)]
+        # Their committers may publish the same data files with their next attempts.
+        condemned = condemn(files, "rollback", planned, paths, grace_ms=FLOOR_MS)
         delete_files(files.fs, [files.paths.latest_hint])
         count += delete_files(files.fs, paths)
         files.snapshots.hint_latest(latest_id)
-        more = _delete_files_of(files, planned)
-        deleted = Deleted(files=deleted.files + more.files, bytes=deleted.bytes + more.bytes)
+        deleted += carried_out(condemned)
 
 
 def _strays(files: TableFiles, target: Snapshot) -> tuple[int, list[Snapshot]]:
@@ -447,7 +424,9 @@ def check_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackPlan:
     _check_current(files, plan)
     tag = plan.restored_tag
     try:
-        fresh = plan_rollback(files, snapshot=None if tag else plan.target_id, tag=tag)
+        fresh = plan_rollback(
+            files, snapshot=None if tag else plan.target_id, tag=tag, grace_ms=plan.grace_ms
+        )
     except (InvalidRequestError, SnapshotNotFound, TagNotFound) as error:
         raise StalePlan(
             f"{files.name} cannot be rolled back as planned, to snapshot {plan.target_id}, since "

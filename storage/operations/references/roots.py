@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 
+from lakewright.storage.env import FileStatus
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.branch_files import whole_branches
 from lakewright.storage.spec.snapshot import Snapshot, check_known_fields
@@ -43,13 +45,13 @@ class Root:
         return self.kind is RootKind.TAG and self.branch == branch
 
 
-def all_roots(files: TableFiles) -> list[Root]:
-    """Every root of main and of all branches.
+def all_roots(files: TableFiles, *, known: AbstractSet[FileStatus] = frozenset()) -> list[Root]:
+    """Every root of main and of all branches, without the snapshots whose files are `known`.
 
     A branch without its first schema is incomplete, and keeps nothing. The process that creates a
     branch checks, after it has written that schema, that the branch's snapshot is still kept.
     """
-    return [root for seen in whole_branches(files) for root in branch_roots(seen)]
+    return [root for seen in whole_branches(files) for root in branch_roots(seen, known=known)]
 
 
 def other_roots(files: TableFiles) -> list[Root]:
@@ -61,13 +63,12 @@ def other_roots(files: TableFiles) -> list[Root]:
     return found
 
 
-def branch_roots(files: TableFiles) -> list[Root]:
+def branch_roots(files: TableFiles, *, known: AbstractSet[FileStatus] = frozenset()) -> list[Root]:
     """The roots of one branch: its snapshots in order, its tags, its changelogs.
 
-    A snapshot before EARLIEST, which an expiry is deleting, is not a root. Nor is a snapshot that
-    is deleted during the read.
+    A snapshot that is deleted during the read is not among them.
     """
-    snapshots = [snapshot_root(files, each) for each in files.snapshots.read_kept()]
+    snapshots = [snapshot_root(files, each) for each in files.snapshots.read_all(but=known)]
     return [*snapshots, *_lasting_roots(files)]
 
 

@@ -35,32 +35,26 @@ def stale_when_roots_go(
 
     @wraps(verb)
     def told(files: TableFiles, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        with stale_if_roots_go(files, files.snapshots.kept_ids()):
+        with stale_if_roots_go(files, files.snapshots.ids()):
             return verb(files, *args, **kwargs)
 
     return told
 
 
 @contextmanager
-def stale_if_roots_go(
-    files: TableFiles, kept_ids: Collection[int], half_ids: Collection[int] = ()
-) -> Iterator[None]:
-    """Do the same for a part of a verb that already knows the branch's own snapshots.
-
-    `half_ids` are snapshots that an expiry has begun to delete and that the verb still reads.
-    """
+def stale_if_roots_go(files: TableFiles, ids: Collection[int]) -> Iterator[None]:
+    """Do the same for a part of a verb that already knows the branch's own snapshots."""
     before = _names_of_others(files)
-    last_id = max(kept_ids, default=None)
+    last_id = max(ids, default=None)
     last = _file_of(files, last_id)
     try:
         yield
     except (CorruptionError, SchemaNotFound, SnapshotNotFound, TagNotFound) as error:
-        there = files.snapshots.ids()
-        left = {*files.snapshots.kept_of(there), *(each for each in half_ids if each in there)}
+        left = {*files.snapshots.ids()}
         if _file_of(files, last_id) != last:
             # A rollback and a new commit replaced the snapshot under the same id.
             left.discard(last_id or 0)
-        own = {files.paths.snapshot(each) for each in {*kept_ids, *half_ids} - left}
+        own = {files.paths.snapshot(each) for each in {*ids} - left}
         below = f"{files.paths.root}/"
         gone = sorted(path.removeprefix(below) for path in own | (before - _names_of_others(files)))
         if not gone:
@@ -85,7 +79,7 @@ def _names_of_others(files: TableFiles) -> set[str]:
         folders = (branch.paths.tag_dir, branch.paths.changelog_dir, branch.paths.schema_dir)
         found |= {each.path for folder in folders for each in branch.fs.list_dir(folder)}
         if branch.paths.branch != files.paths.branch:
-            found |= {branch.paths.snapshot(each) for each in branch.snapshots.kept_ids()}
+            found |= {branch.paths.snapshot(each) for each in branch.snapshots.ids()}
     return found
 
 

@@ -1,8 +1,8 @@
 """Deletes files of writes that will never be published.
 
-Every deletion first reads the roots of main and all branches, so it never deletes a published
-file, even if the caller asks for it. While a rollback is under way nothing is deleted, since the
-rollback may restore snapshots. Orphan removal deletes the files later.
+Every deletion first reads the roots of main and all branches, and those of records of what was
+condemned, which a verb may put back. So it never deletes a published file, even if the caller asks
+for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from lakewright.storage.errors import CorruptionError, StorageError
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.rollback_pin import settled_roots
+from lakewright.storage.operations.references.condemn import recorded_roots, records
+from lakewright.storage.operations.references.keepers import Label, label_of
 from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
@@ -68,7 +69,6 @@ def sweep(
     This finds the files of dead tasks too, since file names carry the id of their write. It lists
     the whole table, so it is for failures only.
     """
-    # Files in quarantine are left to the purge.
     hidden = files.paths.upkeep_dir + "/"
     listed = files.fs.list_tree(files.paths.root)
     found = [
@@ -132,8 +132,6 @@ def delete_but_published(
         return 0
     names = {_name(path) for path in paths}
     published = _published(files, names, since_snapshot_id or 0, began_ms)
-    if published is None:
-        return 0
     return delete_files(files.fs, [path for path in paths if _name(path) not in published])
 
 
@@ -143,27 +141,36 @@ def _name(path: str) -> str:
 
 def _published(
     files: TableFiles, names: Collection[str], since_snapshot_id: int, began_ms: int
-) -> set[str] | None:
-    """The names that a commit may have published since a snapshot and a time.
+) -> set[str]:
+    """The names that a commit may have published since a snapshot and a time."""
+    found: set[str] = set()
+    known: set[Label] = set()
 
-    None while a rollback is under way, since the answer is then unknown.
-    """
-    rounds = Rounds(files.name, "the published files of a commit were looked up")
-    while (roots := settled_roots(files)) is not None:
-        rounds.begin()
-        try:
-            return _named_by(roots, names, since_snapshot_id, began_ms)
-        except CorruptionError:
-            # An expiry may have deleted a root during the read. The remaining roots are read again.
-            if _labels(all_roots(files)) == _labels(roots):
-                raise
-    return None
+    def look_at_roots() -> None:
+        rounds = Rounds(files.name, "the published files of a commit were looked up")
+        while True:
+            rounds.begin()
+            roots = all_roots(files)
+            new = [each for each in roots if label_of(each) not in known]
+            try:
+                found.update(_named_by(new, names, since_snapshot_id, began_ms))
+            except CorruptionError:
+                # An expiry may have deleted a root meanwhile. The remaining roots are read again.
+                if {*map(label_of, roots)} <= {*map(label_of, all_roots(files))}:
+                    raise
+                continue
+            known.update(map(label_of, roots))
+            return
 
-
-def _labels(roots: Sequence[Root]) -> list[tuple[str, RootKind, int | str, str]]:
-    return [
-        (root.branch, root.kind, root.label, root.snapshot.delta_manifest_list) for root in roots
-    ]
+    # A verb may put a root back, and delete its record then.
+    look_at_roots()
+    for _, record in records(files):
+        for root in recorded_roots(files, record):
+            # What is not whole can be put back no more.
+            with suppress(CorruptionError):
+                found.update(_named_by([root], names, since_snapshot_id, began_ms))
+    look_at_roots()
+    return found
 
 
 def _named_by(

@@ -3,8 +3,8 @@
 1. A tag is a named copy of a snapshot file. Its snapshot may expire; the files it reaches stay.
 2. Automatic tags: the first snapshot after the end of a period becomes the tag of that period. In
    batch mode the latest snapshot gets the tag of its day.
-3. Delete: remove the tag's file, compute again what the other roots reach, and delete the files
-   that only the tag kept. A crash leaves orphans, and never a tag without its files.
+3. Delete: record the tag and the files that only it kept, and remove the tag's file. The
+   collector deletes the files.
 
 Source: Paimon specification, chapter Manage Tags; `TagManager`, `TagAutoCreation`.
 """
@@ -26,19 +26,17 @@ from lakewright.storage.errors import (
     StorageError,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.delete_unreachable import (
-    delete_unreachable,
-    files_of_both,
-)
+from lakewright.storage.operations.references.collect import carried_out
+from lakewright.storage.operations.references.condemn import condemn
+from lakewright.storage.operations.references.planned_files import files_of_both
 from lakewright.storage.operations.references.reachable import only_kept_by
-from lakewright.storage.operations.references.rollback_pin import put_pin
 from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.references.whole_snapshots import check_lists, is_kept, is_same
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.local_clock import local_now, local_time
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
-from lakewright.storage.spec.arguments import whole_or_none
+from lakewright.storage.spec.arguments import whole_number, whole_or_none
 from lakewright.storage.spec.reference_names import check_reference_name
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
@@ -46,8 +44,6 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.tag import Tag, TagCreation
 
 _BATCH_TAG = "batch-write-"
-# A tag that keeps the old snapshot of another tag while that tag is replaced.
-_PIN = "replacement-in-progress-"
 _NO_WATERMARK = -(2**63)
 
 
@@ -98,7 +94,7 @@ def _check_kept(files: TableFiles, name: str, snapshot: Snapshot) -> None:
         CorruptionError: one of its manifest lists is missing.
     """
     if not is_kept(files, snapshot, beside=[name]):
-        kept = files.snapshots.kept_ids()
+        kept = files.snapshots.ids()
         there = f"there are {kept[0]} to {kept[-1]}" if kept else "there are none"
         raise SnapshotNotFound(
             f"snapshot {snapshot.id} of {files.name} has expired or was rolled back, at least in "
@@ -115,8 +111,9 @@ def replace_tag(
     *,
     snapshot_id: int | None = None,
     time_retained_ms: int | None = None,
+    grace_ms: int = 0,
 ) -> Tag:
-    """Point a tag at another snapshot; files that only the old one kept are deleted.
+    """Point a tag at another snapshot; files that only the old one kept are condemned.
 
     Raises:
         TagNotFound: no tag has that name.
@@ -136,18 +133,18 @@ def replace_tag(
     if holds_it_already:
         files.references.replace_tag(name, data)
         return files.references.tag(name)
-    # A second tag keeps the old snapshot until the replacement is certain.
-    pin = f"{_PIN}{name}"
-    put_pin(files, pin, files.references.read_tagged_snapshot_file(name))
+    grace_ms = whole_number(grace_ms, "grace_ms", minimum=0)
+    condemned = condemn(
+        files, "replace_tag", plan.files, [files.paths.tag(name)], grace_ms=grace_ms
+    )
     files.references.replace_tag(name, data)
     try:
         _check_kept(files, name, snapshot)
     except (CorruptionError, SnapshotNotFound):
         files.references.replace_tag(name, old_file)
+        condemned.withdraw()
         raise
-    finally:
-        delete_files(files.fs, [files.paths.tag(pin)])
-    delete_unreachable(files, plan.files)
+    carried_out(condemned)
     return files.references.tag(name)
 
 
@@ -357,7 +354,7 @@ class DeleteTagsPlan(DeletionPlan["DeleteTagsResult"]):
     """Tags to delete, their snapshots, and the files that only they keep.
 
     `older_than_ms` is the age from which an expiry planned them, without those whose names match
-    a pattern of `spare`.
+    a pattern of `spare`. For `grace_ms` the run can be undone.
     """
 
     tags: tuple[str, ...]
@@ -365,6 +362,7 @@ class DeleteTagsPlan(DeletionPlan["DeleteTagsResult"]):
     reasons: tuple[str, ...] = ()
     older_than_ms: int | None = None
     spare: tuple[str, ...] = ()
+    grace_ms: int = 0
 
     def __post_init__(self) -> None:
         DeletionPlan.__post_init__(self)
@@ -377,19 +375,21 @@ class DeleteTagsPlan(DeletionPlan["DeleteTagsResult"]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTagsResult(Shown):
-    """What a deletion of tags deleted."""
+    """What a deletion of tags deleted, and which files it left to the collector."""
 
     tags: tuple[str, ...]
     files_deleted: int
     bytes_deleted: int
     duration_ms: int
+    files_condemned: int = 0
+    bytes_condemned: int = 0
 
 
 @stale_when_roots_go
 def plan_delete_tags(
-    files: TableFiles, names: Iterable[str], *, reasons: Iterable[str] = ()
+    files: TableFiles, names: Iterable[str], *, reasons: Iterable[str] = (), grace_ms: int = 0
 ) -> DeleteTagsPlan:
-    """Plan the deletion of tags.
+    """Plan the deletion of tags, which can be undone for `grace_ms`.
 
     Raises:
         TagNotFound: no tag has one of the names; the message lists all tags.
@@ -411,16 +411,14 @@ def plan_delete_tags(
         snapshot_ids=tuple(tag.snapshot.id for tag in tags),
         files=found,
         reasons=tuple(reasons),
+        grace_ms=whole_number(grace_ms, "grace_ms", minimum=0),
     )
 
 
 def _has_snapshot(files: TableFiles, tag: Tag) -> bool:
-    if tag.snapshot.id not in files.snapshots.kept_ids():
-        return False
-    try:
+    with suppress(SnapshotNotFound):
         return is_same(files.snapshots.read(tag.snapshot.id), tag.snapshot)
-    except SnapshotNotFound:
-        return False
+    return False
 
 
 def _is_tag(files: TableFiles, root: Root, names: Collection[str]) -> bool:
@@ -428,7 +426,9 @@ def _is_tag(files: TableFiles, root: Root, names: Collection[str]) -> bool:
 
 
 @stale_when_roots_go
-def run_delete_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult:
+def run_delete_tags(
+    files: TableFiles, plan: DeleteTagsPlan, *, verb: str = "delete_tags"
+) -> DeleteTagsResult:
     """Carry out a plan.
 
     Raises:
@@ -448,14 +448,18 @@ def run_delete_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult
             "planned; plan again",
             table=files.name,
         )
+    paths = [files.paths.tag(name) for name in plan.tags]
     going = files_of_both(files, plan.files, fresh)
-    delete_files(files.fs, [files.paths.tag(name) for name in plan.tags])
-    deleted = delete_unreachable(files, going)
+    condemned = condemn(files, verb, going, paths, grace_ms=plan.grace_ms)
+    delete_files(files.fs, paths)
+    deleted = carried_out(condemned)
     return DeleteTagsResult(
         tags=plan.tags,
         files_deleted=deleted.files,
         bytes_deleted=deleted.bytes,
         duration_ms=files.env.now_ms() - started,
+        files_condemned=deleted.condemned_files,
+        bytes_condemned=deleted.condemned_bytes,
     )
 
 

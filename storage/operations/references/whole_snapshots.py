@@ -7,7 +7,6 @@ from contextlib import suppress
 
 from lakewright.storage.errors import CorruptionError, SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.expiry_mark import marked_as_expiring
 from lakewright.storage.operations.references.reachable import Reach
 from lakewright.storage.operations.references.roots import tag_root
 from lakewright.storage.spec.snapshot import Snapshot
@@ -19,11 +18,9 @@ def is_kept(files: TableFiles, snapshot: Snapshot, *, beside: Collection[str] = 
     Tags named in `beside` do not count. A process that makes a root of a snapshot calls this after
     it has written the root. If a concurrent deletion did not see the root, this returns False.
     """
-    in_sight = snapshot.id in files.snapshots.kept_ids()
-    if in_sight and marked_as_expiring(files, after_id=snapshot.id) is None:
-        with suppress(SnapshotNotFound):
-            if is_same(files.snapshots.read(snapshot.id), snapshot):
-                return True
+    with suppress(SnapshotNotFound):
+        if is_same(files.snapshots.read(snapshot.id), snapshot):
+            return True
     tags = files.references.tags().values()
     return any(is_same(tag.snapshot, snapshot) for tag in tags if tag.name not in beside)
 

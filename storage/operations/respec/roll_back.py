@@ -61,7 +61,7 @@ def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
         engine=engine,
     )
     now = now.at_schema(run_respec(now, respec, engine).schema.id)
-    again = plan_rollback(now, snapshot=snapshot, tag=tag)
+    again = plan_rollback(now, snapshot=snapshot, tag=tag, grace_ms=plan.grace_ms)
     return _without_own(run_rollback(now, again), again, plan)
 
 
@@ -71,10 +71,13 @@ def _without_own(
     """The result without the snapshots that changed the keys on the way, and their files."""
     known = {each.path for each in planned.files}
     own = [each for each in again.files if each.path not in known]
+    size = sum(each.size_bytes for each in own)
     return replace(
         result,
+        files_condemned=max(result.files_condemned - len(own), 0),
+        bytes_condemned=max(result.bytes_condemned - size, 0),
         snapshots_deleted=result.snapshots_deleted
         - sum(each > planned.latest_id for each in again.snapshot_ids),
         files_deleted=max(result.files_deleted - len(own), 0),
-        bytes_deleted=max(result.bytes_deleted - sum(each.size_bytes for each in own), 0),
+        bytes_deleted=max(result.bytes_deleted - size, 0),
     )

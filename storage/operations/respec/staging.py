@@ -332,7 +332,7 @@ class Staging:
         sizes = {
             name: size for each in found for own in each.messages for name, size in _sizes(own)
         }
-        looked_at = self.files.quarantine.there(sorted(frozenset().union(*wanted)))
+        looked_at = self.files.there(frozenset().union(*wanted))
         there = {
             path
             for path, status in looked_at.items()

@@ -1,1 +1,1 @@
-"""Retention: expiry of snapshots, changelogs and tags; removal and quarantine of orphans."""
+"""Retention: expiry of snapshots, changelogs and tags; removal of orphans."""

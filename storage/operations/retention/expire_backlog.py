@@ -50,6 +50,7 @@ def expire_in_steps(
     time_retained_ms: int | None = None,
     max_deletes: int | None = None,
     max_duration_ms: int | None = None,
+    grace_ms: int = 0,
 ) -> Iterator[ExpireStep]:
     """Yield each step after it has run; the first also if it had nothing to do.
 
@@ -79,6 +80,7 @@ def expire_in_steps(
             retain_max=retain_max,
             time_retained_ms=time_retained_ms,
             max_deletes=limit if left is None else min(limit, left),
+            grace_ms=grace_ms,
             lineage=lineage,
         )
         if not plan.snapshot_ids and not is_first:

@@ -5,8 +5,8 @@
 2. Find the files that these changelogs name and no snapshot, tag, branch or later changelog
    reaches. Of the snapshots, read the first that stays, and each that is not proved to follow the
    one before it: the others reach no more of these files (`state/lineage.py`).
-3. Run: point EARLIEST at the first changelog that stays, delete the changelogs, oldest first, then
-   the files that no root reaches.
+3. Run: write the record, point EARLIEST at the first changelog that stays, and delete the
+   changelogs, oldest first. The collector deletes the files that no root reaches.
 
 Source: Paimon `ExpireChangelogImpl`, `ChangelogDeletion`.
 """
@@ -19,15 +19,10 @@ from dataclasses import dataclass
 
 from lakewright.storage.errors import InvalidRequestError, StalePlan
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.delete_unreachable import (
-    delete_unreachable,
-    files_of_both,
-)
+from lakewright.storage.operations.references.collect import carried_out
+from lakewright.storage.operations.references.condemn import condemn
+from lakewright.storage.operations.references.planned_files import files_of_both
 from lakewright.storage.operations.references.reachable import only_kept_by
-from lakewright.storage.operations.references.rollback_pin import (
-    check_no_rollback,
-    is_rollback_under_way,
-)
 from lakewright.storage.operations.references.roots import (
     Root,
     RootKind,
@@ -39,7 +34,7 @@ from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile, check_ids
 from lakewright.storage.operations.state.lineage import Lineage
 from lakewright.storage.operations.state.store_clock import check_machine_clock, check_not_ahead
-from lakewright.storage.spec.arguments import whole_or_none
+from lakewright.storage.spec.arguments import whole_number, whole_or_none
 from lakewright.storage.spec.option_values import duration_of_ms
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
@@ -51,13 +46,14 @@ class ExpireChangelogsPlan(DeletionPlan["ExpireChangelogsResult"]):
     """Changelogs to expire and the files that go with them; `reasons` says what bounds them.
 
     `waiting` is the number of changelogs that may expire in later steps. `by_age` says that some
-    are chosen by their age.
+    are chosen by their age. For `grace_ms` the run can be undone.
     """
 
     changelog_ids: tuple[int, ...]
     reasons: tuple[str, ...]
     waiting: int = 0
     by_age: bool = False
+    grace_ms: int = 0
 
     def __post_init__(self) -> None:
         DeletionPlan.__post_init__(self)
@@ -66,12 +62,14 @@ class ExpireChangelogsPlan(DeletionPlan["ExpireChangelogsResult"]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireChangelogsResult(Shown):
-    """What an expiry of changelogs deleted."""
+    """What an expiry of changelogs deleted, and which files it left to the collector."""
 
     expired: tuple[int, ...]
     files_deleted: int
     bytes_deleted: int
     duration_ms: int
+    files_condemned: int = 0
+    bytes_condemned: int = 0
 
     def and_then(self, later: ExpireChangelogsResult) -> ExpireChangelogsResult:
         """The sum of both results."""
@@ -80,6 +78,8 @@ class ExpireChangelogsResult(Shown):
             files_deleted=self.files_deleted + later.files_deleted,
             bytes_deleted=self.bytes_deleted + later.bytes_deleted,
             duration_ms=self.duration_ms + later.duration_ms,
+            files_condemned=self.files_condemned + later.files_condemned,
+            bytes_condemned=self.bytes_condemned + later.bytes_condemned,
         )
 
 
@@ -91,8 +91,9 @@ def plan_expire_changelogs(
     retain_min: int | None = None,
     retain_max: int | None = None,
     time_retained_ms: int | None = None,
+    grace_ms: int = 0,
 ) -> ExpireChangelogsPlan:
-    """Plan the expiry of long-lived changelogs, or with `every` of all.
+    """Plan the expiry of long-lived changelogs, or with `every` of all; undone for `grace_ms`.
 
     The table's options give the retention that is left out. It is counted in commits, from the
     latest snapshot back.
@@ -125,6 +126,7 @@ def plan_expire_changelogs(
         reasons=tuple(reasons),
         waiting=len(due) - len(expired),
         by_age=any(beyond <= each.id for each in expired),
+        grace_ms=whole_number(grace_ms, "grace_ms", minimum=0),
     )
 
 
@@ -147,7 +149,7 @@ def _files_of(files: TableFiles, changelog_ids: Collection[int]) -> tuple[Unreac
 def _roots(files: TableFiles, changelog_ids: Collection[int]) -> list[Root]:
     """The roots that may keep files of changelogs, including the changelogs themselves."""
     listed = files.snapshots.listed()
-    kept = files.snapshots.kept_of(list(listed))
+    kept = list(listed)
     asked = {*kept[:1], *changelog_ids} & set(kept)
     asked.update(Lineage().breaks(files, listed, kept[0]) if kept else ())
     mine = [snapshot_root(files, files.snapshots.read(each)) for each in sorted(asked)]
@@ -224,8 +226,8 @@ def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> Expi
     """Carry out a plan.
 
     Raises:
-        StalePlan: the planned changelogs are no longer the earliest, a new plan for them would not
-            delete a planned file, or a rollback is under way.
+        StalePlan: the planned changelogs are no longer the earliest, or a new plan for them would
+            not delete a planned file.
         ClockJumped: the clock of this machine is ahead of the store's, so ages are unknown.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
@@ -234,7 +236,6 @@ def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> Expi
         return ExpireChangelogsResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)
     if plan.by_age:
         check_not_ahead(files)
-    check_no_rollback(files)
     there = [each.id for each in files.references.changelogs()]
     last = max(plan.changelog_ids)
     if any(each <= last and each not in plan.changelog_ids for each in there):
@@ -243,23 +244,24 @@ def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> Expi
             "changelogs now; plan again",
             table=files.name,
         )
+    listed = files.snapshots.listed()
     going = files_of_both(files, plan.files, _files_of(files, plan.changelog_ids))
     left = [each for each in there if each > last]
     # Another expiry may have deleted some. One that comes after the listing is not planned.
     expired = tuple(each for each in there if each <= last)
     paths = [files.paths.changelog(each) for each in expired]
+    condemned = condemn(files, "expire_changelogs", going, paths, grace_ms=plan.grace_ms)
     if left:
         files.references.hint_changelogs(earliest=min(left))
     else:
         paths += [files.paths.changelog_latest_hint, files.paths.changelog_earliest_hint]
     delete_files(files.fs, paths)
-    roots = _roots(files, plan.changelog_ids)
-    # A rollback that began since may restore roots that are missing here.
-    planned = () if is_rollback_under_way(files) else going
-    deleted = delete_unreachable(files, planned, roots)
+    deleted = carried_out(condemned, known_snapshots=frozenset(listed.values()))
     return ExpireChangelogsResult(
         expired=expired,
         files_deleted=deleted.files,
         bytes_deleted=deleted.bytes,
         duration_ms=files.env.now_ms() - started,
+        files_condemned=deleted.condemned_files,
+        bytes_condemned=deleted.condemned_bytes,
     )

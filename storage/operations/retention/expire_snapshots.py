@@ -8,10 +8,10 @@
    (`state/lineage.py`) reaches no other candidate; any other snapshot is read like `end`. If one
    of these is unreadable, delete nothing. Files that only an unreadable manifest of the range
    names stay as orphans. If changelogs outlive snapshots, those of the range stay.
-4. Run: write the mark (`references/expiry_mark.py`), and point EARLIEST at `end`, so that no
-   process makes a root of the range. Check for new roots before and after. Write the changelogs
-   that stay. Delete data files, then manifests, then lists, then snapshot files, oldest first.
-   After a crash the next run goes at least as far; a missing manifest means its files are gone.
+4. Run: plan again, and refuse another range. Write the record (`references/condemn.py`), and check
+   that no rollback needs a snapshot of the range. Write the changelogs that stay, and delete the
+   snapshot files, oldest first. The collector deletes the files after the plan's grace. If the
+   process dies, the next expiry goes on with the snapshots that are left.
 
 A data file of a state is deleted only if a DELETE entry names it, or if a gap in the ids hides
 the delta that would. Source: Paimon `ExpireSnapshotsImpl`, `SnapshotDeletion`.
@@ -26,29 +26,26 @@ from dataclasses import dataclass, replace
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, StalePlan
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.collect import Deleted, carried_out
+from lakewright.storage.operations.references.condemn import check_no_rollback_before, condemn
 from lakewright.storage.operations.references.consumers import (
     plan_expire_consumers,
     run_expire_consumers,
 )
-from lakewright.storage.operations.references.delete_unreachable import remove_bucket_folders
-from lakewright.storage.operations.references.expiry_mark import (
-    end_expiry_marks,
-    marked_as_expiring,
-    put_expiry_mark,
-)
-from lakewright.storage.operations.references.rollback_pin import check_no_rollback
-from lakewright.storage.operations.references.roots import RootKind, other_roots
+from lakewright.storage.operations.references.keepers import label_of
+from lakewright.storage.operations.references.roots import other_roots
 from lakewright.storage.operations.references.stale_roots import stale_if_roots_go
+from lakewright.storage.operations.references.whole_snapshots import is_same
 from lakewright.storage.operations.retention.expiring_files import (
     ExpiringRange,
     about_unreadable,
-    first_kept_id,
 )
 from lakewright.storage.operations.retention.expiry_range import expiry_step, retention_of
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, check_ids
 from lakewright.storage.operations.state.lineage import Lineage
 from lakewright.storage.operations.state.store_clock import check_not_ahead
+from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -60,7 +57,7 @@ class ExpirePlan(DeletionPlan["ExpireResult"]):
 
     `changelog_ids` are the snapshots whose changelogs stay. `consumers` have not moved for too
     long. `waiting` is about the number of snapshots that may expire in later steps. `by_age` says
-    that some are chosen by their age.
+    that some are chosen by their age. For `grace_ms` the run can be undone.
     """
 
     snapshot_ids: tuple[int, ...]
@@ -70,6 +67,7 @@ class ExpirePlan(DeletionPlan["ExpireResult"]):
     consumers: tuple[str, ...] = ()
     waiting: int = 0
     by_age: bool = False
+    grace_ms: int = 0
 
     def __post_init__(self) -> None:
         DeletionPlan.__post_init__(self)
@@ -84,13 +82,15 @@ class ExpirePlan(DeletionPlan["ExpireResult"]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireResult(Shown):
-    """What an expiry deleted."""
+    """What an expiry deleted, and which files it left to the collector."""
 
     expired: tuple[int, ...]
     files_deleted: int
     bytes_deleted: int
     duration_ms: int
     metadata_bytes_deleted: int = 0
+    files_condemned: int = 0
+    bytes_condemned: int = 0
 
     def and_then(self, later: ExpireResult) -> ExpireResult:
         """The sum of both results."""
@@ -100,6 +100,8 @@ class ExpireResult(Shown):
             bytes_deleted=self.bytes_deleted + later.bytes_deleted,
             duration_ms=self.duration_ms + later.duration_ms,
             metadata_bytes_deleted=self.metadata_bytes_deleted + later.metadata_bytes_deleted,
+            files_condemned=self.files_condemned + later.files_condemned,
+            bytes_condemned=self.bytes_condemned + later.bytes_condemned,
         )
 
 
@@ -110,9 +112,12 @@ def plan_expire_snapshots(
     retain_max: int | None = None,
     time_retained_ms: int | None = None,
     max_deletes: int | None = None,
+    grace_ms: int = 0,
     lineage: Lineage | None = None,
 ) -> ExpirePlan:
     """Plan one step; a value that is not given is taken from the table's options.
+
+    The expiry can be undone for `grace_ms`; with 0, its run deletes the files at once.
 
     `lineage` remembers the history that earlier steps have proved.
 
@@ -122,6 +127,7 @@ def plan_expire_snapshots(
         CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
+    grace_ms = whole_number(grace_ms, "grace_ms", minimum=0)
     files = files.reading_once()
     retention = retention_of(files, retain_min, retain_max, time_retained_ms, max_deletes)
     stale = tuple(each.name for each in plan_expire_consumers(files).consumers)
@@ -129,15 +135,14 @@ def plan_expire_snapshots(
     if not listed:
         return _nothing(files, None, stale, "the table has no snapshot")
     ids = list(listed)
-    kept = files.snapshots.kept_of(ids)
-    with stale_if_roots_go(files, kept, sorted({*ids} - {*kept})):
-        step = expiry_step(files, ids, kept, retention, stale)
+    with stale_if_roots_go(files, ids):
+        step = expiry_step(files, ids, retention, stale)
         if not step.expired:
             return _nothing(files, ids[0], stale, *step.reasons)
         expired = [files.snapshots.read(each) for each in step.expired]
         outliving = step.expired if files.options.changelog_outlives_snapshots else ()
         going = ExpiringRange(files, expired, ids[len(expired)], outliving)
-        found, unreadable = going.files_of(first_kept_id(kept, going.end), listed, lineage)
+        found, unreadable = going.files_of(listed, lineage)
     reasons = list(step.reasons)
     if outliving:
         reasons.append("their changelogs stay for longer")
@@ -153,6 +158,7 @@ def plan_expire_snapshots(
         consumers=stale,
         waiting=step.waiting,
         by_age=len(step.expired) > max(0, len(ids) - retention.retain_max),
+        grace_ms=grace_ms,
     )
 
 
@@ -179,7 +185,7 @@ def run_expire_snapshots(
 
     Raises:
         StalePlan: the plan's range is no longer the earliest, a root reaches a planned file, or a
-            rollback or further expiry is under way.
+            rollback into the range is under way.
         ClockJumped: the clock of this machine is ahead of the store's, so ages are unknown.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
@@ -192,57 +198,40 @@ def run_expire_snapshots(
     run_expire_consumers(files, replace(stale, consumers=still))
     if not plan.snapshot_ids or plan.end_id is None:
         return ExpireResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)
-    listed = files.snapshots.listed()
-    kept = files.snapshots.kept_of(list(listed))
-    with stale_if_roots_go(files, kept, sorted(listed.keys() - {*kept})):
+    with stale_if_roots_go(files, files.snapshots.ids()):
         deleted = _run(files, plan, plan.end_id, lineage or Lineage())
     return ExpireResult(
         expired=plan.snapshot_ids,
-        files_deleted=deleted,
-        bytes_deleted=plan.bytes,
+        files_deleted=deleted.files,
+        bytes_deleted=deleted.bytes,
         duration_ms=files.env.now_ms() - started,
         metadata_bytes_deleted=plan.metadata_bytes,
+        files_condemned=deleted.condemned_files,
+        bytes_condemned=deleted.condemned_bytes,
     )
 
 
-def _run(
-    files: TableFiles,
-    plan: ExpirePlan,
-    end_id: int,
-    lineage: Lineage,
-) -> int:
+def _run(files: TableFiles, plan: ExpirePlan, end_id: int, lineage: Lineage) -> Deleted:
     _check_changelogs(files, plan)
-    check_no_rollback(files)
-    # The listing comes after the check, since a rollback may have restored snapshots.
     listed = files.snapshots.listed()
     _check_range(files, plan, list(listed))
     end = files.snapshots.read(end_id)
-    known = _others(files)
+    known = [label_of(root) for root in other_roots(files)]
     _check_unused(files, plan, listed, lineage)
-    put_expiry_mark(files, end)
-    hint = files.snapshots.hinted_earliest()
-    if hint is None or hint < end_id or hint not in listed:
-        # EARLIEST never goes back: that would show snapshots that an expiry has begun to delete.
-        _set_earliest(files, end_id)
-    # A rollback may have begun before EARLIEST was set. A later one sees that its target expires.
-    check_no_rollback(files)
-    there, newest = files.snapshots.listed(), max(listed)
-    are_back = any(each < newest and each not in listed for each in there)
-    if are_back or not _others(files) <= known:
-        # A new root was made before EARLIEST was set.
-        _check_range(files, plan, list(there))
-        _check_unused(files, plan, there, lineage)
-    _check_undisturbed(files, plan, end)
+    paths = [files.paths.snapshot(each) for each in plan.snapshot_ids]
+    condemned = condemn(files, "expire_snapshots", plan.files, paths, grace_ms=plan.grace_ms)
+    check_no_rollback_before(condemned, end_id)
+    try:
+        # A rollback may have ended since the listing.
+        _check_range(files, plan, files.snapshots.ids())
+        _check_same(files, end)
+    except StalePlan:
+        condemned.withdraw()
+        raise
     _keep_changelogs(files, plan.changelog_ids)
-    paths = [files.paths.below(file.path) for file in plan.files]
-    deleted = delete_files(files.fs, paths)
-    _check_undisturbed(files, plan, end)
-    delete_files(files.fs, [files.paths.snapshot(each) for each in plan.snapshot_ids])
-    _check_not_rolled_back(files, plan)
-    end_expiry_marks(files, end_id)
-    if files.options.snapshot_clean_empty_directories:
-        remove_bucket_folders(files, paths)
-    return deleted
+    files.snapshots.hint_earliest(end_id)
+    delete_files(files.fs, paths)
+    return carried_out(condemned, known=known, known_snapshots=frozenset(listed.values()))
 
 
 def _check_changelogs(files: TableFiles, plan: ExpirePlan) -> None:
@@ -257,21 +246,12 @@ def _check_changelogs(files: TableFiles, plan: ExpirePlan) -> None:
         )
 
 
-def _set_earliest(files: TableFiles, end: int) -> None:
-    """Point EARLIEST at the first snapshot that stays.
-
-    Raises:
-        StalePlan: another expiry goes further; EARLIEST then points at the end of its range.
-    """
-    files.snapshots.hint_earliest(end)
-    further = end
-    while (marked := marked_as_expiring(files, after_id=further)) is not None:
-        files.snapshots.hint_earliest(marked)
-        further = marked
-    if further > end:
+def _check_same(files: TableFiles, end: Snapshot) -> None:
+    """Check that no rollback replaced the first snapshot that stays, and so the range."""
+    if not is_same(files.snapshots.read(end.id), end):
         raise StalePlan(
-            f"the plan expires the snapshots of {files.name} before {end}, and another expiry "
-            f"already expires those before {further}; plan again",
+            f"{files.name} was rolled back beyond snapshot {end.id} and written to again since the "
+            "expiry was checked; plan again",
             table=files.name,
         )
 
@@ -287,32 +267,6 @@ def _keep_changelogs(files: TableFiles, snapshot_ids: Collection[int]) -> None:
     files.references.hint_changelogs(
         earliest=min(snapshot_ids) if not there else None, latest=max(snapshot_ids)
     )
-
-
-def _check_undisturbed(files: TableFiles, plan: ExpirePlan, end: Snapshot) -> None:
-    """Check the range again, only if another process may have changed it.
-
-    A rollback sets EARLIEST or deletes `end`. Another expiry sets EARLIEST.
-
-    Raises:
-        StalePlan: the range changed, even if its ids are the same.
-    """
-    try:
-        is_same = files.snapshots.read(end.id).delta_manifest_list == end.delta_manifest_list
-    except SnapshotNotFound:
-        is_same = False
-    hint = files.snapshots.hinted_earliest()
-    if not is_same or hint != end.id:
-        _check_range(files, plan, files.snapshots.ids())
-    if not is_same:
-        raise StalePlan(
-            f"{files.name} was rolled back beyond snapshot {end.id} and written to again while "
-            "the snapshots before it expired; plan again",
-            table=files.name,
-        )
-    if hint is None or hint < end.id:
-        # Two expiries may read EARLIEST together, and the one with the smaller range set it last.
-        files.snapshots.hint_earliest(end.id)
 
 
 def _check_range(files: TableFiles, plan: ExpirePlan, ids: Sequence[int]) -> None:
@@ -336,14 +290,6 @@ def _check_range(files: TableFiles, plan: ExpirePlan, ids: Sequence[int]) -> Non
             )
 
 
-def _others(files: TableFiles) -> set[tuple[str, RootKind, int | str, str]]:
-    """Labels of all roots except this branch's own snapshots, to detect new roots."""
-    return {
-        (root.branch, root.kind, root.label, root.snapshot.delta_manifest_list)
-        for root in other_roots(files)
-    }
-
-
 def _check_unused(
     files: TableFiles, plan: ExpirePlan, listed: Mapping[int, FileStatus], lineage: Lineage
 ) -> None:
@@ -363,9 +309,8 @@ def _check_unused(
         )
     fresh: set[str] = set()
     if present and plan.end_id is not None:
-        kept = files.snapshots.kept_of(list(listed))
         going = ExpiringRange(files, present, plan.end_id, plan.changelog_ids)
-        found, _ = going.files_of(first_kept_id(kept, plan.end_id), listed, lineage)
+        found, _ = going.files_of(listed, lineage)
         fresh = {file.path for file in found}
     still_used = [file.path for file in plan.files if file.path not in fresh]
     if still_used:
@@ -385,27 +330,3 @@ def _check_unused(
 
 def _ids_text(ids: Sequence[int]) -> str:
     return f"snapshot {ids[0]}" if len(ids) == 1 else f"snapshots {ids[0]} to {ids[-1]}"
-
-
-def _check_not_rolled_back(files: TableFiles, plan: ExpirePlan) -> None:
-    """If a rollback into the range has left no snapshot, restore its target from a tag.
-
-    Raises:
-        StalePlan: the table was rolled back.
-    """
-    if files.snapshots.exists(plan.end_id or 0) or files.snapshots.ids():
-        return
-    tags = files.references.tags().values()
-    held = [tag for tag in tags if tag.snapshot.id in plan.snapshot_ids]
-    if held:
-        latest = held[-1]
-        files.snapshots.restore(
-            latest.snapshot.id, files.references.read_tagged_snapshot_file(latest.name)
-        )
-        files.snapshots.hint_earliest(latest.snapshot.id)
-        files.snapshots.hint_latest(latest.snapshot.id)
-    raise StalePlan(
-        f"{files.name} was rolled back while snapshots {plan.snapshot_ids[0]} to "
-        f"{plan.snapshot_ids[-1]} expired; plan again",
-        table=files.name,
-    )

@@ -33,7 +33,11 @@ _MS = dt.timedelta(milliseconds=1)
 
 
 def plan_expire_tags(
-    files: TableFiles, *, older_than_ms: int | None = None, spare: Sequence[str] = ()
+    files: TableFiles,
+    *,
+    older_than_ms: int | None = None,
+    spare: Sequence[str] = (),
+    grace_ms: int = 0,
 ) -> DeleteTagsPlan:
     """Plan the expiry of tags; `older_than_ms` also selects tags of that age, in milliseconds.
 
@@ -63,7 +67,7 @@ def plan_expire_tags(
     for name in surplus_tags(files):
         most = files.options.tag_num_retained_max
         reasons.setdefault(name, f"tag {name} is beyond the {most} automatic tags to retain")
-    plan = plan_delete_tags(files, reasons, reasons=reasons.values())
+    plan = plan_delete_tags(files, reasons, reasons=reasons.values(), grace_ms=grace_ms)
     return replace(plan, older_than_ms=older_than_ms, spare=spared)
 
 
@@ -89,7 +93,7 @@ def run_expire_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult
             f"retained for longer by now: {', '.join(kept)}; plan again",
             table=files.name,
         )
-    return run_delete_tags(files, plan)
+    return run_delete_tags(files, plan, verb="expire_tags")
 
 
 def _shown(time: dt.datetime) -> str:

@@ -23,11 +23,6 @@ from lakewright.storage.operations.state.lineage import Lineage
 from lakewright.storage.spec.snapshot import Snapshot
 
 
-def first_kept_id(kept: Sequence[int], end: int) -> int:
-    """The first snapshot that stays: `end`, or EARLIEST if an interrupted expiry went further."""
-    return max(end, kept[0])
-
-
 @dataclass(frozen=True, slots=True)
 class ExpiringRange:
     """Snapshots that expire; `end` is the next id, `changelogs` the ids whose changelogs stay."""
@@ -38,21 +33,21 @@ class ExpiringRange:
     changelogs: Collection[int]
 
     def files_of(
-        self, first_kept: int, listed: Mapping[int, FileStatus], lineage: Lineage | None
+        self, listed: Mapping[int, FileStatus], lineage: Lineage | None
     ) -> tuple[tuple[UnreachableFile, ...], set[str]]:
         """The files that go with the range, and the paths of metadata files that are unreadable."""
         files = self.files
         going = [snapshot_root(files, each) for each in self.expired]
         lost = Reach(forgiving=True)
-        staying = self._staying(first_kept, listed, lineage or Lineage())
+        staying = self._staying(listed, lineage or Lineage())
         data: dict[str, int] = {}
         end = snapshot_root(files, files.snapshots.read(self.end))
         # The delta of a snapshot removes files that the snapshot before it still needs. So the
         # deltas are read one snapshot later than the range.
         for before, root in pairwise([*going, end]):
-            # An interrupted expiry may have deleted manifests of its snapshots. It deleted the
-            # data files that they name before.
-            data |= (Reach() if root.snapshot.id == first_kept else lost).removed(root)
+            # An expiry of another client may have been interrupted after it deleted manifests. It
+            # deleted the data files that they name before.
+            data |= (Reach() if root is end else lost).removed(root)
             if before.snapshot.id + 1 != root.snapshot.id:
                 # After a rollback to an old tag no delta covers the gap, so the state is read.
                 data |= lost.state(before)
@@ -65,15 +60,13 @@ class ExpiringRange:
         found = unreachable(files, data, metadata, [*staying, *outliving], lost.sizes)
         return _present(files, found, lost.sizes), lost.unreadable
 
-    def _staying(
-        self, first_kept: int, listed: Mapping[int, FileStatus], lineage: Lineage
-    ) -> list[Root]:
+    def _staying(self, listed: Mapping[int, FileStatus], lineage: Lineage) -> list[Root]:
         """The roots that may reach files of the range, without those that keep no other of them.
 
         See step 3 in `expire_snapshots.py`.
         """
         files = self.files
-        asked = [first_kept, *lineage.breaks(files, listed, first_kept)]
+        asked = [self.end, *lineage.breaks(files, listed, self.end)]
         mine = [snapshot_root(files, files.snapshots.read(each)) for each in asked]
         others, own = other_roots(files), files.paths.branch
         tagged = [each.snapshot for each in others if each.is_tag_of(own)]

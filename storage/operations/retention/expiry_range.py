@@ -79,13 +79,12 @@ class ExpiryStep:
 def expiry_step(
     files: TableFiles,
     ids: Sequence[int],
-    kept: Sequence[int],
     retention: Retention,
     stale: Collection[str],
 ) -> ExpiryStep:
     """Choose the snapshots of one step; ids may have gaps, and stale consumers hold nothing.
 
-    `ids` are all existing snapshots, `kept` those from EARLIEST on.
+    `ids` are all existing snapshots.
     """
     count = len(ids)
     allowed = max(0, count - retention.retain_min)
@@ -130,10 +129,6 @@ def expiry_step(
                 f"{duration_of_ms(retention.time_retained_ms)}"
             )
             break
-    begun = bisect_left(ids, kept[0])
-    if end < begun:
-        end = min(begun, retention.limit)
-        reasons.append(f"an expiry of the snapshots before {kept[0]} has begun already")
     # The bisection assumes increasing times. The result is only reported; each step checks again.
     old = (
         bisect_left(
@@ -145,4 +140,4 @@ def expiry_step(
         if end < allowed
         else end
     )
-    return ExpiryStep(ids[:end], reasons, max(old, begun) - end)
+    return ExpiryStep(ids[:end], reasons, old - end)

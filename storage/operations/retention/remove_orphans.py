@@ -1,19 +1,20 @@
-"""Orphan removal: files that no root keeps, left by dead processes, go to quarantine.
+"""Orphan removal: files that no root keeps, left by dead processes, are condemned.
 
 1. Read the store's clock: only that clock dates its files.
 2. List the table folder by folder, or read an inventory of the store. Candidates are data,
    changelog, manifest, index, statistics and unfinished files in folders to which the table
    writes. They are at least a day old, or as old as requested. A write that takes longer looks
    dead.
-3. After the listing, read all roots and pending batches, and keep their files. So files that are
-   committed during the listing are kept. If a root cannot be read, no file is touched.
+3. After the listing, read all roots and pending batches, and keep their files, and those that are
+   condemned already. So files that are committed during the listing are kept. If a root cannot be
+   read, no file is touched.
 4. Look at each candidate of an inventory in the store. A file of another size or time was written
    since, and stays.
-5. Run: read the new roots again, and move the other candidates to quarantine, or delete them on
-   request. Restore files of earlier runs that a root needs by now.
+5. Run: look at the candidates and the new roots again, and record the others. The collector
+   deletes them after the plan's grace, if nothing keeps them by then.
 
-Memory: about 100 bytes per old file of the table, 32 bytes per file in quarantine and 1 KB per file
-of a plan, plus the listing of one folder and the roots. `orphan_steps` plans a removal in
+Memory: about 100 bytes per old file of the table, 8 bytes per condemned file and 1 KB per file of a
+plan, plus the listing of one folder and the roots. `orphan_steps` plans a removal in
 parts, after one listing.
 Source: Paimon `OrphanFilesClean`.
 """
@@ -24,18 +25,15 @@ import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 
 from lakewright.storage.env import FileStatus
-from lakewright.storage.errors import CorruptionError, InvalidRequestError, StalePlan
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.inventory import read_inventory
-from lakewright.storage.files.quarantine_store import UNFINISHED
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.delete_unreachable import (
-    delete_unreachable,
-    remove_bucket_folders,
-)
-from lakewright.storage.operations.references.expiry_mark import marked_as_expiring
+from lakewright.storage.operations.references.collect import Deleted, carried_out
+from lakewright.storage.operations.references.condemn import condemn
+from lakewright.storage.operations.references.keepers import Keepers
 from lakewright.storage.operations.references.known_columns import schemas_of_branches
 from lakewright.storage.operations.references.numbered import NumberedPaths
 from lakewright.storage.operations.references.stale_roots import (
@@ -46,23 +44,13 @@ from lakewright.storage.operations.retention.orphan_candidates import (
     OrphanCandidates,
     orphan_candidates,
 )
-from lakewright.storage.operations.retention.quarantine import (
-    Aside,
-    Mover,
-    OrphanFile,
-    References,
-    missing_of,
-    told_where_it_lies,
-    untold,
-)
 from lakewright.storage.operations.running.concurrency import map_ahead
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
-from lakewright.storage.operations.state.branch_files import on_branch
 from lakewright.storage.operations.state.staged_changes import keeps_files, read_changes
 from lakewright.storage.operations.state.store_clock import check_clock, read_store_clock
 from lakewright.storage.operations.state.time_travel import moment_text
-from lakewright.storage.spec.arguments import whole_or_none
+from lakewright.storage.spec.arguments import whole_number, whole_or_none
 from lakewright.storage.spec.file_names import COPIED, FILE_ID, is_place_below
 from lakewright.storage.spec.partition import escape_path
 from lakewright.storage.spec.shown import Shown
@@ -77,6 +65,8 @@ _ROUNDED_MS = 1_000
 _TOLD_EVERY = 1_000
 # Waiting for a store, not the machine's cores, takes the time of a listing.
 _LISTED_AT_ONCE = 8
+# The suffix of temporary files that a store renames when they are finished.
+UNFINISHED = re.compile(r"\.[^/]+\.tmp")
 _METADATA = r"(manifest|index|statistics)/[^/]+"
 # The mark of a partition that is done, before it has its name.
 _UNFINISHED_MARK = r"\._SUCCESS\.[^/]+\.tmp"
@@ -87,47 +77,50 @@ _UNFINISHED = (
 )
 
 
-# The reason of its quarantines begins with it; the name of the run follows, if it is known.
-SET_ASIDE = "remove-orphans"
+# For so long a removal of orphans can be undone, unless it is told otherwise.
+USUAL_GRACE_MS = 7 * _DAY_MS
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanFile(UnreachableFile):
+    """A file that no root keeps; `modified_ms` is by the store's clock."""
+
+    modified_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphansPlan(DeletionPlan["OrphansResult"]):
     """Files that no root keeps and that were written no later than `older_than_ms`.
 
-    `wanted` are quarantined files that a root needs by now. `leftovers` are unfinished files in
-    the hidden folder, and records of a change of keys that ended; no reader uses them. `further` is
-    the number of files beyond the most that the plan was to hold.
+    `leftovers` are unfinished files in the hidden folder, and records of a change of keys that
+    ended; no reader uses them. `further` is the number of files beyond the most that the plan was
+    to hold. For `grace_ms` the run can be undone.
     """
 
     older_than_ms: int
     files: tuple[OrphanFile, ...]
-    wanted: tuple[str, ...] = ()
     leftovers: tuple[UnreachableFile, ...] = ()
     further: int = 0
+    grace_ms: int = USUAL_GRACE_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphansResult(Shown):
-    """What was quarantined or deleted; `brought_back` are files that a root or batch needs."""
+    """What was deleted, and which files were left to the collector."""
 
-    files_moved: int
-    bytes_moved: int
-    quarantine_ids: tuple[str, ...]
     files_deleted: int
     bytes_deleted: int
-    brought_back: tuple[str, ...]
+    files_condemned: int
+    bytes_condemned: int
     duration_ms: int
 
     def and_then(self, later: OrphansResult) -> OrphansResult:
         """The result of both."""
         return OrphansResult(
-            files_moved=self.files_moved + later.files_moved,
-            bytes_moved=self.bytes_moved + later.bytes_moved,
-            quarantine_ids=(*self.quarantine_ids, *later.quarantine_ids),
             files_deleted=self.files_deleted + later.files_deleted,
             bytes_deleted=self.bytes_deleted + later.bytes_deleted,
-            brought_back=(*self.brought_back, *later.brought_back),
+            files_condemned=self.files_condemned + later.files_condemned,
+            bytes_condemned=self.bytes_condemned + later.bytes_condemned,
             duration_ms=self.duration_ms + later.duration_ms,
         )
 
@@ -140,6 +133,7 @@ class OrphanSearch:
     guarantees that no process writes to the table. `inventory` is a file or folder that is read
     instead of listing the table (`files/inventory.py`). `looked` is told, now and then and at the
     end of the listing, how many files were looked at; how many there are, nothing knows before.
+    The removal can be undone for `grace_ms`.
     """
 
     older_than_ms: int | None = None
@@ -147,6 +141,7 @@ class OrphanSearch:
     even_recent: bool = False
     inventory: str | None = None
     looked: Callable[[int], object] | None = None
+    grace_ms: int = USUAL_GRACE_MS
 
 
 def plan_remove_orphans(
@@ -177,25 +172,22 @@ def orphan_steps(
     check_supported(files.schema, Use.ORPHANS, table=files.name)
     older_than_ms = whole_or_none(search.older_than_ms, "older_than_ms")
     age_ms = whole_or_none(search.age_ms, "age_ms")
+    grace_ms = whole_number(search.grace_ms, "grace_ms", minimum=0)
     inventory = search.inventory
     with orphan_candidates() as candidates:
-        with stale_if_roots_go(files, files.snapshots.kept_ids()):
+        with stale_if_roots_go(files, files.snapshots.ids()):
             now = read_store_clock(files)
             oldest = now - (_DAY_MS if age_ms is None else age_ms)
             oldest = oldest if older_than_ms is None else older_than_ms
             _check_age(files, oldest, now, even_recent=search.even_recent)
-            _look_for(files, candidates, now, oldest, inventory, search.looked or untold)
-            aside = Aside.listed(files)
-            references = References(files, aside.sought(), aside.paths, candidates)
-            try:
-                kept = references.newly_kept()
-            except CorruptionError as error:
-                raise told_where_it_lies(error, files) from error
-            wanted = tuple(sorted(missing_of(files, kept)))
-            leftovers = _leftovers(files, aside, oldest)
-        elsewhere = references.elsewhere
-        # They hold what they have read of the manifests.
-        del references, aside
+            _look_for(files, candidates, now, oldest, inventory, search.looked or id)
+            keepers = Keepers(files, NumberedPaths(), tuple, tell=candidates.keep)
+            keepers.look()
+            candidates.keep(each.path for each in files.condemned.all_names())
+            leftovers = _leftovers(files, oldest)
+        elsewhere = keepers.elsewhere
+        # It holds what it has read of the manifests.
+        del keepers
         most = None if inventory is not None else max_files
         further = 0 if most is None else sum(1 for _ in candidates.take(elsewhere))
         left = candidates.take(elsewhere)
@@ -209,13 +201,13 @@ def orphan_steps(
                 table=files.name,
                 older_than_ms=oldest,
                 files=tuple(found if inventory is None else _still_there(files, found, oldest)),
-                wanted=wanted,
                 leftovers=leftovers,
                 further=further,
+                grace_ms=grace_ms,
             )
             if not further:
                 return
-            wanted, leftovers = (), ()
+            leftovers = ()
 
 
 def _look_for(
@@ -262,7 +254,7 @@ def _check_age(files: TableFiles, oldest: int, now: int, *, even_recent: bool) -
 
 
 def _listed(files: TableFiles) -> Iterator[FileStatus]:
-    """Files of the table, folder by folder, without hidden folders, which hold the quarantines.
+    """Files of the table, folder by folder, without hidden folders.
 
     A few folders are listed at once, those of partitions or buckets in particular.
     """
@@ -279,7 +271,7 @@ def _still_there(
 
     An inventory of all versions names a file several times, and the store has the latest.
     """
-    there = files.quarantine.there(each.path for each in orphans)
+    there = files.there(each.path for each in orphans)
     for each in orphans:
         status = there.get(each.path)
         if status is None or status.size != each.size_bytes or status.modified_ms > oldest:
@@ -319,16 +311,24 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
     return re.compile(f"{data}|{partition}{_UNFINISHED_MARK}|{_METADATA}|{_UNFINISHED}")
 
 
-def _leftovers(files: TableFiles, aside: Aside, oldest: int) -> tuple[UnreachableFile, ...]:
+def _leftovers(files: TableFiles, oldest: int) -> tuple[UnreachableFile, ...]:
     below = files.paths.root + "/"
     staged = files.staged_changes
+    # What a former release set aside stays as it is.
+    hidden = files.fs.list_subdirs(files.paths.upkeep_dir)
+    folders = [f"{files.paths.upkeep_dir}/{each}" for each in hidden if each != "quarantine"]
+    listed = [*map(files.fs.list_tree, folders), files.fs.list_dir(files.paths.upkeep_dir)]
+    unfinished = [each for some in listed for each in some if UNFINISHED.fullmatch(each.name)]
+    # A verb that died before its record was complete had deleted nothing.
+    records = (each for each in files.condemned.listed().values() if each.head is None)
+    incomplete = (each for record in records for each in record.lists)
     # No run goes on from a change that the table's schema has left behind.
     goes_on = any(keeps_files(files, each) for each in read_changes(files).values())
     return tuple(
         UnreachableFile(status.path.removeprefix(below), status.size)
         for status in (
-            *files.quarantine.unfinished_elsewhere(),
-            *aside.unfinished,
+            *unfinished,
+            *incomplete,
             *(() if goes_on else staged.listed()),
         )
         if status.modified_ms <= oldest and is_place_below(status.path.removeprefix(below))
@@ -336,87 +336,53 @@ def _leftovers(files: TableFiles, aside: Aside, oldest: int) -> tuple[Unreachabl
 
 
 @stale_when_roots_go
-def run_remove_orphans(
-    files: TableFiles,
-    plan: OrphansPlan,
-    *,
-    quarantine: bool = True,
-    looked: Callable[[int], object] | None = None,
-) -> OrphansResult:
-    """Quarantine or delete the files of a plan.
+def run_remove_orphans(files: TableFiles, plan: OrphansPlan) -> OrphansResult:
+    """Condemn the files of a plan; with a grace of 0, delete them.
 
-    Files that a root or batch needs by now stay, and files that the store dates otherwise. `looked`
-    is told how many files were read to set them aside.
+    Files that a root or batch needs by now stay, and files that the store dates otherwise.
 
     Raises:
         InvalidRequestError: the plan names files that cannot be orphans of this table.
-        CorruptionError: a root cannot be read; files that it may need are restored.
-        StalePlan: a rollback is under way or was interrupted; or files would be deleted while an
-            expiry has changelogs to write.
+        CorruptionError: a root cannot be read.
     """
     check_supported(files.schema, Use.ORPHANS, table=files.name)
     _check_files(files, plan)
     started = files.env.now_ms()
-    aside = Aside.listed(files)
-    old = {file.path for file in _leftovers(files, aside, plan.older_than_ms)}
-    planned = NumberedPaths.of(file.path for file in plan.files)
-    references = References(
+    old = {file.path for file in _leftovers(files, plan.older_than_ms)}
+    keepers = Keepers(
         files,
-        NumberedPaths.all([planned, aside.sought()]),
-        lambda: chain((file.path for file in plan.files), aside.paths()),
+        NumberedPaths.of(each.path for each in plan.files),
+        lambda: (each.path for each in plan.files),
     )
-    mover = Mover(files, references, aside, looked or untold)
-    mover.look()
-    mover.end_emptied()
-    deleted = 0, 0
-    if plan.files and quarantine:
-        by = "" if files.run is None else f" by {files.run}"
-        reason = f"{SET_ASIDE}{by}"
-        mover.set_aside(plan.files, reason=reason, now_ms=read_store_clock(files))
-        if files.options.snapshot_clean_empty_directories:
-            remove_bucket_folders(files, [files.paths.below(path) for path in mover.moved])
-    elif plan.files:
-        _check_no_changelogs_to_come(files)
-        gone = delete_unreachable(files, list(mover.unchanged(plan.files)))
-        deleted = gone.files, gone.bytes
+    keepers.look()
+    there = files.there(each.path for each in plan.files)
+    kept = keepers.kept | keepers.recorded
+    going = [
+        each
+        for each in plan.files
+        if (status := there.get(each.path)) is not None
+        and (status.size, status.modified_ms) == (each.size_bytes, each.modified_ms)
+        and each.path not in kept
+    ]
+    deleted = Deleted()
+    if going:
+        condemned = condemn(files, "remove_orphans", going, [], grace_ms=plan.grace_ms)
+        deleted = carried_out(condemned, known=keepers.known, with_staged=True)
     leftovers = [file.path for file in plan.leftovers if file.path in old]
     delete_files(files.fs, [files.paths.below(path) for path in leftovers])
     return OrphansResult(
-        files_moved=len(mover.moved),
-        bytes_moved=sum(mover.moved.values()),
-        quarantine_ids=tuple(mover.quarantine_ids),
-        files_deleted=deleted[0],
-        bytes_deleted=deleted[1],
-        brought_back=tuple(mover.brought_back),
+        files_deleted=deleted.files,
+        bytes_deleted=deleted.bytes,
+        files_condemned=deleted.condemned_files,
+        bytes_condemned=deleted.condemned_bytes,
         duration_ms=files.env.now_ms() - started,
     )
-
-
-def _check_no_changelogs_to_come(files: TableFiles) -> None:
-    """Check that no expiry under way still has changelogs to write, since no root keeps these yet.
-
-    Raises:
-        StalePlan: such an expiry is under way, or was interrupted.
-    """
-    for branch in ("", *files.references.branches()):
-        seen = on_branch(files, branch)
-        if not seen.options.changelog_outlives_snapshots:
-            continue
-        end_id = marked_as_expiring(seen, after_id=0)
-        if end_id is not None:
-            raise StalePlan(
-                f"an expiry of {files.name} up to snapshot {end_id} is under way, or was stopped "
-                "halfway, and still has to keep changelogs; wait until it ends, or expire "
-                "again, and plan again; or set the files aside in a quarantine instead of "
-                "deleting them",
-                table=files.name,
-            )
 
 
 def _check_files(files: TableFiles, plan: OrphansPlan) -> None:
     """Check that the planned files can be orphans of this table, since a plan may be edited."""
     owned, upkeep = _owned(files), files.paths.upkeep_dir.removeprefix(files.paths.root + "/")
-    staged = r"respec/(change|staged)-[^/]+"
+    staged = r"respec/(change|staged)-[^/]+|condemned/[^/]+\.list"
     hidden = re.compile(rf"{re.escape(upkeep)}/((.+/)?{UNFINISHED.pattern}|{staged})")
     for file in plan.files:
         is_owned = owned.fullmatch(file.path) and is_place_below(file.path)

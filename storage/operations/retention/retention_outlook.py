@@ -25,7 +25,7 @@ from lakewright.storage.operations.references.roots import (
     other_roots,
     snapshot_root,
 )
-from lakewright.storage.operations.retention.expiring_files import ExpiringRange, first_kept_id
+from lakewright.storage.operations.retention.expiring_files import ExpiringRange
 from lakewright.storage.operations.retention.expiry_range import (
     ExpiryStep,
     expiry_step,
@@ -99,17 +99,16 @@ def retention_outlook(
             for each in ages_ms
         )
     ids = list(listed)
-    kept = files.snapshots.kept_of(ids)
     stale = [each.name for each in plan_expire_consumers(files).consumers]
     consumers = [*files.references.consumers()]
 
     def step_of(age_ms: int, ignored: Sequence[str]) -> ExpiryStep:
         retention = retention_of(files, retain_min, retain_max, age_ms, max(len(ids), 1))
-        return expiry_step(files, ids, kept, retention, ignored)
+        return expiry_step(files, ids, retention, ignored)
 
     steps = {age_ms: step_of(age_ms, stale) for age_ms in ages_ms}
     ends = {age_ms: len(step.expired) for age_ms, step in steps.items()}
-    freed = _freed(files, listed, kept, sorted(set(ends.values())))
+    freed = _freed(files, listed, sorted(set(ends.values())))
     roots = [each for each in other_roots(files) if each.kind is not RootKind.CHANGELOG]
     found = []
     for age_ms in ages_ms:
@@ -137,7 +136,7 @@ def retention_outlook(
 
 
 def _freed(
-    files: TableFiles, listed: dict[int, FileStatus], kept: Sequence[int], ends: Sequence[int]
+    files: TableFiles, listed: dict[int, FileStatus], ends: Sequence[int]
 ) -> dict[int, tuple[int, int]]:
     """By the number of snapshots that go, the files and bytes that go with them."""
     ids, lineage = list(listed), Lineage()
@@ -146,7 +145,7 @@ def _freed(
         going = [files.snapshots.read(each) for each in ids[begin:end]]
         outliving = ids[begin:end] if files.options.changelog_outlives_snapshots else ()
         expiring = ExpiringRange(files, going, ids[end], outliving)
-        found, _ = expiring.files_of(first_kept_id(kept, ids[end]), listed, lineage)
+        found, _ = expiring.files_of(listed, lineage)
         count += len(found)
         size += sum(each.size_bytes for each in found)
         sums[end] = (count, size)

@@ -20,7 +20,6 @@ from lakewright.storage.errors import (
     UnreadableManifest,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.expiry_mark import marked_as_expiring
 from lakewright.storage.operations.respec.keyed_checks import respec_command
 from lakewright.storage.operations.revert.copies import first_identity, indexes_by_first
 from lakewright.storage.operations.state.live_files import index_entries, live_entries
@@ -162,8 +161,8 @@ def kept_snapshots(files: TableFiles, snapshot_ids: Iterable[int]) -> tuple[Snap
 
 
 def _kept(files: TableFiles, snapshot_id: int) -> Snapshot:
-    ids = files.snapshots.kept_ids()
-    if snapshot_id in ids and marked_as_expiring(files, after_id=snapshot_id) is None:
+    ids = files.snapshots.ids()
+    if snapshot_id in ids:
         return files.snapshots.read(snapshot_id)
     has = f"snapshots {ids[0]} to {ids[-1]}" if ids else "no snapshot"
     raise SnapshotNotFound(
@@ -188,7 +187,7 @@ def _delta(files: TableFiles, snapshot: Snapshot) -> list[ManifestEntry]:
         command = respec_command(files.name, keys, primary)
         # A change names live files anew: with the keys of before, only what went can come back.
         ways = f"with ({', '.join(keys)}) again ({command}), files that it removed can come back"
-        if snapshot.id - 1 in files.snapshots.kept_ids():
+        if snapshot.id - 1 in files.snapshots.ids():
             ways += (
                 f"; or roll back to snapshot {snapshot.id - 1} (lakewright rollback {files.name} "
                 f"--snapshot {snapshot.id - 1}), which loses all that came later"
@@ -239,7 +238,7 @@ def _state_before(
 
 def _snapshot_before(files: TableFiles, snapshot: Snapshot) -> Snapshot | None:
     wanted = snapshot.id - 1
-    if wanted in files.snapshots.kept_ids():
+    if wanted in files.snapshots.ids():
         with suppress(SnapshotNotFound):
             return files.snapshots.read(wanted)
     tags = (each.snapshot for each in files.references.tags().values())

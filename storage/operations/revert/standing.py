@@ -311,7 +311,7 @@ class _Judge:
         if by is not None:
             who = f"snapshot {by.id} ({by.commit_kind.value} by {by.commit_user})"
             ways.append(f"take snapshot {by.id} back first")
-        if first - 1 in files.snapshots.kept_ids():
+        if first - 1 in files.snapshots.ids():
             lost = f"snapshots {first} to {self.latest.id}"
             ways.append(f"roll back to snapshot {first - 1}, which loses all of {lost}")
         return NotRevertible(

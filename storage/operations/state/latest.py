@@ -16,9 +16,6 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 Read = TypeVar("Read")
 
-# The prefix of the tag that keeps the target of a rollback while later snapshots are deleted.
-ROLLBACK_PIN = "rollback-in-progress-"
-
 
 def read_latest(
     files: TableFiles, read: Callable[[Snapshot | None], Read]
@@ -46,8 +43,3 @@ def is_latest(files: TableFiles, snapshot: Snapshot | None) -> bool:
         return latest is snapshot
     # Snapshot ids repeat after a rollback, so the delta list identifies the snapshot.
     return latest.delta_manifest_list == snapshot.delta_manifest_list
-
-
-def is_being_rolled_back(files: TableFiles) -> bool:
-    """Whether a rollback is running, or was stopped halfway."""
-    return any(name.startswith(ROLLBACK_PIN) for name in files.references.tag_names())

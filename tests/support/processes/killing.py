@@ -179,7 +179,7 @@ def _expire(table: Table) -> int:
 
 
 def _remove_orphans(table: Table) -> int:
-    return remove_orphans(table, age_ms=_ORPHAN_AGE_MS).files_moved
+    return remove_orphans(table, age_ms=_ORPHAN_AGE_MS).files_condemned
 
 
 def _read(place: Place) -> None:

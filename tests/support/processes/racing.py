@@ -241,7 +241,7 @@ def _expire(table: Table) -> int:
 
 
 def _remove_orphans(table: Table) -> int:
-    return remove_orphans(table, age_ms=_SANE_AGE_MS).files_moved
+    return remove_orphans(table, age_ms=_SANE_AGE_MS).files_condemned
 
 
 VERBS: dict[str, Callable[[Table], int]] = {

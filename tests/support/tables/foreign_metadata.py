@@ -24,8 +24,8 @@ Record = dict[str, Any]
 def table_of_everything(catalog: Catalog, *, name: str = "db.t") -> Table:
     """A table that has a file of nearly every kind.
 
-    Changelogs, deletion vectors, statistics, a tag, a branch, a consumer, a quarantine, a lease and
-    a pending batch.
+    Changelogs, deletion vectors, statistics, a tag, a branch, a consumer, a record of what
+    is condemned, a lease and a pending batch.
     """
 
     def make(place: Catalog) -> Table:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -46,10 +45,9 @@ _MAIN_SNAPSHOT = re.compile(r"snapshot/snapshot-\d+")
 _ROOT = re.compile(
     r"(branch/branch-[^/]+/)?(snapshot/snapshot-\d+|tag/tag-[^/]+|changelog/changelog-\d+)"
 )
-# The hidden folder of maintenance data; a quarantine's manifest describes its files.
+# The hidden folder of maintenance data, and the lists of what is condemned in it.
 _UPKEEP = ".lakewright/"
-_QUARANTINED = re.compile(r"\.lakewright/quarantine/([^/]+)/(manifest\.json|files/(.+))", re.DOTALL)
-_EXPIRY_MARK = re.compile(r"\.lakewright/expiring/(branch-[^/]+/)?before-(\d+)")
+_RECORD = re.compile(r"\.lakewright/condemned/([^/.]+)\.(json|claim|\d{6}\.list)")
 # So many of the newest snapshots are read, and the oldest; `make test-deep` reads all.
 _READ = 1
 # The number for files of compactions in manifest entries.
@@ -110,20 +108,13 @@ class RawTable:
                 yield kind, {key: value for key, value in found.items() if key not in gone}
 
     def is_half_gone(self, path: str, paths: Collection[str]) -> bool:
-        """Whether a root keeps nothing: its branch is half made or deleted, or it is half expired.
+        """Whether a root keeps nothing, since its branch is half made or deleted.
 
-        A branch exists if it has its first schema. An expiry sets EARLIEST to the first snapshot
-        that stays before it deletes anything.
+        A branch exists if it has its first schema.
         """
-        folder, kind, name = f"/{path}".rsplit("/", 2)
+        folder = f"/{path}".rsplit("/", 2)[0]
         below = f"{folder}/".removeprefix("/")
-        if below and f"{below}schema/schema-0" not in paths:
-            return "schema/schema-0" in paths
-        if kind != "snapshot" or f"{below}snapshot/EARLIEST" not in paths:
-            return False
-        first = int(self.fs.read_bytes(f"{self.root}/{below}snapshot/EARLIEST"))
-        stands = f"{below}snapshot/snapshot-{first}" in paths
-        return stands and int(name.removeprefix("snapshot-")) < first
+        return bool(below) and f"{below}schema/schema-0" not in paths and "schema/schema-0" in paths
 
     def has_producer(self, path: str, schema_id: int) -> bool:
         """Whether the table wrote changelog files when it had a schema; a path beside that."""
@@ -269,61 +260,28 @@ def _differences(table: Table) -> tuple[list[str], list[str]]:
             data[folders[-1], name] = path
         else:
             metadata.add(path)
+    hidden = {path for path in raw.paths if path.startswith(_UPKEEP)}
     extra = (
         (metadata - reachable.metadata - awaited.metadata)
         | {path for file, path in data.items() if file not in reachable.data | awaited.data}
-        | unaccounted_files(raw)
-    )
+        | {path for path in hidden if not _METADATA.fullmatch(path) and not _RECORD.fullmatch(path)}
+    ) - condemned_files(raw)
     missing = (reachable.metadata - metadata) | {
         "/".join(file) for file in reachable.data - set(data)
     }
     return sorted(extra), sorted(missing)
 
 
-def unaccounted_files(raw: RawTable) -> set[str]:
-    """Files in the hidden folder that no quarantine manifest describes correctly."""
-    found = set()
-    manifests: dict[str, dict[str, Json]] = {}
-    for path in raw.paths:
-        match = _QUARANTINED.fullmatch(path)
-        if match is None:
-            is_known = _METADATA.fullmatch(path) or _marks_an_expiry(raw, path)
-            found |= {path} if path.startswith(_UPKEEP) and not is_known else set()
-            continue
-        quarantine, name, original = match.groups()
-        manifest = f"{_UPKEEP}quarantine/{quarantine}/manifest.json"
-        if quarantine not in manifests and raw.fs.exists(f"{raw.root}/{manifest}"):
-            files = raw.json(manifest)["files"]
-            manifests[quarantine] = {file["path"]: file for file in files}
-        if name == "manifest.json":
-            continue
-        said = manifests.get(quarantine, {}).get(original)
-        data = raw.fs.read_bytes(f"{raw.root}/{path}")
-        if said is None or (said["size_bytes"], said["crc32"]) != (
-            len(data),
-            f"{zlib.crc32(data):08x}",
-        ):
-            found.add(path)
-    return found
-
-
-def _marks_an_expiry(raw: RawTable, path: str) -> bool:
-    """Whether a file is the mark of a dead expiry, for an existing snapshot."""
-    match = _EXPIRY_MARK.fullmatch(path)
-    if match is None:
-        return False
-    branch, number = match.groups()
-    snapshot = f"{f'branch/{branch}' if branch else ''}snapshot/snapshot-{number}"
-    data = raw.fs.read_bytes(f"{raw.root}/{path}")
-    return raw.fs.exists(f"{raw.root}/{snapshot}") and (
-        raw.json(snapshot)["deltaManifestList"] == data.decode()
-    )
+def condemned_files(raw: RawTable) -> set[str]:
+    """Paths of the files that records name."""
+    lists = [path for path in raw.paths if _RECORD.fullmatch(path) and path.endswith(".list")]
+    return {path for each in lists for path, _ in raw.json(each)["files"]}
 
 
 def assert_only_reachable_files(table: Table) -> None:
     """Check that exactly the files that snapshots, tags and branches reach are on disk.
 
-    Files in quarantine do not count, but the quarantine's manifest must describe them.
+    What is condemned does not count.
     """
     extra, missing = _differences(table)
     assert not missing, f"{table.name} lacks files that it refers to: {missing}"
@@ -339,9 +297,8 @@ def assert_nothing_missing(table: Table) -> None:
 def assert_readable_history(table: Table, *, mixed: bool = False) -> None:
     """Check that snapshots have consecutive ids, and that they are readable with correct counts.
 
-    Of a long history, `make test` reads the oldest snapshot and the newest. Snapshots before
-    EARLIEST do not count. A `mixed` history has gaps, or snapshots of two branches, since its
-    replacement stopped halfway.
+    Of a long history, `make test` reads the oldest snapshot and the newest. A `mixed` history has
+    gaps, or snapshots of two branches, since its replacement stopped halfway.
     """
     raw = RawTable(table)
     paths = raw.paths

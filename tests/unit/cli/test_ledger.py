@@ -73,7 +73,7 @@ def test_the_history_of_an_unknown_table_names_a_similar_one(
     lakewright(catalog, "compact", "db.orders", "--full")
     catalog.drop_table("db.orders")
     lakewright(catalog, "ledger", "db.orders")
-    lakewright(catalog, "ledger", "db.orders", "--verb", "purge")
+    lakewright(catalog, "ledger", "db.orders", "--verb", "collect")
 
 
 def test_history_and_ledger_are_the_same_command(

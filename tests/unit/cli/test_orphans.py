@@ -1,4 +1,4 @@
-"""`remove-orphans` and `quarantine`: what nothing refers to goes, and comes back when asked for."""
+"""`remove-orphans` and `condemned`: what nothing refers to goes, unless it is put back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def with_orphan(catalog: Catalog) -> tuple[Table, Path]:
     return table, orphan
 
 
-def test_orphans_are_named_and_set_aside_and_how_to_bring_them_back_is_said(
+def test_orphans_are_named_and_condemned_and_undone(
     catalog: Catalog, lakewright: Lakewright
 ) -> None:
     table, orphan = with_orphan(catalog)
@@ -36,6 +36,7 @@ def test_orphans_are_named_and_set_aside_and_how_to_bring_them_back_is_said(
     assert dry.lines == [
         "1 file of db.t that nothing refers to, 4 B",
         f"  {ORPHAN}",
+        "  lakewright undo takes it back for 7 d; then its files go",
         "dry run: nothing was written",
     ]
     assert on_disk(catalog) == before
@@ -43,30 +44,26 @@ def test_orphans_are_named_and_set_aside_and_how_to_bring_them_back_is_said(
     assert planned["summary"] == {"files": 1, "size_bytes": 4}
 
     done = lakewright(catalog, "remove-orphans", "db.t")
-    assert done.lines[0].startswith("orphans of db.t set aside; 1 file, 4 B in ")
-    assert not orphan.exists()
-    (quarantine,) = table.upkeep.quarantines()
-    restore = f"lakewright quarantine restore db.t {quarantine.id}"
-    assert done.lines[1] == f"  bring them back:  {restore}"
-    assert "lakewright quarantine purge db.t" in done.lines[2]
+    assert done.lines[0].startswith("orphans of db.t removed; 1 file, 4 B condemned in ")
+    assert orphan.exists()
+    (run,) = table.upkeep.condemned()
     assert lakewright(catalog, "remove-orphans", "db.t").lines == ["no file of db.t is an orphan"]
 
-    # What it says can be typed.
-    back = lakewright(catalog, *restore.split()[1:])
-    assert back.lines[0].startswith("1 file of db.t restored, 4 B in ")
-    assert orphan.read_bytes() == b"rows"
+    back = lakewright(catalog, "undo", run.run)
+    assert "what remove orphans took from db.t: 0 references, 1 file, 4 B, is back" in back.out
+    assert table.upkeep.condemned() == ()
     result = lakewright(catalog, "remove-orphans", "db.t", "--format", "json").json
-    assert (result["files_moved"], result["bytes_moved"], len(result["quarantines"])) == (1, 4, 1)
+    assert (result["files_condemned"], result["bytes_condemned"]) == (1, 4)
 
 
 def test_orphans_are_deleted_at_once_when_that_is_said(
     catalog: Catalog, lakewright: Lakewright
 ) -> None:
     table, orphan = with_orphan(catalog)
-    done = lakewright(catalog, "remove-orphans", "db.t", "--delete")
-    assert re.fullmatch(r"orphans of db\.t deleted; 1 file, 4 B in .*", done.lines[0])
+    done = lakewright(catalog, "remove-orphans", "db.t", "--grace", "0")
+    assert re.fullmatch(r"orphans of db\.t removed; 1 file, 4 B deleted in .*", done.lines[0])
     assert not orphan.exists()
-    assert table.upkeep.quarantines() == ()
+    assert table.upkeep.condemned() == ()
 
 
 def test_a_removal_of_many_orphans_goes_in_steps_until_none_is_left(
@@ -85,20 +82,19 @@ def test_a_removal_of_many_orphans_goes_in_steps_until_none_is_left(
     plan = str(tmp_path / "plan.json")
     lakewright(catalog, "remove-orphans", "db.t", "--save-plan", plan)
     one = lakewright(catalog, "remove-orphans", "db.t", "--plan", plan, "--format", "json")
-    assert one.json["files_moved"] == 3
+    assert one.json["files_condemned"] == 3
     done = lakewright(catalog, "remove-orphans", "db.t", "--format", "json").json
-    assert (done["files_moved"], done["bytes_moved"]) == (4, 16)
-    assert len(done["quarantines"]) == 2
+    assert (done["files_condemned"], done["bytes_condemned"]) == (4, 16)
     assert lakewright(catalog, "remove-orphans", "db.t").lines == ["no file of db.t is an orphan"]
     assert_only_reachable_files(table)
-    # Three quarantines, of 3, 3 and 1 files: a step holds the first, then the next.
-    purge = ("quarantine", "purge", "db.t", "--older-than", "0s")
-    dry = lakewright(catalog, *purge, "--dry-run").lines
-    assert dry[0] == "3 quarantines of db.t to go, 7 files, 28 B"
-    assert "a saved plan holds 1 quarantine of them, one step" in "\n".join(dry)
-    purged = lakewright(catalog, *purge, "--format", "json").json
-    assert (purged["files_deleted"], purged["bytes_deleted"]) == (7, 28)
-    assert table.upkeep.quarantines() == ()
+    # Three records, of 3, 3 and 1 files: a step holds the first, then the next.
+    collect = ("condemned", "collect", "db.t", "--now")
+    dry = lakewright(catalog, *collect, "--dry-run").lines
+    assert dry[0] == "what 1 run condemned of db.t to go, 3 files, 12 B"
+    assert "this is one step; 2 more runs in further steps" in "\n".join(dry)
+    collected = lakewright(catalog, *collect, "--format", "json").json
+    assert (collected["files_deleted"], collected["bytes_deleted"]) == (7, 28)
+    assert table.upkeep.condemned() == ()
 
 
 def test_young_files_are_orphans_only_when_that_is_said(
@@ -110,64 +106,42 @@ def test_young_files_are_orphans_only_when_that_is_said(
     refused = lakewright(catalog, "remove-orphans", "db.t", "--older-than", "59min", code=2)
     assert orphan.exists()
     assert "may belong to a write under way" in refused.err
-    lakewright(catalog, "remove-orphans", "db.t", "--older-than", "0s", "--even-recent")
+    any_age = ("--older-than", "0s", "--even-recent", "--grace", "0")
+    lakewright(catalog, "remove-orphans", "db.t", *any_age)
     assert not orphan.exists()
 
 
-def test_quarantines_are_listed_restored_and_purged(
+def test_what_is_condemned_is_listed_put_back_and_collected(
     catalog: Catalog, lakewright: Lakewright
 ) -> None:
     table, orphan = with_orphan(catalog)
-    assert lakewright(catalog, "quarantine", "list", "db.t").lines == [
-        "nothing of db.t is in quarantine"
+    assert lakewright(catalog, "condemned", "list", "db.t").lines == [
+        "nothing of db.t is condemned"
     ]
     lakewright(catalog, "remove-orphans", "db.t")
-    (quarantine,) = table.upkeep.quarantines()
-    listed = lakewright(catalog, "quarantine", "list", "db.t")
-    assert listed.lines[0].split() == ["quarantine", "since", "(UTC)", "by", "files", "size"]
-    assert listed.lines[2].startswith(quarantine.id)
-    assert listed.lines[2].endswith("remove-orphans      1   4 B")
-    (shown,) = lakewright(catalog, "quarantine", "list", "db.t", "--format", "json").json
-    assert (shown["file_count"], shown["size_bytes"]) == (1, 4)
-    assert "files" not in shown
-    named = lakewright(catalog, "quarantine", "list", "db.t", "--files")
-    assert named.lines[-1].split() == [quarantine.id, ORPHAN, "4", "B"]
-    (shown,) = lakewright(catalog, "quarantine", "list", "db.t", "--files", "--format", "json").json
-    assert shown["files"] == [
-        {
-            "path": ORPHAN,
-            "size_bytes": 4,
-            "modified": "2023-11-14T22:13:20.000Z",
-            "crc32": "0a8bf4a1",
-        }
-    ]
+    (run,) = table.upkeep.condemned()
+    listed = lakewright(catalog, "condemned", "list", "db.t")
+    assert listed.lines[0].split() == [
+        "id", "by", "since", "(UTC)", "until", "(UTC)", "files", "size",
+    ]  # fmt: skip
+    assert listed.lines[2].startswith(f"{run.id}  remove orphans")
+    assert listed.lines[2].endswith("1   4 B")
+    (shown,) = lakewright(catalog, "condemned", "list", "db.t", "--format", "json").json
+    assert (shown["verb"], shown["file_count"], shown["size_bytes"]) == ("remove_orphans", 1, 4)
 
     before = on_disk(catalog)
-    dry = lakewright(catalog, "quarantine", "restore", "db.t", quarantine.id, ORPHAN, "--dry-run")
-    assert dry.lines == [
-        "1 file of db.t to come back, 4 B",
-        f"  {ORPHAN}",
-        "dry run: nothing was written",
-    ]
-    dry = lakewright(catalog, "quarantine", "purge", "db.t", "--older-than", "0s", "--dry-run")
-    assert dry.lines[:2] == ["1 quarantine of db.t to go, 1 file, 4 B", f"  {quarantine.id}"]
-    young = lakewright(catalog, "quarantine", "purge", "db.t")
-    assert young.lines == ["nothing of db.t has been in quarantine for long enough"]
+    dry = lakewright(catalog, "condemned", "put-back", "db.t", run.id, "--dry-run")
+    assert dry.lines[0].endswith("0 references, 1 file, 4 B, to come back")
+    young = lakewright(catalog, "condemned", "collect", "db.t")
+    assert young.lines == ["nothing condemned of db.t is due"]
     assert on_disk(catalog) == before
 
-    orphan.write_bytes(b"others")
-    taken = lakewright(catalog, "quarantine", "restore", "db.t", quarantine.id, code=2)
-    assert orphan.read_bytes() == b"others"
-    assert "is now another file" in taken.err
     orphan.unlink()
-    both = lakewright(
-        catalog, "quarantine", "purge", "db.t", quarantine.id, "--older-than", "1d", code=2
-    )
-    assert "not both" in both.err
-    lakewright(catalog, "quarantine", "restore", "db.t", "nothing", code=3)
-    purged = lakewright(
-        catalog, "quarantine", "purge", "db.t", quarantine.id, "--format", "json"
+    gone = lakewright(catalog, "condemned", "put-back", "db.t", run.id, code=2)
+    assert (gone.code, "another client removed them as orphans" in gone.err) == (2, True)
+    lakewright(catalog, "condemned", "put-back", "db.t", "nothing", code=3)
+    collected = lakewright(
+        catalog, "condemned", "collect", "db.t", "--now", "--format", "json"
     ).json
-    assert (purged["quarantines"], purged["files_deleted"]) == ([quarantine.id], 1)
-    lakewright(catalog, "quarantine", "restore", "db.t", quarantine.id, code=3)
+    assert (collected["records"], collected["files_deleted"]) == ([run.id], 0)
     assert not Path(table.table_files.paths.upkeep_dir).exists()

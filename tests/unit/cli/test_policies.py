@@ -64,7 +64,7 @@ def test_explain_shows_each_setting_with_the_line_that_decided_and_those_that_lo
         "90 minutes",
         "orders.yaml:3 (declaration sales.orders)",
     ]
-    assert row(ended.lines, "quarantine.keep") == ["7 days", "default"]
+    assert row(ended.lines, "collect.orphans") == ["7 days", "default"]
     assert row(ended.lines, "snapshots.retain_min") == [
         "the table's snapshot.num-retained.min",
         "default",

@@ -6,7 +6,7 @@ import re
 
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.storage import Catalog
-from tests.support.tables.builders import content, events, new_table, rows
+from tests.support.tables.builders import content, events, new_table, rows, values_of
 from tests.unit.cli.conftest import Lakewright
 
 
@@ -75,17 +75,28 @@ def test_an_undo_is_in_the_ledger_and_what_it_took_back_is_no_saving(
     assert saved() == 0
 
 
-def test_an_expiry_says_why_it_cannot_be_undone(catalog: Catalog, lakewright: Lakewright) -> None:
+def test_an_expiry_is_undone_until_it_is_collected(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
     table = new_table(catalog)
     lakewright(catalog, "ledger", "--create")
     for number in range(4):
         table.write(rows(table, events(number, number + 1)))
-    lakewright(catalog, "expire-snapshots", "db.t", "--retain-max", "1", "--retain-min", "1")
+    every = ("expire-snapshots", "db.t", "--retain-max", "1", "--retain-min", "1")
+    lakewright(catalog, *every)
     (action,) = Ledger(catalog).actions()
+    assert [each.id for each in table.history.snapshots()] == [4]
 
+    back = lakewright(catalog, "undo", action.run)
+
+    assert (back.code, [each.id for each in table.history.snapshots()]) == (0, [1, 2, 3, 4])
+    assert values_of(table.at(snapshot=1), "id") == [0]
+    lakewright(catalog, *every)
+    lakewright(catalog, "condemned", "collect", "db.t", "--now")
+    (action,) = (e for e in Ledger(catalog).actions() if "expire" in e.verb and e.run != action.run)
     told = lakewright(catalog, "undo", action.run, code=5)
-
-    assert "what an expiry deletes is gone for good" in re.sub(r"\s+", " ", told.out)
+    assert told.code == 5
+    assert "gone for good once it is collected" in re.sub(r"\s+", " ", told.out)
 
 
 def test_an_undo_that_is_whole_exits_with_0_beside_a_damaged_table(

@@ -311,6 +311,33 @@ def test_a_backlog_is_planned_as_one_step_and_expired_in_as_many_as_it_takes(
     assert [each.id for each in table.history.snapshots()] == [6]
 
 
+def test_a_saved_expiry_is_carried_out(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    table = table_of_small_files(catalog)
+    saved = tmp_path / "plan.json"
+    saved.write_text(
+        lakewright(
+            catalog,
+            "expire-snapshots",
+            "db.t",
+            "--dry-run",
+            "--retain-min",
+            "4",
+            "--format",
+            "json",
+        ).out,
+        "utf-8",
+    )
+    found = lakewright(
+        catalog, "expire-snapshots", "db.t", "--plan", str(saved), "--format", "json"
+    ).json
+    assert found["expired"] == [1, 2]
+    assert (found["snapshots_before"], found["snapshots_after"]) == (6, 4)
+    assert (found["bytes_deleted"], found["bytes_condemned"] > 0) == (0, True)
+    assert [each.id for each in table.history.snapshots()] == [3, 4, 5, 6]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

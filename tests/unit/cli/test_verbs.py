@@ -34,8 +34,8 @@ CALLS: dict[str, tuple[Callable[[Catalog], Table], str]] = {
     "expire-snapshots": (made.appended, "--retain-min 1 --older-than 0s"),
     "mark-done": (made.appended, "--partition day=a"),
     "postpone-compact": (made.postponed, ""),
-    "quarantine purge": (made.with_quarantine, "--older-than 0s"),
-    "quarantine restore": (made.with_quarantine, "ID"),
+    "condemned collect": (made.with_condemned, "--now"),
+    "condemned put-back": (made.with_condemned, "ID"),
     "remove-orphans": (made.with_orphan, "--older-than 0s --even-recent"),
     "rename-partition": (made.keyed, "--partition day=a --to day=z"),
     "repair-partitions": (made.drifted, "--mode sync --age 0s"),
@@ -74,7 +74,7 @@ def test_a_dry_run_and_a_saved_plan_are_json_and_change_no_file(
     catalog = memory_catalog()
     make, arguments = CALLS[name]
     table = make(catalog)
-    places = {"FOLDER": land_beside, "ID": lambda table: table.upkeep.quarantines()[0].id}
+    places = {"FOLDER": land_beside, "ID": lambda table: table.upkeep.condemned()[0].id}
     words = [places[each](table) if each in places else each for each in arguments.split()]
     call = (*name.split(), table.name, *words)
     before = files_of(table)

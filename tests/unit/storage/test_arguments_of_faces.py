@@ -12,7 +12,7 @@ from tests.support.tables.builders import EVENTS, events, new_table, rows
 from tests.support.tables.fixtures import memory_uri
 
 NEEDED = {"by": ["id"], "source": "db.t", "folder": "/nowhere", "bucket_count": 2, "keys": []}
-NEEDED |= {"partitions": [], "quarantine_id": "q"}
+NEEDED |= {"partitions": [], "record_id": "q"}
 WRONG = ("ab", b"ab", 5, {"day": "a"}, [5], [None], [["day"]])
 
 

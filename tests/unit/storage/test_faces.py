@@ -80,17 +80,17 @@ def test_a_dry_run_returns_the_plan_and_changes_nothing(table: Table, verb: str)
     remove_orphans(table)
 
 
-def test_quarantine_is_entered_and_left_in_one_call_each(table: Table) -> None:
+def test_files_are_condemned_and_put_back_in_one_call_each(table: Table) -> None:
     staged = table.stage(rows(table, events(50, 51)))
     table.upkeep.remove_orphans(age_ms=0, even_recent=True)
-    (quarantine,) = table.upkeep.quarantines()
-    table.upkeep.restore(quarantine.id)
+    (run,) = table.upkeep.condemned()
+    table.upkeep.put_back(run.id)
     table.commit(staged)
     assert 50 in values_of(table, "id")
     table.stage(rows(table, events(60, 61)))
     table.upkeep.remove_orphans(age_ms=0, even_recent=True)
-    table.upkeep.purge(ttl_ms=0)
-    assert table.upkeep.quarantines() == ()
+    assert table.upkeep.collect(early=True).files_deleted == 1
+    assert table.upkeep.condemned() == ()
 
 
 def test_a_plan_for_another_table_is_refused(table: Table, catalog: Catalog) -> None:

@@ -128,9 +128,11 @@ WRONG: dict[str, Callable[[Table], object]] = {
     "older_than_ms": lambda t: t.upkeep.remove_orphans(older_than_ms="x"),
     "age_ms": lambda t: t.upkeep.remove_orphans(age_ms="x"),
     "buckets[0]": lambda t: t.upkeep.compact(buckets=["0"]),
-    "quarantine id": lambda t: t.upkeep.restore(5),
-    "quarantine_ids[0]": lambda t: t.upkeep.purge(quarantine_ids=[5]),
-    "ttl_ms": lambda t: t.upkeep.purge(ttl_ms="x"),
+    "record": lambda t: t.upkeep.put_back(5),
+    "max_files": lambda t: t.upkeep.collect(max_files="x"),
+    "grace_ms": lambda t: t.upkeep.remove_orphans(grace_ms="x"),
+    "grace_ms of snapshots": lambda t: t.upkeep.expire_snapshots(grace_ms=-1),
+    "grace_ms of a rollback": lambda t: t.history.rollback(snapshot=1, grace_ms=1.5),
 }
 
 

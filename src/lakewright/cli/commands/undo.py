@@ -24,10 +24,10 @@ from lakewright.platform.upkeep.verb import Work
     notes="""
 RUN is the id of a Dagster run, or its first 8 digits or more; or what `lakewright snapshots` shows
 as the user of a command's commits, or the 8 digits in it. Snapshots are taken back until they
-expire, quarantines until they are purged. What cannot be undone is reported with the
+expire, deletions until they are collected. What cannot be undone is reported with the
 reason, and nothing else waits for it. The exit code is 5 if nothing is undone, or if later work
 stands in the way of a part. A table that cannot be read is only a note if the ledger says that the
-run did not work on it. Of one quarantine `lakewright quarantine restore` brings files back.
+run did not work on it. `lakewright condemned put-back` takes a single deletion back.
 """,
     examples="""
 lakewright undo 1f0c2d3e --dry-run
@@ -45,7 +45,7 @@ lakewright undo 1f0c2d3e --table nyc.flights
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be done; write nothing.")
 def undo(call: Call, *, run: str | None, tables: tuple[str, ...]) -> Answer:
-    """Undo a run: revert its snapshots, and restore the files that it moved to quarantine."""
+    """Undo a run: revert its snapshots, and put back what it deleted until that is collected."""
     if run is None:
         raise click.UsageError(
             "name a run; `lakewright ledger` lists them", click.get_current_context()

@@ -42,7 +42,7 @@ _OWN: dict[str, dict[str, str]] = {
         "diff": "what a declaration or contract would change and break",
         "export-contract": "a table as a data contract (ODCS)",
         "retention": "what other retention times would free and lose",
-        "quarantine": "files in quarantine: list, restore, purge",
+        "condemned": "deletions that can be undone: list, put back, collect",
         "undo": "take back everything that a run did",
     },
     "Record": {

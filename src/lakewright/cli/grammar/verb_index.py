@@ -47,7 +47,7 @@ VERB_INDEX = {
     ),
     "remove-orphans": IndexedVerb(
         "Upkeep",
-        "move unreferenced files to quarantine",
+        "condemn unreferenced files, to be deleted after a while",
         "lakewright.platform.upkeep.clean",
         "REMOVE_ORPHANS",
     ),

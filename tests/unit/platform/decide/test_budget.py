@@ -201,7 +201,7 @@ def test_of_verbs_that_commit_a_table_gets_one_at_a_time() -> None:
 
 
 def test_what_only_deletes_goes_beside_the_rewrite_of_a_table() -> None:
-    verbs = ["compact", "expire_snapshots", "purge", "remove_orphans"]
+    verbs = ["compact", "expire_snapshots", "collect", "remove_orphans"]
     found = [intent("a", verb=verb, score=-at) for at, verb in enumerate(verbs)]
     choice = choose(found, no_limits, {})
     assert [each.verb for each in choice.chosen] == verbs[:3]
@@ -216,8 +216,8 @@ def test_thirty_due_tables_take_few_runs() -> None:
     assert [len(each) for each in batches(found)] == [25, 5]
     large = [intent(f"t{at:02}", size=20 << 30) for at in range(3)]
     assert [len(each) for each in batches(large)] == [1, 1, 1]
-    mixed = [intent("a"), intent("b", verb="purge"), intent("c")]
-    assert [{each.verb for each in batch} for batch in batches(mixed)] == [{"compact"}, {"purge"}]
+    mixed = [intent("a"), intent("b", verb="collect"), intent("c")]
+    assert [{each.verb for each in batch} for batch in batches(mixed)] == [{"compact"}, {"collect"}]
 
 
 @given(

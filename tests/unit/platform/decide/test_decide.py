@@ -230,7 +230,7 @@ def test_a_compaction_waits_for_what_writes_or_rewrites_its_table(verb: str) -> 
     assert intents(compaction(state(partition("a", 9)), in_flight={"nyc.other": running}))
 
 
-@pytest.mark.parametrize("verb", ["expire_snapshots", "remove_orphans", "purge"])
+@pytest.mark.parametrize("verb", ["expire_snapshots", "remove_orphans", "collect"])
 def test_a_compaction_does_not_wait_for_what_only_deletes(verb: str) -> None:
     running = (Running(verb, "run 7"),)
     assert intents(compaction(state(partition("a", 9)), in_flight={"nyc.flights": running}))
@@ -554,7 +554,7 @@ def test_work_of_an_unknown_size_is_predicted_to_take_as_long_as_before() -> Non
     assert due.cost == Cost(milliseconds=700)
 
 
-def test_a_removal_of_orphans_comes_in_the_order_of_what_its_purge_will_free() -> None:
+def test_a_removal_of_orphans_comes_in_the_order_of_what_its_collection_will_free() -> None:
     """What is set aside frees nothing yet, so nothing is predicted to be freed."""
     found = state(partition("a"), created_ms=0)
     orphans = OrphanFigures(estimated_files=8, estimated_bytes=64 << 20)

@@ -27,7 +27,7 @@ def test_orphans_are_looked_for_when_nothing_writes_files(other: str) -> None:
 @pytest.mark.parametrize("verb", ["expire_snapshots", "expire_tags", "expire_changelogs"])
 def test_expiries_wait_for_each_other_since_each_leases_the_table(verb: str) -> None:
     assert all(waits_for(verb, other) for other in EXPIRIES)
-    assert not any(waits_for(other, verb) for other in (*REWRITES, "remove_orphans", "purge"))
+    assert not any(waits_for(other, verb) for other in (*REWRITES, "remove_orphans", "collect"))
 
 
 @pytest.mark.parametrize("other", [each for each in KEPT_VERBS if each != "analyze"])

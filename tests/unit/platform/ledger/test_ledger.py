@@ -46,7 +46,7 @@ EVERY_FIELD = action(
     predicted_benefit=Benefit(files_fewer=1, bytes_freed=5),
     cost=Cost(bytes=11, files=3, milliseconds=70, bytes_written=8),
     benefit=Benefit(files_fewer=2, runs_fewer=1, rows_shown=4, bytes_fewer=-3),
-    quarantines=("q1", "q2"),
+    condemned=("q1", "q2"),
     snapshots=(5, 7),
     state="tick 7",
     policy="0c1d",

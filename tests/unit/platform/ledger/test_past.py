@@ -111,9 +111,8 @@ def test_what_is_taken_back_is_held_until_a_person_does_it_again(catalog: Catalo
     assert not record(6, "postpone_compact")
     assert record(7, "revert", options={"snapshots": [7]}, snapshots=(10,))
     assert not record(8, "revert", options={"snapshots": [10]}, snapshots=(11,))
-    quarantined = record(9, "remove_orphans", quarantines=("q1",), **upkeep)
-    assert not quarantined
-    assert set(record(10, "restore", options={"quarantine": "q1"})) == {("db.t", "remove_orphans")}
+    assert not record(9, "remove_orphans", condemned=("q1",), **upkeep)
+    assert set(record(10, "put_back", options={"record": "q1"})) == {("db.t", "remove_orphans")}
     # Of another table of the same name nothing is held.
     assert set(record(11, "compact", table_uuid="other", snapshots=(3,))) == {
         ("db.t", "remove_orphans")

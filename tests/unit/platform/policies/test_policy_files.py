@@ -354,10 +354,10 @@ WRONG = [
         ),
     ),
     (
-        "warehouse:\n  quarantine: {keep: 0s}",
+        "warehouse:\n  collect: {orphans: 0s}",
         (
-            "a.yaml:2: warehouse.quarantine.keep: what was set aside by mistake can be restored "
-            "only until it is deleted; write at least 1h"
+            "a.yaml:2: warehouse.collect.orphans: what was removed by mistake can be put back only "
+            "until it is collected; write at least 1h"
         ),
     ),
     (

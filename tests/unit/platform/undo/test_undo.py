@@ -63,14 +63,14 @@ def test_all_that_a_run_did_is_undone_and_nothing_else(catalog: Catalog) -> None
     done_by(DAGSTER, one, REMOVE_ORPHANS, OrphansOptions(older_than_ms=0, even_recent=True))
     done_by(f"dagster-{RUN}-drop", two, DROP_PARTITIONS, DropPartitionsOptions(where="day = 'a'"))
     done_by(SECOND, three, DROP_PARTITIONS, DropPartitionsOptions(where="day = 'a'"))
-    assert one.upkeep.quarantines()
+    assert one.upkeep.condemned()
 
     plan = plan_undo(catalog, RUN)
 
     assert plan.run == RUN
-    # Quarantines are dated by the store's clock, which a test does not set.
+    # Records are dated by the store's clock, which a test does not set.
     assert sorted((each.table, each.verb) for each in plan.parts) == [
-        ("db.one", "restore"),
+        ("db.one", "put_back"),
         ("db.one", "revert"),
         ("db.two", "revert"),
     ]
@@ -83,7 +83,7 @@ def test_all_that_a_run_did_is_undone_and_nothing_else(catalog: Catalog) -> None
     assert content(two) == before["db.two"]
     assert content(three) == []
     assert len(one.at().files()) == 3
-    assert one.upkeep.quarantines() == ()
+    assert one.upkeep.condemned() == ()
     again = plan_undo(catalog, RUN)
     assert again.parts == ()
     assert {each.why.split(": ")[1] for each in again.left_alone} == {
@@ -251,7 +251,9 @@ def test_a_change_of_keys_that_no_ledger_knows_names_its_way_back(
 
 def test_a_run_that_left_nothing_is_not_found(catalog: Catalog) -> None:
     table_of(catalog, "db.one")
-    with pytest.raises(NotFoundError, match=r"no snapshot or quarantine of db\.one is of run"):
+    with pytest.raises(
+        NotFoundError, match=r"no snapshot, and nothing condemned, of db\.one is of run"
+    ):
         plan_undo(catalog, RUN, tables=["db.one"])
 
 

@@ -18,7 +18,7 @@ from lakewright.platform.upkeep.add_primary_key import AddPrimaryKeyOptions
 from lakewright.platform.upkeep.alter import AlterOptions
 from lakewright.platform.upkeep.analyze import AnalyzeOptions
 from lakewright.platform.upkeep.change_rows import DeleteRowsOptions, UpdateRowsOptions
-from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions, RestoreOptions
+from lakewright.platform.upkeep.clean import CollectOptions, OrphansOptions, PutBackOptions
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.drop_partitions import DropPartitionsOptions
 from lakewright.platform.upkeep.exchange_partition import ExchangePartitionOptions
@@ -175,15 +175,15 @@ def with_orphan(catalog: Catalog) -> Table:
     return table
 
 
-def with_quarantine(catalog: Catalog) -> Table:
+def with_condemned(catalog: Catalog) -> Table:
     table = with_orphan(catalog)
     table.upkeep.run(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
-    assert table.upkeep.quarantines()
+    assert table.upkeep.condemned()
     return table
 
 
-def first_quarantine(table: Table) -> RestoreOptions:
-    return RestoreOptions(quarantine=table.upkeep.quarantines()[0].id)
+def first_condemned(table: Table) -> PutBackOptions:
+    return PutBackOptions(record=table.upkeep.condemned()[0].id)
 
 
 @dataclass(frozen=True)
@@ -230,8 +230,8 @@ CASES = [
     Case("expire_changelogs", with_changelogs, ExpireChangelogsOptions(retain_min=1, retain_max=2)),
     Case("remove_orphans", with_orphan, OrphansOptions(older_than_ms=0, even_recent=True)),
     # What came back is no longer there to come back.
-    Case("restore", with_quarantine, first_quarantine, comes_to_rest=False),
-    Case("purge", with_quarantine, PurgeOptions(older_than_ms=0)),
+    Case("put_back", with_condemned, first_condemned, comes_to_rest=False),
+    Case("collect", with_condemned, CollectOptions(early=True)),
     Case("analyze", appended, AnalyzeOptions(columns=("id",))),
     # What is gone cannot be planned again.
     Case("delete_tags", tagged, DeleteTagsOptions(names=("brief",)), comes_to_rest=False),
@@ -357,7 +357,6 @@ def test_a_verb_foresees_what_it_takes_on_a_table_that_nothing_else_changes(
         assert did.benefit.files_fewer == planned.benefit.files_fewer
     committed = [each.id for each in left.history.snapshots() if each.id in did.snapshots]
     assert committed == list(did.snapshots)
-    assert {each.id for each in left.upkeep.quarantines()} >= set(did.quarantines)
 
 
 def test_a_compaction_of_a_keyed_table_tells_the_runs_that_it_took(catalog: Catalog) -> None:
@@ -377,7 +376,7 @@ def test_an_expiry_of_tags_foresees_the_bytes_that_only_they_kept(catalog: Catal
     table.upkeep.compact(full=True)
     table.upkeep.expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
     table.table_files.env.sleep_ms(1000)
-    verb, options = VERBS["expire_tags"], ExpireTagsOptions()
+    verb, options = VERBS["expire_tags"], ExpireTagsOptions(grace_ms=0)
     before = files_of(table)
     dry = carry_out(verb, table, options, WORK, dry_run=True)
     foreseen = verb.measures(table, dry).benefit
@@ -401,7 +400,7 @@ def test_an_expiry_of_changelogs_foresees_the_bytes_of_all_its_steps(catalog: Ca
     for _ in range(4):
         table.upkeep.expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
     assert len(table.history.changelogs()) == 7
-    retention = ExpireChangelogsOptions(retain_min=1, retain_max=2)
+    retention = ExpireChangelogsOptions(retain_min=1, retain_max=2, grace_ms=0)
     verb, before = EXPIRE_CHANGELOGS, files_of(table)
     dry = carry_out(verb, table, retention, WORK, dry_run=True)
     assert (len(dry.plan.changelog_ids), dry.plan.waiting) == (2, 4)
@@ -430,7 +429,7 @@ def test_an_expiry_tells_the_metadata_that_went(catalog: Catalog) -> None:
         return sum(each.size for each in fs.list_dir(folder))
 
     before = metadata()
-    options = ExpireOptions(retain_min=1, retain_max=1)
+    options = ExpireOptions(retain_min=1, retain_max=1, grace_ms=0)
     planned = verb.measures(table, carry_out(verb, table, options, WORK, dry_run=True))
     did = verb.measures(table, carry_out(verb, table, options, WORK))
     assert did.benefit.metadata_bytes_fewer == before - metadata() > 0
@@ -570,13 +569,11 @@ def test_partitions_and_buckets_that_a_table_has_not_are_refused(catalog: Catalo
     with pytest.raises(NotFoundError, match=r"no bucket 7; there are 0, 1"):
         COMPACT.plan(table, CompactOptions(buckets=(7,)))
     assert RESCALE.plan(table, RescaleOptions()).tasks[0].to_buckets == 1
-    with pytest.raises(InvalidRequestError, match="name a quarantine"):
-        VERBS["restore"].plan(table, RestoreOptions())
+    with pytest.raises(InvalidRequestError, match="record is not given"):
+        VERBS["put_back"].plan(table, PutBackOptions())
     for verb in ("delete_tags", "delete_branch", "fast_forward"):
         with pytest.raises(InvalidRequestError, match="given"):
             VERBS[verb].plan(table, VERBS[verb].options())
-    with pytest.raises(InvalidRequestError, match="but not both"):
-        VERBS["purge"].plan(table, PurgeOptions(older_than_ms=0, quarantines=("x",)))
 
 
 def test_an_empty_plan_starts_no_spark_session(catalog: Catalog) -> None:

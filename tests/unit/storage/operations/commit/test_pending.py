@@ -119,30 +119,30 @@ def test_aborting_what_was_not_kept_leaves_the_batch_that_is(table: Table) -> No
 def test_the_removal_of_orphans_leaves_kept_batches_alone(table: Table) -> None:
     table.keep_pending(staged(table, 1))
     staged(table, 2)
-    assert remove_orphans(table).files_moved == 1
+    assert remove_orphans(table).files_condemned == 1
     table.commit_pending("job")
     assert values_of(table, "id") == [1]
 
 
 def test_a_batch_kept_while_orphans_are_removed_is_left_alone(table: Table) -> None:
-    """Kept between the plan and the run: its files do not move, or are not deleted."""
-    for quarantine in (True, False):
-        made = staged(table, 1 + quarantine)
-        plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
+    """Kept between the plan and the run."""
+    for grace_ms in (1, 0):
+        made = staged(table, 1 + grace_ms)
+        plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True, grace_ms=grace_ms)
         assert plan.files
         table.keep_pending(made)
-        done = table.upkeep.run(plan, quarantine=quarantine)
-        assert done.files_deleted == 0
+        done = table.upkeep.run(plan)
+        assert (done.files_deleted, done.files_condemned) == (0, 0)
     table.commit_pending("job")
     assert values_of(table, "id") == [1, 2]
     assert_only_reachable_files(table)
 
 
-def test_files_of_a_kept_batch_come_back_from_quarantine(table: Table) -> None:
+def test_condemned_files_of_a_batch_that_is_kept_later_are_not_collected(table: Table) -> None:
     made = staged(table, 1)
-    assert remove_orphans(table).files_moved == made.file_count
+    assert remove_orphans(table).files_condemned == made.file_count
     table.keep_pending(made)
-    assert remove_orphans(table).brought_back
+    assert table.upkeep.collect(early=True).files_deleted == 0
     table.commit_pending("job")
     assert values_of(table, "id") == [1]
     assert_only_reachable_files(table)
@@ -223,7 +223,7 @@ def test_a_batch_that_cannot_be_read_is_told_and_nothing_is_removed(
     assert RawTable(table).paths == before
     # The way out that the error names.
     table.table_files.fs.delete(path)
-    assert remove_orphans(table).files_moved == 1
+    assert remove_orphans(table).files_condemned == 1
     assert_only_reachable_files(table)
 
 

@@ -443,11 +443,14 @@ def test_a_commit_beside_a_forwarding_is_told(catalog: Catalog) -> None:
     table = replacing(catalog, "ab")
     branch = table.history.create_branch("b", snapshot=4)
     replace_rows(branch, "x")
-    late, fs = interrupted(
-        table,
-        when=lambda call: call.name == "delete" and "/bucket-" in call.path,
-        meanwhile=lambda: replace_rows(table, "late"),
-    )
+    records = 0
+
+    def is_over(call: Call) -> bool:
+        nonlocal records
+        records += call.name == "replace" and call.path.endswith(".json")
+        return records == 2
+
+    late, fs = interrupted(table, when=is_over, meanwhile=lambda: replace_rows(table, "late"))
     replace_rows(table, "m")
     with pytest.raises(
         StalePlan, match=r"snapshot 8 was committed to db\.t while it was forwarded"

@@ -14,7 +14,7 @@ from lakewright.storage.operations.references.commit_standing import (
     remove_stray,
     trace_of,
 )
-from lakewright.storage.operations.state.latest import ROLLBACK_PIN
+from lakewright.storage.operations.references.condemn import condemn, held_file
 from tests.support.tables.builders import compact, events, new_table, rows
 
 
@@ -141,12 +141,12 @@ def test_a_stray_stays_while_a_rollback_may_see_to_it(unchecked_catalog: Catalog
     table = new_table(unchecked_catalog)
     write(table, 1, 2, 3, 4)
     files, latest = table.table_files, table.history.snapshots()[1]
-    pin = f"{ROLLBACK_PIN}2"
-    files.references.replace_tag(pin, files.snapshots.read_file(2))
+    pin = held_file(files, files.paths.snapshot(2), files.snapshots.read_file(2))
+    rollback = condemn(files, "rollback", [], [], pins=[pin])
     files.fs.delete(files.paths.snapshot(3))
     files.snapshots.hint_latest(2)
     assert not remove_stray(files, latest)
     assert files.snapshots.exists(4)
-    files.fs.delete(files.paths.tag(pin))
+    rollback.end()
     assert remove_stray(files, latest)
     assert not files.snapshots.exists(4)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -15,8 +17,6 @@ from lakewright.storage.errors import (
     TagNotFound,
 )
 from lakewright.storage.operations.references.rollback import RollbackPlan, check_nothing_newer
-from lakewright.storage.operations.references.rollback_pin import are_back, settled_roots
-from lakewright.storage.operations.references.roots import all_roots
 from lakewright.storage.operations.state.latest import is_latest
 from tests.support.stores.watched_files import Call, Crashed, Fault, interrupted, watched
 from tests.support.tables.builders import (
@@ -25,7 +25,6 @@ from tests.support.tables.builders import (
     events,
     expire,
     new_table,
-    remove_orphans,
     replacing,
     rows,
     values_of,
@@ -57,7 +56,7 @@ def test_a_table_becomes_what_it_was_and_goes_on_from_there(any_catalog: Catalog
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
     assert RollbackPlan.from_json(plan.to_json()) == plan
     result = table.history.run(RollbackPlan.from_json(plan.to_json()))
-    assert (result.snapshots_deleted, result.files_deleted) == (4, len(plan.files))
+    assert (result.snapshots_deleted, result.files_condemned) == (4, len(plan.files))
     assert content(table) == before
     assert_sound(table)
     table.write(rows(table, events(7, 8)))
@@ -242,8 +241,9 @@ def test_a_rollback_that_failed_anywhere_is_finished_by_the_next(fault: Fault, t
     raise AssertionError("the rollback made too many calls")
 
 
-def test_beside_half_a_rollback_no_verb_deletes_files(catalog: Catalog) -> None:
-    """It may still put back what it took; what they leave is for the removal of orphans."""
+def test_beside_half_a_rollback_nothing_is_deleted_that_it_may_put_back(
+    catalog: Catalog,
+) -> None:
     table = replacing(catalog, "abcd")
     for name in ("old", "begins"):
         table.history.create_tag(name, snapshot=2)
@@ -252,23 +252,25 @@ def test_beside_half_a_rollback_no_verb_deletes_files(catalog: Catalog) -> None:
     on_branch = table.history.at_branch("b")
     on_branch.write(rows(on_branch, events(3, 4)))
     staged = table.stage(rows(table, events(7, 8)))
+    before = files_of(table)
     broken, _ = watched(
         table,
         fail_at=1,
         fault=Fault.DIES_AFTER,
-        counts=lambda call: call.path.endswith("/LATEST") and call.changes,
+        counts=lambda call: call.path.endswith("/snapshot-8") and call.changes,
     )
+    plan = broken.history.plan_rollback(snapshot=6)
     with suppress(Crashed):
-        broken.history.run(broken.history.plan_rollback(snapshot=6))
-    there = files_of(table)
-    assert table.abort(staged) == 0
-    assert table.history.run(table.history.plan_delete_branch("b")).files_deleted == 0
-    result = table.history.run(table.history.plan_delete_tags("old", "begins"))
-    assert (result.files_deleted, result.bytes_deleted) == (0, 0)
-    assert files_of(table) == there
-    table.history.run(table.history.plan_rollback(snapshot=6))
-    assert there - files_of(table)
-    remove_orphans(table)
+        broken.history.run(plan)
+    later = {f"{table.table_files.paths.root}/{each.path}" for each in plan.files}
+    assert later <= before
+    assert table.abort(staged)
+    assert table.history.delete_branch("b").files_deleted
+    table.history.delete_tags("old", "begins")
+    assert later <= files_of(table)
+    assert table.upkeep.collect(under_way=True).files_deleted
+    assert not later & files_of(table)
+    assert ids(table) == [5, 6]
     assert_sound(table)
 
 
@@ -295,10 +297,9 @@ def test_a_gap_that_a_crash_left_loses_and_leaves_nothing(catalog: Catalog) -> N
         broken.history.run(plan)
     assert ids(table) == [2, 7, 8]
     table.history.run(table.history.plan_delete_tags("t"))
-    with pytest.raises(StalePlan, match="delete tag rollback-in-progress-2"):
+    with pytest.raises(StalePlan, match="is under way or was stopped halfway"):
         expire(table)
-    (pin,) = table.history.tags()
-    table.history.run(table.history.plan_delete_tags(pin.name))
+    table.upkeep.collect(under_way=True)
     expire(table)
     assert ids(table) == [8]
     assert values_of(table, "v") == ["d0", "d1", "d2"]
@@ -329,13 +330,13 @@ def test_what_was_made_on_top_of_what_goes_is_counted_and_leaves_no_files(catalo
     assert watcher.has_happened
     assert ids(table) == [1, 2, 3, 4]
     assert result.snapshots_deleted == 5
-    assert result.files_deleted == len(plan.files) + len(gone) - 1
-    assert result.bytes_deleted > plan.bytes
+    assert result.files_condemned > len(plan.files)
+    assert result.bytes_condemned > plan.bytes
     assert_sound(table)
 
 
-def half_rolled_back(table: Table, target: int) -> str:
-    """Let a rollback die that has taken nothing yet; the name of its tag."""
+def half_rolled_back(table: Table, target: int) -> None:
+    """Let a rollback die that has taken nothing yet."""
     broken, _ = watched(
         table,
         fail_at=1,
@@ -344,93 +345,53 @@ def half_rolled_back(table: Table, target: int) -> str:
     )
     with suppress(Crashed):
         broken.history.run(broken.history.plan_rollback(snapshot=target))
-    (pin,) = [
-        tag.name for tag in table.history.tags() if tag.name.startswith("rollback-in-progress-")
-    ]
-    return pin
 
 
-def test_half_a_rollback_is_told_by_its_branch_and_its_own_tag(unchecked_catalog: Catalog) -> None:
-    table = replacing(unchecked_catalog, "abcd")
-    # One that comes before the rollback's, in any order.
-    for name in ("a", "z"):
-        table.history.create_tag(name, snapshot=6)
-    table.history.create_branch("b", snapshot=6)
-    on_branch = table.history.at_branch("b")
-    for number in range(3):
-        on_branch.write(rows(on_branch, events(number, number + 1)))
-    pin = half_rolled_back(on_branch, 7)
-    with pytest.raises(StalePlan, match=f"to snapshot 7 on branch b, .* delete tag {pin};"):
-        expire(table)
-    on_branch.history.run(on_branch.history.plan_delete_tags(pin))
-    pin = half_rolled_back(table, 4)
-    with pytest.raises(StalePlan, match=f"to snapshot 4, or .* delete tag {pin};"):
-        expire(table)
+def age(table: Table) -> None:
+    """Let the records be older than an hour, by the store's clock."""
+    for each in Path(table.table_files.paths.condemned_dir).iterdir():
+        os.utime(each, (0, 0))
 
 
-def test_half_a_rollback_that_nobody_finishes_is_forgotten_after_a_day(
-    unchecked_catalog: Catalog, env: FixedEnv
-) -> None:
-    table = replacing(unchecked_catalog, "abcd")
-    half_rolled_back(table, 4)
-    env.clock.advance(DAY - 1_000)
-    with pytest.raises(StalePlan, match="is being rolled back"):
-        expire(table)
-    env.clock.advance(1_000)
-    assert expire(table).expired
-
-
-def half_expired(catalog: Catalog) -> Table:
-    """A table of eight snapshots, of which an expiry that died has taken five out of sight."""
+def test_half_a_rollback_keeps_an_expiry_from_its_target_for_an_hour(catalog: Catalog) -> None:
     table = replacing(catalog, "abcd")
-    table.history.create_tag("t", snapshot=2)
+    half_rolled_back(table, 4)
+    with pytest.raises(StalePlan, match=r"a rollback of db\.t needs snapshot 4"):
+        expire(table)
+    assert expire(table, keep=5).expired == (1, 2, 3)
+    age(table)
+    assert expire(table).expired
+    table.upkeep.collect()
+
+
+def half_expired(table: Table) -> None:
+    """Let an expiry die that was about to take snapshots 1 to 5."""
     plan = table.upkeep.plan_expire_snapshots(retain_min=3, retain_max=3, time_retained_ms=0)
     broken, _ = watched(
         table, fail_at=1, fault=Fault.DIES_BEFORE, counts=lambda call: call.name == "delete"
     )
     with suppress(Crashed):
         broken.upkeep.run(plan)
-    assert (ids(table)[0], table.table_files.snapshots.kept_ids()[0]) == (1, 6)
-    return table
+    assert ids(table)[0] == 1
 
 
-def test_what_expired_is_refused_with_what_is_kept(unchecked_catalog: Catalog) -> None:
-    table = half_expired(unchecked_catalog)
-    with pytest.raises(SnapshotNotFound, match="that is kept, which are from 6 to 8, or to a tag"):
-        table.history.plan_rollback(snapshot=3)
-
-
-def test_a_snapshot_that_came_back_between_others_is_missed(catalog: Catalog) -> None:
+def test_half_an_expiry_keeps_a_rollback_from_its_snapshots_for_an_hour(catalog: Catalog) -> None:
     table = replacing(catalog, "abcd")
-    table.history.create_tag("t", snapshot=2)
-    roots = all_roots(table.table_files)
-    assert not are_back(table.table_files, roots)
-    # A later one was committed, and no matter of a rollback.
-    assert not are_back(table.table_files, [root for root in roots if root.snapshot.id < 8])
-    for back in (2, 7):
-        seen = [root for root in roots if root.label != back]
-        assert are_back(table.table_files, seen), back
-
-
-def test_what_an_expiry_that_died_has_left_goes_with_what_is_later(
-    unchecked_catalog: Catalog,
-) -> None:
-    table = half_expired(unchecked_catalog)
-    plan = table.history.plan_rollback(tag="t")
-    assert {*plan.snapshot_ids} == {3, 4, 5, 6, 7, 8}
-    table.history.run(plan)
-    assert table.table_files.snapshots.kept_ids() == [2]
-    assert values_of(table, "v") == ["a0", "a1", "a2"]
-    expire(table)
-    assert ids(table) == [2]
-    assert_nothing_missing(table)
+    half_expired(table)
+    with pytest.raises(StalePlan, match="expire_snapshots deletes it; plan again"):
+        table.history.rollback(snapshot=3)
+    table.history.rollback(snapshot=7)
+    age(table)
+    table.history.rollback(snapshot=3)
+    assert ids(table) == [1, 2, 3]
+    table.upkeep.collect()
 
 
 def test_a_target_that_expires_once_it_is_held_makes_the_plan_stale(catalog: Catalog) -> None:
     table = replacing(catalog, "abcd")
     late, fs = interrupted(
         table,
-        when=lambda call: call.name == "replace" and "rollback-in-progress" in call.path,
+        when=lambda call: call.name == "replace" and "/condemned/" in call.path,
         meanwhile=lambda: expire(table),
     )
     plan = late.history.plan_rollback(snapshot=2)
@@ -451,21 +412,8 @@ def test_what_an_expiry_pointed_to_is_pointed_to_no_more_when_it_is_gone(
         meanwhile=lambda: table.table_files.snapshots.hint_earliest(7),
     )
     late.history.run(late.history.plan_rollback(snapshot=4))
-    assert table.table_files.snapshots.hinted_earliest() == 1
+    assert table.table_files.snapshots.earliest_id() == 1
     assert_sound(table)
-
-
-def test_whoever_deletes_sees_a_rollback_that_began_while_they_looked(
-    unchecked_catalog: Catalog,
-) -> None:
-    table = replacing(unchecked_catalog, "abcd")
-    late, fs = interrupted(
-        table,
-        when=lambda call: call.path.endswith("/snapshot-8"),
-        meanwhile=lambda: half_rolled_back(table, 4),
-    )
-    assert settled_roots(late.table_files) is None
-    assert fs.has_happened
 
 
 def test_what_was_committed_on_top_of_what_is_gone_is_told(catalog: Catalog) -> None:

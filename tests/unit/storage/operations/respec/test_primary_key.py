@@ -67,7 +67,7 @@ def test_orphan_removal_finds_what_a_stopped_change_wrote_and_leaves_folders_of_
     with pytest.raises(CommitOutcomeUnknownError):
         watched.table(table.name).upkeep.respec(FINER, primary_key=LONGER)
     assert [*place.glob("dt=*/origin=*/bucket-*/data-*")]
-    assert remove_orphans(table).files_moved
+    assert remove_orphans(table).files_condemned
     for each in theirs:
         assert each.read_bytes() == b"theirs"
         shutil.rmtree(each.parent.parent)

@@ -511,7 +511,7 @@ def test_files_of_a_table_that_was_moved_are_named_where_they_lie_now(
     moved = elsewhere.table(table.name)
     with pytest.raises(UnsupportedError, match=r"lakewright respec db\.t --moved-from"):
         moved.read()
-    assert not remove_orphans(moved).files_moved
+    assert not remove_orphans(moved).files_condemned
     with pytest.raises(InvalidRequestError, match=r"no file of db\.t is named below file:/nowhere"):
         moved.upkeep.plan_respec(keys, moved_from="/nowhere")
     with pytest.raises(InvalidRequestError, match="change the keys afterwards"):

@@ -57,8 +57,7 @@ def is_record(call: Call) -> bool:
 
 def data_files(table: Table) -> set[str]:
     listed = table.table_files.fs.list_tree(table.table_files.paths.root)
-    paths = {each.path for each in listed if re.search(r"/bucket-\d+/", each.path)}
-    return {each for each in paths if "/.lakewright/quarantine/" not in each}
+    return {each.path for each in listed if re.search(r"/bucket-\d+/", each.path)}
 
 
 def records(table: Table) -> list[str]:

@@ -98,21 +98,22 @@ def paths_of(table: Table) -> set[str]:
     return set(content_of(table))
 
 
-@pytest.mark.parametrize("quarantine", [True, False])
+@pytest.mark.parametrize("grace_ms", [0, 1])
 def test_an_edited_plan_removes_no_file_that_was_written_just_now(
-    catalog: Catalog, quarantine: bool
+    catalog: Catalog, grace_ms: int
 ) -> None:
     table = replacing(catalog)
     orphan = Path(table.table_files.paths.root) / "bucket-0" / "left"
     orphan.write_text("old")
     os.utime(orphan, (10**9, 10**9))
-    plan = table.upkeep.plan_remove_orphans()
+    plan = table.upkeep.plan_remove_orphans(grace_ms=grace_ms)
     assert [file.path for file in plan.files] == ["bucket-0/left"]
     before = paths_of(table)
     staged = table.stage(rows(table, events(9, 12)))
     young = sorted(paths_of(table) - before)
     changed = edited(plan, files=with_files(plan, *young, modified_ms=1))
-    table.upkeep.run(changed, quarantine=quarantine)
+    table.upkeep.run(changed)
+    table.upkeep.collect(early=True)
     assert not orphan.exists()
     table.commit(staged)
     assert values_of(table, "id") == [0, 1, 2, 9, 10, 11]
@@ -129,19 +130,18 @@ def test_an_edited_plan_deletes_no_unfinished_file_that_was_written_just_now(
     plan = table.upkeep.plan_remove_orphans()
     assert plan.leftovers == ()
     leftover = {"path": ".lakewright/.lease.tmp", "size_bytes": 1}
-    table.upkeep.run(edited(plan, leftovers=[leftover]), quarantine=False)
+    table.upkeep.run(edited(plan, leftovers=[leftover]))
     assert young.exists()
 
 
-def test_an_edited_plan_purges_no_young_quarantine(catalog: Catalog) -> None:
+def test_an_edited_plan_collects_nothing_that_can_still_be_undone(catalog: Catalog) -> None:
     table = replacing(catalog)
     table.stage(rows(table, events(9, 12)))
     table.upkeep.remove_orphans(age_ms=0, even_recent=True)
-    (quarantine,) = table.upkeep.quarantines()
-    plan = table.upkeep.plan_purge()
-    assert plan.quarantine_ids == ()
-    named = table.upkeep.plan_purge(quarantine_ids=[quarantine.id])
-    changed = edited(plan, quarantine_ids=[quarantine.id], files=with_files(named))
+    (run,) = table.upkeep.condemned()
+    plan = table.upkeep.plan_collect()
+    assert plan.records == ()
+    changed = edited(plan, records=[run.id])
     assert_changes_nothing(table, lambda: table.upkeep.run(changed), StalePlan)
-    twice = edited(named, quarantine_ids=[quarantine.id] * 2)
-    assert table.upkeep.run(twice).files_deleted == len(quarantine.files)
+    twice = edited(table.upkeep.plan_collect(early=True), records=[run.id] * 2)
+    assert table.upkeep.run(twice).files_deleted == run.files

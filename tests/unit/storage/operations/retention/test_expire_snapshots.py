@@ -461,20 +461,6 @@ def test_a_wrong_earliest_hint_does_no_harm(catalog: Catalog, env: FixedEnv, hin
     assert path.read_text() == "5"
 
 
-def test_what_an_expiry_has_begun_to_take_is_never_shown_again(catalog: Catalog) -> None:
-    """A hint far ahead may be true: those before it may have lost their files."""
-    table = new_table(catalog)
-    for number in range(6):
-        table.write(rows(table, events(number, number + 1)))
-    table.table_files.snapshots.hint_earliest(5)
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, max_deletes=2)
-    assert (plan.snapshot_ids, plan.waiting) == ((1, 2), 2)
-    assert "an expiry of the snapshots before 5 has begun already" in plan.reasons
-    assert run(table, retain_min=1, max_deletes=2) == [3, 4, 5, 6]
-    assert table.table_files.snapshots.kept_ids() == [5, 6]
-    assert run(table, retain_min=1, max_deletes=2) == [5, 6]
-
-
 @pytest.mark.parametrize("hint", [None, "2", "99"])
 def test_expiry_needs_no_latest_hint(catalog: Catalog, env: FixedEnv, hint: str | None) -> None:
     table = new_table(catalog)

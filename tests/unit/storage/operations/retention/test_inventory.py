@@ -86,7 +86,7 @@ def test_the_orphans_of_an_inventory_go_without_a_listing_of_the_table(
         f"{PLACE}/lost-2.parquet",
     ]
     assert plan == table.upkeep.plan_remove_orphans(older_than_ms=plan.older_than_ms)
-    assert table.upkeep.run(plan).files_moved == 2
+    assert table.upkeep.run(plan).files_condemned == 2
     assert content(table) == before
     assert_only_reachable_files(table)
 

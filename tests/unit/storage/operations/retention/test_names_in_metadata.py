@@ -73,11 +73,11 @@ def verbs(table: Table) -> Iterator[Callable[[], object]]:
     yield lambda: table.upkeep.run(table.upkeep.plan_analyze())
     yield lambda: remove_orphans(table)
     yield lambda: table.upkeep.run(
-        table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True), quarantine=False
+        table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True, grace_ms=0)
     )
     yield lambda: table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
     yield lambda: list(table.upkeep.expire_in_steps(retain_min=1, retain_max=1, time_retained_ms=0))
-    yield lambda: table.upkeep.run(table.upkeep.plan_purge(ttl_ms=0))
+    yield lambda: table.upkeep.run(table.upkeep.plan_collect(early=True, under_way=True))
 
 
 def everything_tried(table: Table) -> list[StorageError]:
@@ -259,8 +259,7 @@ def test_a_name_that_a_caller_gives_leads_nowhere_else(
         lambda: table.history.plan_rollback(tag=name),
         lambda: table.history.set_consumer(name, 3),
         lambda: table.history.delete_consumer(name),
-        lambda: table.upkeep.plan_restore(name),
-        lambda: table.upkeep.plan_purge(quarantine_ids=[name]),
+        lambda: table.upkeep.plan_put_back(name),
         lambda: unchecked_catalog.table(f"db.{name}"),
         lambda: unchecked_catalog.table(f"{name}.t"),
         lambda: unchecked_catalog.drop_table(f"db.{name}"),
@@ -322,10 +321,10 @@ def test_a_link_in_a_table_is_taken_away_and_not_what_it_leads_to(
     (root / "manifest/more").symlink_to(victim.parent)
     before = outside(table)
     was = content(table)
-    for quarantine in (True, False):
+    for grace_ms in (0, 1):
         with suppress(StorageError):
-            plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
-            table.upkeep.run(plan, quarantine=quarantine)
+            table.upkeep.remove_orphans(age_ms=0, even_recent=True, grace_ms=grace_ms)
+            table.upkeep.collect(early=True)
         assert outside(table) == before
     assert content(table) == was
     unchecked_catalog.drop_table("db.t")

@@ -1,11 +1,9 @@
-"""Orphans: what dead processes left is set aside, and nothing that anything refers to."""
+"""Orphans: what dead processes left is condemned, and nothing that anything refers to."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,19 +15,16 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import (
     ClockJumped,
     CorruptionError,
-    FileMissing,
     FilesGone,
     InvalidRequestError,
     UnsupportedError,
 )
-from lakewright.storage.operations.retention.quarantine import OrphanFile
-from lakewright.storage.operations.retention.remove_orphans import OrphansPlan
+from lakewright.storage.operations.retention.remove_orphans import OrphanFile, OrphansPlan
 from lakewright.storage.operations.running.plan import UnreachableFile
 from tests.support.stores.watched_files import (
     Call,
     Crashed,
     Fault,
-    Meanwhile,
     WatchedFiles,
     over,
     overtaken,
@@ -47,7 +42,6 @@ from tests.support.tables.builders import (
 )
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.invariants import assert_only_reachable_files, unreachable_files
-from tests.support.tally import tally
 
 HOUR = 3_600_000
 
@@ -84,7 +78,7 @@ def listed(table: Table) -> set[str]:
 
 
 def remove(table: Table, **plan: int) -> int:
-    return table.upkeep.run(table.upkeep.plan_remove_orphans(**plan)).files_moved
+    return table.upkeep.run(table.upkeep.plan_remove_orphans(**plan)).files_condemned
 
 
 @pytest.mark.mission("FS19")
@@ -111,8 +105,8 @@ def test_what_a_dead_write_left_goes_and_all_else_stays(catalog: Catalog) -> Non
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
     assert OrphansPlan.from_json(plan.to_json()) == plan
     result = table.upkeep.run(OrphansPlan.from_json(plan.to_json()))
-    assert (result.files_moved, result.bytes_moved) == (len(left), plan.bytes)
-    assert (result.files_deleted, result.brought_back) == (0, ())
+    assert (result.files_condemned, result.bytes_condemned) == (len(left), plan.bytes)
+    assert result.files_deleted == 0
     assert (
         content(table),
         content(table.at(tag="t")),
@@ -122,7 +116,7 @@ def test_what_a_dead_write_left_goes_and_all_else_stays(catalog: Catalog) -> Non
     assert remove(table) == 0
 
 
-def test_it_is_told_how_many_files_were_looked_at_and_set_aside(
+def test_it_is_told_how_many_files_were_looked_at(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{OrphansPlan.__module__}._TOLD_EVERY", 4)
@@ -137,10 +131,7 @@ def test_it_is_told_how_many_files_were_looked_at_and_set_aside(
     listed = table.table_files.fs.list_tree(table.table_files.paths.root)
     hidden = "/.lakewright/"
     assert looked[-1] == sum(hidden not in each.path for each in listed)
-
-    aside: list[int] = []
-    table.upkeep.run(plan, looked=aside.append)
-    assert aside == [1, 2, 3, 4] == [*range(1, len(plan.files) + 1)]
+    assert table.upkeep.run(plan).files_condemned == 4
 
 
 def test_files_in_places_of_others_stay(unchecked_catalog: Catalog) -> None:
@@ -161,7 +152,7 @@ def test_an_orphan_that_is_committed_after_the_plan_stays(catalog: Catalog) -> N
     plan = table.upkeep.plan_remove_orphans()
     assert plan.files
     table.commit(staged)
-    assert table.upkeep.run(plan).files_moved == 0
+    assert table.upkeep.run(plan).files_condemned == 0
     assert table.read().num_rows == 5
 
 
@@ -176,23 +167,6 @@ def test_nothing_goes_when_what_refers_to_files_cannot_be_read(unchecked_catalog
     with pytest.raises(CorruptionError, match="is missing"):
         table.upkeep.plan_remove_orphans()
     assert listed(table) == before
-
-
-def test_nothing_stays_away_when_what_refers_to_files_becomes_unreadable(
-    unchecked_catalog: Catalog,
-) -> None:
-    table, snapshot = published_late(unchecked_catalog)
-    plan = table.upkeep.plan_remove_orphans()
-    before = listed(table)
-    unreadable = json.loads(snapshot) | {"deltaManifestList": "manifest-list-that-is-nowhere"}
-    late = overtaken(
-        table,
-        is_move_of(plan.files[-1].path),
-        lambda: Path(table.table_files.paths.snapshot(2)).write_text(json.dumps(unreadable)),
-    )
-    with pytest.raises(CorruptionError, match="is missing"):
-        late.upkeep.run(plan)
-    assert listed(table) == before | {"/snapshot/snapshot-2"}
 
 
 # --- a commit that publishes what is taken for orphans ------------------------------------------
@@ -216,91 +190,57 @@ def publish(table: Table, snapshot: bytes) -> None:
     Path(table.table_files.paths.latest_hint).write_text("2")
 
 
-def is_move_of(path: str) -> Callable[[Call], bool]:
-    return lambda call: call.name == "move_if_absent" and call.path.endswith(path)
-
-
 @pytest.mark.mission("FS19")
-def test_what_a_commit_publishes_while_it_is_moved_comes_back_at_once(catalog: Catalog) -> None:
-    """Whichever file has just moved, the lists and manifests that name the others among them."""
+def test_what_a_commit_publishes_before_the_collection_stays(catalog: Catalog) -> None:
     table, snapshot = published_late(catalog)
     plan = table.upkeep.plan_remove_orphans()
     for kind in ("manifest/manifest-0", "manifest/manifest-list-", "day=b/bucket-0/data-"):
         assert any(file.path.startswith(kind) for file in plan.files)
     before = listed(table)
-    for number, file in enumerate(plan.files, start=1):
-        late = overtaken(table, is_move_of(file.path), lambda: publish(table, snapshot))
-        result = late.upkeep.run(plan)
-        assert len(result.brought_back) == len(plan.files), f"published after {number} moves"
-        assert (result.files_moved, result.quarantine_ids) == (0, ())
-        assert values_of(table, "id") == list(range(7))
-        assert listed(table) == before | {"/snapshot/snapshot-2"}
-        Path(table.table_files.paths.snapshot(2)).unlink()
-    tally("commits published beside a removal of orphans", len(plan.files))
+    table.upkeep.run(plan)
+    assert before <= listed(table)
     publish(table, snapshot)
-
-
-@pytest.mark.parametrize("at", ["open_input", "put_if_absent"])
-def test_what_a_commit_publishes_before_the_first_move_does_not_move(
-    catalog: Catalog, at: str
-) -> None:
-    """While checksums are read, or once what is to move has been written down."""
-    table, snapshot = published_late(catalog)
-    plan = table.upkeep.plan_remove_orphans()
-    commit = Meanwhile(lambda call: call.name == at, lambda: publish(table, snapshot))
-    fs = WatchedFiles(table.table_files.fs, after=commit)
-    result = over(table, fs).upkeep.run(plan)
-    assert (result.files_moved, result.quarantine_ids) == (0, ())
-    assert "move_if_absent" not in {call.name for call in fs.calls}
     assert values_of(table, "id") == list(range(7))
-    assert table.upkeep.quarantines() == ()
+    result = table.upkeep.collect(early=True)
+    assert (result.files_deleted, result.left, len(result.records)) == (0, 0, 1)
+    assert listed(table) == before | {"/snapshot/snapshot-2"}
+    assert table.upkeep.condemned() == ()
 
 
-def test_a_commit_that_comes_after_the_move_is_made_whole_by_the_next_removal(
-    catalog: Catalog,
-) -> None:
-    """Its files were looked for before they moved, and its snapshot is created afterwards."""
-    table, snapshot = published_late(catalog)
-    only_data = table.upkeep.plan_remove_orphans()
-    data = tuple(file for file in only_data.files if "bucket-" in file.path)
-    table.upkeep.run(replace(only_data, files=data))
-    publish(table, snapshot)
-    with pytest.raises(FileMissing):
-        table.read()
-    plan = table.upkeep.plan_remove_orphans()
-    assert (plan.files, plan.wanted) == ((), tuple(sorted(file.path for file in data)))
-    result = table.upkeep.run(plan)
-    assert set(result.brought_back) == set(plan.wanted)
-    assert values_of(table, "id") == list(range(7))
-    assert table.upkeep.quarantines() == ()
-
-
-def test_a_commit_whose_manifests_are_in_quarantine_is_told_from_where_to_restore_them(
-    catalog: Catalog,
+@pytest.mark.parametrize("grace_ms", [0, HOUR])
+def test_what_a_commit_publishes_before_the_record_is_not_condemned(
+    catalog: Catalog, grace_ms: int
 ) -> None:
     table, snapshot = published_late(catalog)
-    table.upkeep.run(table.upkeep.plan_remove_orphans())
-    (quarantine,) = table.upkeep.quarantines()
-    publish(table, snapshot)
-    way_out = rf"it lies in quarantine {quarantine.id}: restore manifest/manifest-.* from there"
-    for plan in (table.upkeep.plan_remove_orphans, lambda: table.upkeep.plan_purge(ttl_ms=0)):
-        with pytest.raises(CorruptionError, match=way_out):
-            plan()
-    table.upkeep.run(table.upkeep.plan_restore(quarantine.id))
+    plan = table.upkeep.plan_remove_orphans(grace_ms=grace_ms)
+    late = overtaken(table, lambda call: call.name == "list_dir", lambda: publish(table, snapshot))
+    result = late.upkeep.run(plan)
+    assert (result.files_condemned, result.files_deleted) == (0, 0)
     assert values_of(table, "id") == list(range(7))
 
 
-def test_a_staged_write_whose_files_were_set_aside_is_refused_and_can_be_saved(
+def test_what_a_commit_publishes_after_the_record_of_orphans_without_grace_stays(
     catalog: Catalog,
 ) -> None:
+    table, snapshot = published_late(catalog)
+    late = overtaken(
+        table,
+        lambda call: call.name == "replace" and call.path.endswith(".json"),
+        lambda: publish(table, snapshot),
+    )
+    assert late.upkeep.remove_orphans(grace_ms=0).files_deleted == 0
+    assert values_of(table, "id") == list(range(7))
+
+
+def test_a_staged_write_whose_files_were_collected_is_refused(catalog: Catalog) -> None:
     table = new_table(catalog)
-    staged = table.stage(rows(table, events(0, 3)))
+    first, second = (table.stage(rows(table, events(n, n + 3))) for n in (0, 3))
     age(table, 25)
-    (quarantine_id,) = table.upkeep.run(table.upkeep.plan_remove_orphans()).quarantine_ids
+    table.upkeep.run(table.upkeep.plan_remove_orphans())
+    table.commit(first)
+    assert table.upkeep.collect(early=True).files_deleted == 1
     with pytest.raises(FilesGone):
-        table.commit(staged)
-    table.upkeep.run(table.upkeep.plan_restore(quarantine_id))
-    table.commit(staged)
+        table.commit(second)
     assert values_of(table, "id") == [0, 1, 2]
 
 
@@ -345,7 +285,7 @@ def test_a_clock_of_ours_that_jumps_makes_no_file_older(
     age(table, 25)
     plan = table.upkeep.plan_remove_orphans()
     assert len(plan.files) == len(unreachable_files(table)) > 0
-    assert table.upkeep.run(plan).files_moved == len(plan.files)
+    assert table.upkeep.run(plan).files_condemned == len(plan.files)
 
 
 def test_a_clock_of_the_store_that_jumped_back_is_told_and_nothing_is_touched(
@@ -385,9 +325,9 @@ def test_orphans_are_deleted_at_once_where_that_is_asked_for(catalog: Catalog) -
     table.stage(rows(table, events(7, 9)))
     left = unreachable_files(table)
     age(table, 25)
-    result = table.upkeep.run(table.upkeep.plan_remove_orphans(), quarantine=False)
-    assert (result.files_deleted, result.files_moved) == (len(left), 0)
-    assert table.upkeep.quarantines() == ()
+    result = table.upkeep.remove_orphans(grace_ms=0)
+    assert (result.files_deleted, result.files_condemned) == (len(left), 0)
+    assert table.upkeep.condemned() == ()
     assert not Path(table.table_files.paths.upkeep_dir).exists()
     assert_only_reachable_files(table)
 
@@ -415,9 +355,9 @@ def test_an_orphan_that_is_written_anew_after_the_plan_stays(unchecked_catalog: 
     age(table, 25)
     plan = table.upkeep.plan_remove_orphans()
     orphan.write_text("new")
-    assert table.upkeep.run(plan).files_moved == 0
+    assert table.upkeep.run(plan).files_condemned == 0
     assert orphan.read_text() == "new"
-    assert table.upkeep.quarantines() == ()
+    assert table.upkeep.condemned() == ()
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
@@ -463,7 +403,8 @@ def test_folders_that_orphans_leave_empty_go_if_the_table_says_so(
     table.write(rows(table, events(0, 3, day="a")))
     table.stage(rows(table, events(3, 6, day="b")))
     result = remove_orphans(table)
-    assert result.files_moved == 1
+    assert result.files_condemned == 1
     assert 0 < result.duration_ms < HOUR
+    assert table.upkeep.collect(early=True).files_deleted == 1
     folders = {each.name for each in Path(table.table_files.paths.root).glob("day=*")}
     assert folders == ({"day=a"} if wanted else {"day=a", "day=b"})

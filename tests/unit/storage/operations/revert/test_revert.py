@@ -633,7 +633,7 @@ def test_orphans_are_none_of_what_came_back(catalog: Catalog) -> None:
     before = content(table)
     (drop,) = made_by(table, VERBS["drop"])
     table.history.revert(drop)
-    assert remove_orphans(table).files_moved == 0
+    assert remove_orphans(table).files_condemned == 0
     assert content(table) == before
 
 

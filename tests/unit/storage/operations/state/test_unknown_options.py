@@ -17,7 +17,6 @@ from tests.support.tables.fixtures import empty_memory, memory_uri
 Plan = Callable[[Table], Any]
 Run = Callable[[Table, Any], object]
 
-# Restoring is not among them: it only brings files back.
 VERBS: dict[str, tuple[Plan, Run]] = {
     "expire snapshots": (
         lambda table: table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1),
@@ -31,8 +30,8 @@ VERBS: dict[str, tuple[Plan, Run]] = {
         lambda table: table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True),
         lambda table, plan: table.upkeep.run(plan),
     ),
-    "purge": (
-        lambda table: table.upkeep.plan_purge(ttl_ms=0),
+    "collect": (
+        lambda table: table.upkeep.plan_collect(early=True),
         lambda table, plan: table.upkeep.run(plan),
     ),
     "roll back": (

@@ -1,0 +1,70 @@
+"""`lakewright condemned`: what verbs have deleted, putting it back, and deleting it for good."""
+
+from __future__ import annotations
+
+from lakewright.cli.grammar.call import Call
+from lakewright.cli.grammar.command import command, group
+from lakewright.cli.output.answers import Answer
+from lakewright.cli.output.tables import Block, TextColumn, TextTable
+from lakewright.cli.output.text import Cell, iso_time, time_text
+from lakewright.cli.upkeep.verbs import verb_command
+from lakewright.platform.upkeep.clean import COLLECT, PUT_BACK
+from lakewright.platform.upkeep.words import size_text
+from lakewright.storage import CondemnedRun
+
+
+@command("list", examples="lakewright condemned list nyc.flights")
+def _list(call: Call) -> Answer:
+    """List what verbs have condemned of a table, and until when it can be undone."""
+    table = call.table()
+    found = table.upkeep.condemned()
+
+    def text() -> list[Block]:
+        if not found:
+            return [f"nothing of {table.name} is condemned"]
+        return [TextTable(_COLUMNS, [_cells(each) for each in found])]
+
+    return Answer(text=text, value=lambda: [_record(each) for each in found])
+
+
+_COLUMNS = [
+    TextColumn("id"),
+    TextColumn("by"),
+    TextColumn("since (UTC)"),
+    TextColumn("until (UTC)"),
+    TextColumn("files", right=True),
+    TextColumn("size", right=True),
+]
+
+
+def _cells(run: CondemnedRun) -> list[Cell]:
+    verb = run.verb.replace("_", " ")
+    return [
+        run.id,
+        verb if run.done else f"{verb}, stopped or under way",
+        time_text(run.condemned_ms),
+        time_text(run.due_ms),
+        run.files,
+        size_text(run.bytes),
+    ]
+
+
+def _record(run: CondemnedRun) -> dict[str, object]:
+    return {
+        "id": run.id,
+        "verb": run.verb,
+        "run": run.run or None,
+        "branch": run.branch or None,
+        "since": iso_time(run.condemned_ms),
+        "until": iso_time(run.due_ms),
+        "file_count": run.files,
+        "size_bytes": run.bytes,
+        "done": run.done,
+    }
+
+
+condemned = group(
+    "condemned",
+    "List what was deleted and can be undone, put it back, or delete it for good.",
+    [_list, verb_command(PUT_BACK), verb_command(COLLECT)],
+)

@@ -1,0 +1,238 @@
+"""Condemning: a verb records which files it leaves unreachable, and deletes only what kept them.
+
+1. Write a record (`spec/condemned.py`): the names of the files, and the metadata files that the
+   verb is about to delete, its roots, with their bytes.
+2. The verb deletes its roots. It holds that a root is in a record before its file goes, and that a
+   root that exists is whole, since files go after their roots.
+3. Mark the record as done. After its grace, `collect.py` deletes the files that nothing keeps. The
+   roots of a record keep their files until then, so that they can be put back.
+4. A verb that puts its roots back deletes its record afterwards.
+
+An expiry of snapshots and a rollback to one of them exclude each other: each writes its record,
+then looks for that of the other.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from lakewright.storage.codec.snapshot_json import decode_snapshot, decode_tag
+from lakewright.storage.errors import CorruptionError, FileMissing, StalePlan
+from lakewright.storage.files.condemned_store import RecordFiles
+from lakewright.storage.files.recorded_files import RecordedFiles
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.roots import (
+    Root,
+    changelog_root,
+    snapshot_root,
+    tag_root,
+)
+from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
+from lakewright.storage.operations.running.plan import UnreachableFile
+from lakewright.storage.operations.state.branch_files import on_branch
+from lakewright.storage.spec.condemned import Condemned, CondemnedFile, HeldFile
+
+# For so long a record that is not done is that of a verb at work.
+FLOOR_MS = 3_600_000
+_ROOT = re.compile(
+    r"(?:branch/branch-(?P<branch>[^/]+)/)?"
+    r"(?:snapshot/snapshot-(?P<snapshot>\d+)|tag/tag-(?P<tag>[^/]+)"
+    r"|changelog/changelog-(?P<changelog>\d+))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Condemnation:
+    """A record under way, and the names in its lists."""
+
+    files: TableFiles
+    id: str
+    record: Condemned
+    names: tuple[CondemnedFile, ...]
+
+    def withdraw(self) -> None:
+        """Delete the record: the verb deletes nothing, or has put everything back."""
+        listed = self.files.condemned.listed().get(self.id)
+        delete_record(self.files, listed or RecordFiles(self.id))
+
+    def end(self) -> Condemnation:
+        """Mark the record as done."""
+        done = replace(self.record, done=True)
+        self.files.condemned.replace(self.id, done)
+        return replace(self, record=done)
+
+    def after_commits(self, snapshot_ids: Collection[int]) -> Condemnation:
+        """The same, with a grace of an hour at least if a snapshot is younger by the store's clock.
+
+        The committer of such a snapshot may look for it in vain, and publish its files once more.
+        """
+        head = self.files.condemned.listed()[self.id].head
+        listed = self.files.snapshots.listed()
+        made = (listed[each].modified_ms for each in snapshot_ids if each in listed)
+        if head is None or max(made, default=0) <= head.modified_ms - FLOOR_MS:
+            return self
+        grace_ms = max(self.record.grace_ms, FLOOR_MS)
+        return replace(self, record=replace(self.record, grace_ms=grace_ms))
+
+
+def condemn(
+    files: TableFiles,
+    verb: str,
+    names: Iterable[UnreachableFile],
+    roots: Iterable[str],
+    *,
+    pins: Iterable[HeldFile] = (),
+    grace_ms: int = 0,
+) -> Condemnation:
+    """Write the record of a verb, before it deletes its roots, which are given by their paths."""
+    condemned = tuple(CondemnedFile(each.path, each.size_bytes) for each in names)
+    record = Condemned(
+        verb=verb,
+        run=files.run or "",
+        branch=files.paths.branch,
+        grace_ms=grace_ms,
+        roots=tuple(_held(files, roots)),
+        pins=tuple(pins),
+        files=len(condemned),
+        bytes=sum(each.size_bytes for each in condemned),
+        done=False,
+    )
+    record_id = _new_id(files)
+    files.condemned.put(record_id, record, condemned)
+    return Condemnation(files, record_id, record, condemned)
+
+
+def _held(files: TableFiles, paths: Iterable[str]) -> Iterator[HeldFile]:
+    for path in paths:
+        # Another process may have deleted it since the plan.
+        with suppress(FileMissing):
+            data = files.fs.read_bytes(path)
+            yield held_file(files, path, data)
+
+
+def _new_id(files: TableFiles) -> str:
+    moment = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=files.env.now_ms())
+    return f"{moment:%Y%m%d-%H%M%S}-{files.env.new_id()}"
+
+
+def delete_record(files: TableFiles, listed: RecordFiles) -> None:
+    """Delete a record, and the folder of records if it is the last."""
+    delete_files(files.fs, listed.paths)
+    remove_empty_folders(files.fs, [files.paths.condemned_dir], below=files.paths.root)
+
+
+def records(files: TableFiles) -> Iterator[tuple[RecordFiles, Condemned]]:
+    """The complete records, oldest first.
+
+    Raises:
+        CorruptionError: a record is damaged.
+        UnsupportedError: a later version of lakewright wrote a record.
+    """
+    for record_id, listed in files.condemned.listed().items():
+        if listed.head is not None:
+            record = files.condemned.read(record_id)
+            if record is not None:
+                yield listed, record
+
+
+def check_no_rollback_before(condemnation: Condemnation, end_id: int) -> None:
+    """Check that no other verb under way needs a snapshot of the branch before an id.
+
+    Raises:
+        StalePlan: a rollback or fast-forward does; the record is withdrawn.
+    """
+    for record in others_at_work(condemnation):
+        needed = [each for each in map(_snapshot_id, record.pins) if each and each < end_id]
+        if needed:
+            condemnation.withdraw()
+            table = condemnation.files.name
+            raise StalePlan(
+                f"a {record.verb} of {table} needs snapshot {needed[0]}, and is under way or was "
+                "stopped halfway; wait until it ends, or carry it out again, and plan again; after "
+                "an hour it counts as dead",
+                table=table,
+            )
+
+
+def check_pins_stay(condemnation: Condemnation) -> None:
+    """Check that no other verb under way deletes what the record pins.
+
+    Raises:
+        StalePlan: an expiry does; the record is withdrawn.
+    """
+    pinned = {each.path for each in condemnation.record.pins}
+    for record in others_at_work(condemnation):
+        going = [each.path for each in record.roots if each.path in pinned]
+        if going and record.verb != condemnation.record.verb:
+            condemnation.withdraw()
+            table = condemnation.files.name
+            raise StalePlan(
+                f"{going[0]} of {table} has expired since the plan was made, or is expiring: a "
+                f"{record.verb} deletes it; plan again",
+                table=table,
+            )
+
+
+def others_at_work(condemnation: Condemnation) -> Iterator[Condemned]:
+    """The records that other verbs on this branch have not ended."""
+    found = list(records(condemnation.files))
+    own = [each.head for each, _ in found if each.id == condemnation.id]
+    # The store's own clock: the record was written a moment ago.
+    now_ms = max((each.modified_ms for each in own if each), default=0)
+    for listed, record in found:
+        is_young = listed.head is None or listed.head.modified_ms > now_ms - FLOOR_MS
+        is_other = listed.id != condemnation.id and record.branch == condemnation.record.branch
+        if is_other and is_young and not record.done:
+            yield record
+
+
+def is_being_rolled_back(files: TableFiles) -> bool:
+    """Whether a rollback of the branch is running, or was stopped halfway."""
+    return any(
+        record.pins and not record.done and record.branch == files.paths.branch
+        for _, record in records(files)
+    )
+
+
+def _snapshot_id(held: HeldFile) -> int | None:
+    found = _ROOT.fullmatch(held.path)
+    return int(found["snapshot"]) if found and found["snapshot"] else None
+
+
+# --- roots of records ---------------------------------------------------------------------------
+
+
+def recorded_roots(files: TableFiles, record: Condemned) -> list[Root]:
+    """What keeps files in a record; a damaged snapshot, tag or changelog keeps none."""
+    held = (*record.roots, *record.pins)
+    below = {files.paths.below(each.path): each.data for each in held}
+    seen = replace(files, fs=RecordedFiles(files.fs, below), registry=None)
+    found = []
+    for each in held:
+        with suppress(CorruptionError):
+            root = _root(seen, each)
+            found += [root] if root is not None else []
+    return found
+
+
+def _root(files: TableFiles, held: HeldFile) -> Root | None:
+    match = _ROOT.fullmatch(held.path)
+    if match is None:
+        return None
+    seen = on_branch(files, match["branch"] or "")
+    if match["tag"]:
+        tag = decode_tag(held.data, tag_name=match["tag"], name=held.path)
+        return tag_root(seen, tag.name, tag.snapshot)
+    number = int(match["snapshot"] or match["changelog"])
+    snapshot = decode_snapshot(held.data, name=held.path, snapshot_id=number)
+    make = snapshot_root if match["snapshot"] else changelog_root
+    return make(seen, snapshot)
+
+
+def held_file(files: TableFiles, path: str, data: bytes) -> HeldFile:
+    """A metadata file of the table, given its whole path."""
+    return HeldFile(path.removeprefix(f"{files.paths.root}/"), data)

@@ -1,0 +1,306 @@
+"""Puts back what a verb condemned: its record holds the metadata files that it deleted.
+
+1. Plan: what the record holds, and why it cannot come back: a file is gone, or the table has gone
+   on since. Nothing comes back in part.
+2. Run: claim the record, so that no collector takes its files any more. Mark it as under way, with
+   all of its roots pinned, so that no expiry goes beside it, and check again. Create the metadata
+   files, then delete the record. If the process dies, the next call goes on.
+
+Condemned orphans come back by the deletion of their record alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from lakewright.storage.env import FileStatus
+from lakewright.storage.errors import NotFoundError, NotRevertible, SnapshotNotFound, StalePlan
+from lakewright.storage.files.paths import numbered
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.collect import CondemnedRun, condemned_runs
+from lakewright.storage.operations.references.condemn import (
+    Condemnation,
+    delete_record,
+    others_at_work,
+    recorded_roots,
+)
+from lakewright.storage.operations.references.rollback import put_back_later
+from lakewright.storage.operations.references.roots import RootKind
+from lakewright.storage.operations.running.delete_files import delete_files
+from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID, on_branch
+from lakewright.storage.spec.arguments import text_argument
+from lakewright.storage.spec.condemned import Condemned
+from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+_UNDONE = b"undo"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutBackPlan(Plan["PutBackResult"]):
+    """What a run of a verb condemned, and which metadata files come back, by their paths."""
+
+    table: str
+    record: str
+    verb: str
+    roots: tuple[str, ...]
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutBackResult(Shown):
+    """What is back."""
+
+    record: str
+    verb: str
+    roots: tuple[str, ...]
+    files: int
+    bytes: int
+    duration_ms: int
+
+
+def plan_put_back(files: TableFiles, record_id: str) -> PutBackPlan:
+    """Plan to put back what one run of a verb condemned.
+
+    Raises:
+        NotFoundError: no record has that id; the message lists all records.
+        NotRevertible: it cannot come back; the message says why.
+    """
+    text_argument(record_id, "record")
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
+    known = {each.id: each for each in condemned_runs(files)}
+    run = known.get(record_id)
+    record = None if run is None else files.condemned.read(record_id)
+    if run is None or record is None:
+        raise NotFoundError(
+            f"no run has condemned {record_id} of {files.name}, or it was collected; there are "
+            f"{', '.join(known) or 'none'}",
+            table=files.name,
+        )
+    listed = files.condemned.listed().get(record_id)
+    if not run.done and (listed is None or listed.claim is None):
+        raise _refused(files, record, "it is under way, or was stopped; carry it out again")
+    _check_whole(files, run, [] if listed is None else listed.lists)
+    if record.verb not in _KINDS:
+        raise _refused(files, record, "no run of it can be taken back")
+    _KINDS[record.verb](on_branch(files, record.branch), record, False)
+    return PutBackPlan(
+        table=files.name,
+        record=record_id,
+        verb=record.verb,
+        roots=tuple(each.path for each in record.roots),
+        files=run.files,
+        bytes=run.bytes,
+    )
+
+
+def run_put_back(files: TableFiles, plan: PutBackPlan) -> PutBackResult:
+    """Carry a plan out.
+
+    Raises:
+        NotRevertible: as `plan_put_back`, which this calls.
+        StalePlan: the record is being collected, or a commit came meanwhile.
+    """
+    started = files.env.now_ms()
+    plan = plan_put_back(files, plan.record)
+    if not files.condemned.claim(plan.record, _UNDONE):
+        raise StalePlan(
+            f"what {plan.record} of {files.name} condemned is being deleted; it cannot come back",
+            table=files.name,
+        )
+    record, listed = files.condemned.read(plan.record), files.condemned.listed()
+    if record is not None:
+        at_work = replace(record, done=False, pins=(*record.pins, *record.roots))
+        files.condemned.replace(plan.record, at_work)
+        try:
+            _check_alone(files, plan.record, at_work)
+            put_back = _KINDS[record.verb]
+            for creates in (False, True):
+                put_back(on_branch(files, record.branch), record, creates)
+        except (NotRevertible, StalePlan):
+            files.condemned.replace(plan.record, record)
+            delete_files(files.fs, [files.paths.condemned(f"{plan.record}.claim")])
+            raise
+        delete_record(files, listed[plan.record])
+    return PutBackResult(
+        record=plan.record,
+        verb=plan.verb,
+        roots=plan.roots,
+        files=plan.files,
+        bytes=plan.bytes,
+        duration_ms=files.env.now_ms() - started,
+    )
+
+
+def _check_alone(files: TableFiles, record_id: str, record: Condemned) -> None:
+    """Raise StalePlan if another verb deletes snapshots meanwhile; it sees this record, too."""
+    for other in others_at_work(Condemnation(files, record_id, record, ())):
+        raise StalePlan(
+            f"a {other.verb} of {files.name} is under way, or was stopped halfway; wait until it "
+            "ends, or carry it out again; after an hour it counts as dead",
+            table=files.name,
+        )
+
+
+def _check_whole(files: TableFiles, run: CondemnedRun, lists: Iterable[FileStatus]) -> None:
+    """Raise NotRevertible if a file of a record is gone; other clients may delete them."""
+    gone = 0
+    first = ""
+    for names_file in lists:
+        names = [each.path for each in files.condemned.names(names_file)]
+        there = files.there(names)
+        missing = [each for each in names if each not in there]
+        gone, first = gone + len(missing), first or next(iter(missing), "")
+    if gone:
+        raise NotRevertible(
+            f"{gone} of the {run.files} files that {run.id} condemned of {files.name} are gone, "
+            f"{first} first: another client removed them as orphans, or they were collected",
+            table=files.name,
+        )
+
+
+# --- by verb ------------------------------------------------------------------------------------
+
+# Checks that a record can come back; then, if asked, creates its files.
+_PutBack = Callable[[TableFiles, Condemned, bool], None]
+
+
+def _refused(files: TableFiles, record: Condemned, why: str) -> NotRevertible:
+    return NotRevertible(
+        f"what {record.verb} deleted of {files.name} cannot come back: {why}", table=files.name
+    )
+
+
+def _orphans(files: TableFiles, record: Condemned, run: bool) -> None:
+    """Nothing to create: what nothing refers to is an orphan again."""
+
+
+def _snapshots(files: TableFiles, record: Condemned, run: bool) -> None:
+    found = _files_by_number(record, "snapshot/snapshot-")
+    there = files.snapshots.ids()
+    left = [each for each in there if each not in found]
+    if not found or not left or left[0] != max(found) + 1:
+        first = left[0] if left else "none"
+        raise _refused(
+            files,
+            record,
+            f"snapshot {max(found, default=0) + 1} must be the earliest, and {first} is; take a "
+            "later expiry back first",
+        )
+    if run:
+        for number in sorted(found, reverse=True):
+            files.snapshots.restore(number, found[number])
+        files.snapshots.hint_earliest(min(found))
+
+
+def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
+    found = _files_by_number(record, "snapshot/snapshot-")
+    pins = _files_by_number(record, "snapshot/snapshot-", of_pins=True)
+    target_id = next(iter(pins))
+    if not found:
+        raise _refused(files, record, "it deleted no snapshot")
+    # A put-back that died has restored some.
+    back = [each for each in found if _is_there(files, each, found[each])]
+    latest = max((each for each in files.snapshots.ids() if each not in back), default=None)
+    if latest != target_id or not _is_there(files, target_id, pins[target_id]):
+        raise _refused(
+            files, record, f"snapshot {target_id} must be the latest, and snapshot {latest} is"
+        )
+    _check_keys(files, record)
+    for each in record.roots:
+        path = files.paths.below(each.path)
+        if "/tag/" in path and files.fs.exists(path) and files.fs.read_bytes(path) != each.data:
+            raise _refused(files, record, f"{each.path} exists anew")
+    if run:
+        missing = {each: data for each, data in found.items() if each not in back}
+        if missing and not put_back_later(files, target_id, missing):
+            raise StalePlan(
+                f"a commit followed snapshot {target_id} of {files.name} meanwhile, so what was "
+                "rolled back cannot come back",
+                table=files.name,
+            )
+        files.snapshots.hint_latest(max(found))
+        _create(files, record, "/tag/", "/changelog/")
+
+
+def _is_there(files: TableFiles, snapshot_id: int, data: bytes) -> bool:
+    with suppress(SnapshotNotFound):
+        return files.snapshots.read_file(snapshot_id) == data
+    return False
+
+
+def _check_keys(files: TableFiles, record: Condemned) -> None:
+    for root in recorded_roots(files, record):
+        if root.kind is RootKind.SNAPSHOT:
+            then = files.at_schema(root.snapshot.schema_id).schema
+            now = files.schemas.latest(table=files.name)
+            if (then.partition_keys, then.primary_keys) != (now.partition_keys, now.primary_keys):
+                raise _refused(files, record, "the table has other keys since")
+
+
+def _tags(files: TableFiles, record: Condemned, run: bool) -> None:
+    for each in record.roots:
+        path = files.paths.below(each.path)
+        if files.fs.exists(path) and files.fs.read_bytes(path) != each.data:
+            raise _refused(files, record, f"{each.path} exists anew; rename or delete that tag")
+    if run:
+        _create(files, record, "/tag/")
+
+
+def _changelogs(files: TableFiles, record: Condemned, run: bool) -> None:
+    found = _files_by_number(record, "changelog/changelog-")
+    left = [each for each in files.references.changelog_ids() if each not in found]
+    if not found or (left and min(left) < max(found)):
+        raise _refused(files, record, "earlier changelogs exist")
+    if run:
+        for number, data in found.items():
+            files.references.put_changelog(number, data)
+        files.references.hint_changelogs(earliest=min(found), latest=max([*left, *found]))
+
+
+def _branch(files: TableFiles, record: Condemned, run: bool) -> None:
+    first = f"/schema/schema-{FIRST_SCHEMA_ID}"
+    late = [each for each in record.roots if each.path.endswith(first)]
+    branch = record.roots[0].path.split("/")[1].removeprefix("branch-") if record.roots else ""
+    if not late:
+        raise _refused(files, record, "its first schema is unknown")
+    if files.fs.exists(files.paths.below(late[0].path)):
+        raise _refused(files, record, f"another branch {branch} exists")
+    if run:
+        for each in [*(each for each in record.roots if each not in late), *late]:
+            files.fs.replace(files.paths.below(each.path), each.data)
+
+
+def _create(files: TableFiles, record: Condemned, *kinds: str) -> None:
+    for each in record.roots:
+        path = files.paths.below(each.path)
+        if any(kind in path for kind in kinds):
+            files.fs.replace(path, each.data)
+
+
+def _files_by_number(
+    record: Condemned, prefix: str, *, of_pins: bool = False
+) -> Mapping[int, bytes]:
+    """Files of snapshots or changelogs in a record, by their ids."""
+    found = {}
+    name = prefix.rpartition("/")[2]
+    for each in record.pins if of_pins else record.roots:
+        number = numbered(each.path.rpartition("/")[2], name)
+        if number is not None:
+            found[number] = each.data
+    return dict(sorted(found.items()))
+
+
+_KINDS: Mapping[str, _PutBack] = {
+    "expire_snapshots": _snapshots,
+    "rollback": _rollback,
+    "delete_tags": _tags,
+    "expire_tags": _tags,
+    "expire_changelogs": _changelogs,
+    "delete_branch": _branch,
+    "remove_orphans": _orphans,
+}

@@ -1,0 +1,211 @@
+"""What verbs condemn comes back whole until its grace is over, and is deleted then."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import CorruptionError, NotFoundError, NotRevertible, StalePlan
+from tests.support.tables.builders import content, events, expire, replacing, rows, values_of
+from tests.support.tables.invariants import RawTable, assert_sound, unreachable_files
+
+HOUR = 3_600_000
+LEFT = {"retain_min": 2, "retain_max": 2, "time_retained_ms": 0}
+
+
+def ids(table: Table) -> list[int]:
+    return [each.id for each in table.history.snapshots()]
+
+
+def age(table: Table, hours: float) -> None:
+    """Let the records be older, by the store's clock."""
+    for each in Path(table.table_files.paths.condemned_dir).iterdir():
+        moment = each.stat().st_mtime - hours * 3600
+        os.utime(each, (moment, moment))
+
+
+def expire_for_an_hour(table: Table) -> None:
+    table.upkeep.expire_snapshots(**LEFT, grace_ms=HOUR)
+
+
+def delete_tag(table: Table) -> None:
+    table.history.delete_tags("first", grace_ms=HOUR)
+
+
+def delete_branch(table: Table) -> None:
+    table.history.delete_branch("b", grace_ms=HOUR)
+
+
+def roll_back(table: Table) -> None:
+    table.history.rollback(snapshot=3, grace_ms=HOUR)
+
+
+def remove_orphans(table: Table) -> None:
+    table.upkeep.remove_orphans(age_ms=0, even_recent=True, grace_ms=HOUR)
+
+
+def expire_changelogs(table: Table) -> None:
+    table.upkeep.expire_changelogs(every=True, grace_ms=HOUR)
+
+
+VERBS: dict[str, Callable[[Table], None]] = {
+    "expire": expire_for_an_hour,
+    "delete a tag": delete_tag,
+    "delete a branch": delete_branch,
+    "roll back": roll_back,
+    "remove orphans": remove_orphans,
+    "expire changelogs": expire_changelogs,
+}
+
+
+def with_history(catalog: Catalog, verb: str) -> Table:
+    """Six snapshots, a tag of one that expired, a branch of its own columns, and an orphan."""
+    changelogs = verb == "expire changelogs"
+    options = {"changelog_producer": "input", "changelog__num_retained__min": "9"}
+    options |= {"changelog__num_retained__max": "19", "snapshot__num_retained__max": "6"}
+    options |= {"snapshot__num_retained__min": "1"}
+    table = replacing(catalog, **(options if changelogs else {}))
+    table.history.create_tag("first", snapshot=1)
+    expire(table, keep=4 if changelogs else 5)
+    branch = table.history.create_branch("b", snapshot=5)
+    branch.write(rows(branch, events(7, 9, v="branch")))
+    if verb == "remove orphans":
+        table.stage(rows(table, events(50, 52)))
+    return table
+
+
+@pytest.mark.mission("FS19")
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_a_verb_deletes_comes_back_as_it_was(catalog: Catalog, verb: str) -> None:
+    table = with_history(catalog, verb)
+    before = set(RawTable(table).paths)
+    history = {each: content(table.at(snapshot=each)) for each in ids(table)}
+    VERBS[verb](table)
+    (run,) = table.upkeep.condemned()
+    assert (run.files > 0, run.done, run.due_ms - run.condemned_ms) == (True, True, HOUR)
+    assert not table.upkeep.plan_collect().records
+    table.upkeep.put_back(run.id)
+    assert table.upkeep.condemned() == ()
+    hints = {"snapshot/LATEST", "snapshot/EARLIEST", "changelog/LATEST", "changelog/EARLIEST"}
+    gone = {each for each in before if each.endswith("columns/column-x")}
+    assert set(RawTable(table).paths) - hints == before - hints - gone
+    assert {each: content(table.at(snapshot=each)) for each in ids(table)} == history
+    assert len(table.history.branches()) == 1
+    # The verb can be carried out again, and then for good.
+    VERBS[verb](table)
+    age(table, 2)
+    assert table.upkeep.collect().files_deleted == run.files
+    with pytest.raises(NotFoundError, match="there are none"):
+        table.upkeep.put_back(run.id)
+    assert not [each for each in RawTable(table).paths if "/condemned/" in each]
+    assert_sound(table)
+
+
+def test_nothing_comes_back_in_part(catalog: Catalog) -> None:
+    table = with_history(catalog, "expire")
+    expire_for_an_hour(table)
+    (run,) = table.upkeep.condemned()
+    files = table.table_files
+    gone = next(each.path for each in files.condemned.all_names())
+    data = files.fs.read_bytes(files.paths.below(gone))
+    files.fs.delete(files.paths.below(gone))
+    left = ids(table)
+    with pytest.raises(NotRevertible, match=f"1 of the {run.files} files .* {gone} first"):
+        table.upkeep.put_back(run.id)
+    assert ids(table) == left
+    files.fs.write_bytes(files.paths.below(gone), data)
+
+
+@pytest.mark.parametrize("way", ["commit", "later expiry"])
+def test_what_the_table_has_gone_on_from_does_not_come_back(catalog: Catalog, way: str) -> None:
+    table = with_history(catalog, "expire")
+    if way == "commit":
+        roll_back(table)
+        table.write(rows(table, events(20, 22)))
+        why = "snapshot 3 must be the latest, and snapshot 4 is"
+    else:
+        table.upkeep.expire_snapshots(retain_min=3, retain_max=3, grace_ms=HOUR)
+        expire_for_an_hour(table)
+        why = "must be the earliest"
+    first = table.upkeep.condemned()[0]
+    with pytest.raises(NotRevertible, match=why):
+        table.upkeep.put_back(first.id)
+    if way != "commit":
+        for each in reversed(table.upkeep.condemned()):
+            table.upkeep.put_back(each.id)
+        assert len(ids(table)) == 5
+
+
+def test_what_another_record_may_put_back_is_collected_after_it(catalog: Catalog) -> None:
+    """An expiry at once beside a rollback that can be undone."""
+    table = with_history(catalog, "expire")
+    before = {each: content(table.at(snapshot=each)) for each in ids(table)}
+    roll_back(table)
+    table.history.delete_tags("first")
+    table.history.delete_branch("b")
+    (run,) = (each for each in table.upkeep.condemned() if each.verb == "rollback")
+    table.upkeep.put_back(run.id)
+    assert {each: content(table.at(snapshot=each)) for each in ids(table)} == before
+    roll_back(table)
+    expire(table, keep=1)
+    age(table, 2)
+    while table.upkeep.condemned():
+        table.upkeep.collect()
+    assert unreachable_files(table) == []
+    assert_sound(table)
+
+
+def test_a_record_that_is_collected_does_not_come_back(catalog: Catalog) -> None:
+    table = with_history(catalog, "expire")
+    expire_for_an_hour(table)
+    (run,) = table.upkeep.condemned()
+    assert table.table_files.condemned.claim(run.id, b"collect")
+    with pytest.raises(StalePlan, match="is being deleted"):
+        table.upkeep.put_back(run.id)
+    age(table, 2)
+    assert table.upkeep.collect().files_deleted == run.files
+
+
+def test_a_put_back_that_died_keeps_the_collector_away_for_an_hour(catalog: Catalog) -> None:
+    table = with_history(catalog, "expire")
+    expire_for_an_hour(table)
+    (run,) = table.upkeep.condemned()
+    age(table, 2)
+    assert table.table_files.condemned.claim(run.id, b"undo")
+    assert table.upkeep.collect().files_deleted == 0
+    assert [each.id for each in table.upkeep.condemned()] == [run.id]
+    table.upkeep.put_back(run.id)
+    assert len(ids(table)) == 5
+
+
+def test_a_damaged_record_stops_the_collector_and_says_how_to_go_on(
+    unchecked_catalog: Catalog,
+) -> None:
+    table = with_history(unchecked_catalog, "expire")
+    expire_for_an_hour(table)
+    (run,) = table.upkeep.condemned()
+    path = Path(table.table_files.paths.condemned(f"{run.id}.json"))
+    path.write_bytes(path.read_bytes()[:-5])
+    before = set(RawTable(table).paths)
+    with pytest.raises(CorruptionError, match="delete that file, and remove orphans"):
+        table.upkeep.collect(early=True)
+    assert set(RawTable(table).paths) == before
+    path.unlink()
+    remove_orphans(table)
+    assert table.upkeep.collect(early=True).files_deleted >= run.files
+    assert values_of(table, "id") == [0, 1, 2]
+
+
+def test_what_a_former_release_set_aside_is_left_and_told(unchecked_catalog: Catalog) -> None:
+    table = with_history(unchecked_catalog, "expire")
+    left = Path(table.table_files.paths.upkeep_dir) / "quarantine/q1/files/x"
+    left.parent.mkdir(parents=True)
+    left.write_text("old")
+    assert "a former release set aside" in table.upkeep.plan_collect().reasons[0]
+    table.upkeep.collect(early=True)
+    table.upkeep.remove_orphans(age_ms=0, even_recent=True, grace_ms=0)
+    assert left.read_text() == "old"
