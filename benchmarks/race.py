@@ -111,7 +111,7 @@ def race(run: Run, data: Data) -> None:
     for at in range(2):
         run.ask("full compaction", "compact", name=f"keyed{at}")
     run.ask("aggregate after it", "aggregate", name="keyed0")
-    for at in range(3):
+    for at in range(2):
         small = f"small{at}"
         run.ask("make small files", "create", name=small, rows=data.base, tasks=_SMALL_FILES)
         run.ask(f"bin-pack of {_SMALL_FILES} files", "compact", name=small)
