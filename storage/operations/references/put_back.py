@@ -263,16 +263,18 @@ def _changelogs(files: TableFiles, record: Condemned, run: bool) -> None:
 
 
 def _branch(files: TableFiles, record: Condemned, run: bool) -> None:
-    first = f"/schema/schema-{FIRST_SCHEMA_ID}"
-    late = [each for each in record.roots if each.path.endswith(first)]
-    branch = record.roots[0].path.split("/")[1].removeprefix("branch-") if record.roots else ""
+    held = {files.paths.below(each.path): each.data for each in record.roots}
+    late = [each for each in held if each.endswith(f"/schema/schema-{FIRST_SCHEMA_ID}")]
+    folder = "/".join(record.roots[0].path.split("/")[:2]) if record.roots else ""
     if not late:
         raise _refused(files, record, "its first schema is unknown")
-    if files.fs.exists(files.paths.below(late[0].path)):
-        raise _refused(files, record, f"another branch {branch} exists")
+    for each in files.fs.list_tree(files.paths.below(folder)):
+        # A put-back that died has restored some.
+        if held.get(each.path) != files.fs.read_bytes(each.path):
+            raise _refused(files, record, f"there is another {folder} by now")
     if run:
-        for each in [*(each for each in record.roots if each not in late), *late]:
-            files.fs.replace(files.paths.below(each.path), each.data)
+        for path in [*(each for each in held if each not in late), *late]:
+            files.fs.replace(path, held[path])
 
 
 def _create(files: TableFiles, record: Condemned, *kinds: str) -> None:
