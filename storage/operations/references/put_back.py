@@ -16,7 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from lakewright.storage.env import FileStatus
-from lakewright.storage.errors import NotFoundError, NotRevertible, SnapshotNotFound, StalePlan
+from lakewright.storage.errors import (
+    FileMissing,
+    NotFoundError,
+    NotRevertible,
+    SnapshotNotFound,
+    StalePlan,
+)
 from lakewright.storage.files.paths import numbered
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.collect import CondemnedRun, condemned_runs
@@ -213,7 +219,7 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
     _check_keys(files, record)
     for each in record.roots:
         path = files.paths.below(each.path)
-        if "/tag/" in path and files.fs.exists(path) and files.fs.read_bytes(path) != each.data:
+        if "/tag/" in path and _is_other(files, path, each.data):
             raise _refused(files, record, f"{each.path} exists anew")
     if run:
         missing = {each: data for each, data in found.items() if each not in back}
@@ -245,7 +251,7 @@ def _check_keys(files: TableFiles, record: Condemned) -> None:
 def _tags(files: TableFiles, record: Condemned, run: bool) -> None:
     for each in record.roots:
         path = files.paths.below(each.path)
-        if files.fs.exists(path) and files.fs.read_bytes(path) != each.data:
+        if _is_other(files, path, each.data):
             raise _refused(files, record, f"{each.path} exists anew; rename or delete that tag")
     if run:
         _create(files, record, "/tag/")
@@ -269,12 +275,19 @@ def _branch(files: TableFiles, record: Condemned, run: bool) -> None:
     if not late:
         raise _refused(files, record, "its first schema is unknown")
     for each in files.fs.list_tree(files.paths.below(folder)):
-        # A put-back that died has restored some.
-        if held.get(each.path) != files.fs.read_bytes(each.path):
+        # An unfinished file has a hidden name.
+        if each.name[0] != "." and _is_other(files, each.path, held.get(each.path, b"")):
             raise _refused(files, record, f"there is another {folder} by now")
     if run:
         for path in [*(each for each in held if each not in late), *late]:
             files.fs.replace(path, held[path])
+
+
+def _is_other(files: TableFiles, path: str, data: bytes) -> bool:
+    """Whether a file is there that no put-back made which died, even in the middle of it."""
+    with suppress(FileMissing):
+        return not data.startswith(files.fs.read_bytes(path))
+    return False
 
 
 def _create(files: TableFiles, record: Condemned, *kinds: str) -> None:
