@@ -418,7 +418,7 @@ def write_on(catalog: Catalog) -> None:
 
 
 def remove_orphans(catalog: Catalog) -> None:
-    """Delete what is condemned and what nothing refers to, however young."""
+    """Delete what dead verbs condemned, and what nothing refers to, however young."""
     for table in _tables(catalog):
-        table.upkeep.collect(early=True, under_way=True)
+        table.upkeep.collect(under_way=True)
         table.upkeep.remove_orphans(**EVERY_ORPHAN, grace_ms=0)

@@ -750,8 +750,9 @@ CASES = (
         "roll back for a while",
         _run("rollback", snapshot=1, grace_ms=LATER_MS),
         ("keyed", "append"),
-        done=(InvalidRequestError,),
+        done=NOTHING_LATER,
         steps=True,
+        mixes=True,
         cleans_up=False,
     ),
     # Tags, branches, consumers.
@@ -812,6 +813,7 @@ CASES = (
         ("keyed", "append", "telling"),
         done=NOTHING_LATER,
         steps=True,
+        mixes=True,
         cleans_up=False,
     ),
     Case(
@@ -822,6 +824,7 @@ CASES = (
         done=NOTHING_LATER,
         steps=True,
         repeats=True,
+        mixes=True,
         cleans_up=False,
         restates_places=True,
         # It begins with files that are named by their places.

@@ -16,7 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from lakewright.storage.env import FileStatus
-from lakewright.storage.errors import NotFoundError, NotRevertible, SnapshotNotFound, StalePlan
+from lakewright.storage.errors import (
+    FileMissing,
+    NotFoundError,
+    NotRevertible,
+    SnapshotNotFound,
+    StalePlan,
+)
 from lakewright.storage.files.paths import numbered
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.collect import CondemnedRun, condemned_runs
@@ -213,7 +219,7 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
     _check_keys(files, record)
     for each in record.roots:
         path = files.paths.below(each.path)
-        if "/tag/" in path and files.fs.exists(path) and files.fs.read_bytes(path) != each.data:
+        if "/tag/" in path and _is_other(files, path, each.data):
             raise _refused(files, record, f"{each.path} exists anew")
     if run:
         missing = {each: data for each, data in found.items() if each not in back}
@@ -245,7 +251,7 @@ def _check_keys(files: TableFiles, record: Condemned) -> None:
 def _tags(files: TableFiles, record: Condemned, run: bool) -> None:
     for each in record.roots:
         path = files.paths.below(each.path)
-        if files.fs.exists(path) and files.fs.read_bytes(path) != each.data:
+        if _is_other(files, path, each.data):
             raise _refused(files, record, f"{each.path} exists anew; rename or delete that tag")
     if run:
         _create(files, record, "/tag/")
@@ -263,16 +269,25 @@ def _changelogs(files: TableFiles, record: Condemned, run: bool) -> None:
 
 
 def _branch(files: TableFiles, record: Condemned, run: bool) -> None:
-    first = f"/schema/schema-{FIRST_SCHEMA_ID}"
-    late = [each for each in record.roots if each.path.endswith(first)]
-    branch = record.roots[0].path.split("/")[1].removeprefix("branch-") if record.roots else ""
+    held = {files.paths.below(each.path): each.data for each in record.roots}
+    late = [each for each in held if each.endswith(f"/schema/schema-{FIRST_SCHEMA_ID}")]
+    folder = "/".join(record.roots[0].path.split("/")[:2]) if record.roots else ""
     if not late:
         raise _refused(files, record, "its first schema is unknown")
-    if files.fs.exists(files.paths.below(late[0].path)):
-        raise _refused(files, record, f"another branch {branch} exists")
+    for each in files.fs.list_tree(files.paths.below(folder)):
+        # An unfinished file has a hidden name.
+        if each.name[0] != "." and _is_other(files, each.path, held.get(each.path, b"")):
+            raise _refused(files, record, f"there is another {folder} by now")
     if run:
-        for each in [*(each for each in record.roots if each not in late), *late]:
-            files.fs.replace(files.paths.below(each.path), each.data)
+        for path in [*(each for each in held if each not in late), *late]:
+            files.fs.replace(path, held[path])
+
+
+def _is_other(files: TableFiles, path: str, data: bytes) -> bool:
+    """Whether a file is there that no put-back made which died, even in the middle of it."""
+    with suppress(FileMissing):
+        return not data.startswith(files.fs.read_bytes(path))
+    return False
 
 
 def _create(files: TableFiles, record: Condemned, *kinds: str) -> None:
