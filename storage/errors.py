@@ -5,7 +5,7 @@
     │   ├── DatabaseNotFound, TableNotFound, SchemaNotFound, SnapshotNotFound, TagNotFound,
     │   └── BranchNotFound, ConsumerNotFound, PartitionNotFound, FileMissing, StoreNotFound
     ├── AlreadyExistsError         choose another name, or accept it
-    │   └── TargetExists, PartitionExists
+    │   └── PartitionExists
     ├── InvalidRequestError        fix the call (also a ValueError)
     │   ├── InvalidSchema
     │   │   └── ColumnInUse, SchemaDenied
@@ -95,10 +95,6 @@ class StoreNotFound(NotFoundError):
 
 class AlreadyExistsError(StorageError):
     """A thing of that name exists."""
-
-
-class TargetExists(AlreadyExistsError):
-    """A file cannot be restored, since another file took its place."""
 
 
 class PartitionExists(AlreadyExistsError):

@@ -333,8 +333,8 @@ class Race:
         failed = {
             n for n, o in zip(self._names, state.outcomes, strict=True) if o.error is not None
         }
-        # What a tag or branch held that was taken back, an expiry has passed by. Of a commit whose
-        # snapshot another committer may have seen, nobody knows what it keeps.
+        # What a tag or branch held that was taken back, the plan of an expiry has passed by. Of a
+        # commit whose snapshot another committer may have seen, nobody knows what it keeps.
         if (
             extra
             and not ("expire" in self._names and failed & {"tag", "branch"})

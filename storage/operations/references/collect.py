@@ -89,14 +89,20 @@ def carried_out(
         known_snapshots=known_snapshots,
         with_staged=with_staged,
     )
-    deleted, left = _collect(files, listed, keepers)
+    # What keeps a file came since the plan, and may be taken back: a stray, or a tag.
+    deleted, left = _collect(files, listed, keepers, drops_kept=False)
     if left:
         done.end()
     return deleted
 
 
-def _collect(files: TableFiles, listed: RecordFiles, keepers: Keepers) -> tuple[Deleted, int]:
-    """Collect a record; returns also how many of its files other records keep."""
+def _collect(
+    files: TableFiles, listed: RecordFiles, keepers: Keepers, *, drops_kept: bool = True
+) -> tuple[Deleted, int]:
+    """Collect a record; returns also how many of its files wait.
+
+    They wait for other records that keep them, and for roots too unless it `drops_kept` names.
+    """
     deleted, left = Deleted(), 0
     waiting = []
     for names_file in listed.lists:
@@ -104,7 +110,7 @@ def _collect(files: TableFiles, listed: RecordFiles, keepers: Keepers) -> tuple[
         names = files.condemned.names(names_file)
         kept = keepers.kept | keepers.recorded
         deleted += _delete(files, [each for each in names if each.path not in kept])
-        waiting_for = keepers.recorded - keepers.kept
+        waiting_for = keepers.recorded - keepers.kept if drops_kept else kept
         count = sum(each.path in waiting_for for each in names)
         if count:
             waiting.append(names_file)
@@ -219,7 +225,7 @@ def plan_collect(
     Raises:
         CorruptionError: a record is damaged.
     """
-    check_supported(files.schema, Use.ORPHANS, table=files.name)
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
     max_files = whole_or_none(max_files, "max_files", minimum=1)
     ids: list[str] = []
     count = size = later = 0
@@ -267,7 +273,7 @@ def run_collect(files: TableFiles, plan: CollectPlan) -> CollectResult:
         StalePlan: a planned record is not due.
         CorruptionError: the metadata of a root, or a record, cannot be read.
     """
-    check_supported(files.schema, Use.ORPHANS, table=files.name)
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
     due = {e.id for e in _due(files, early=plan.early, under_way=plan.under_way)}
     there = files.condemned.listed()

@@ -23,7 +23,6 @@ TREE = {
     "FileMissing": "NotFoundError",
     "StoreNotFound": "NotFoundError",
     "AlreadyExistsError": "StorageError",
-    "TargetExists": "AlreadyExistsError",
     "PartitionExists": "AlreadyExistsError",
     "PartitionNotFound": "NotFoundError",
     "InvalidRequestError": "StorageError",
