@@ -146,7 +146,9 @@ def expire(table: Table, *, keep: int = 1, **plan: Any) -> ExpireResult:
 
 def remove_orphans(table: Table, *, age_ms: int = 0) -> OrphansResult:
     """Remove unreferenced files of any age."""
-    return table.upkeep.run(table.upkeep.plan_remove_orphans(age_ms=age_ms, even_recent=True))
+    return table.upkeep.run(
+        table.upkeep.plan_remove_orphans(age_ms=age_ms, even_recent=True, grace_ms=0)
+    )
 
 
 class _FileByFile(StagingWriter):
