@@ -286,7 +286,10 @@ def test_a_rollback_takes_it_back(catalog: Catalog, keys: tuple[str, ...]) -> No
     hours(table, "z", 8, 9, first=90)
     plan = table.history.plan_rollback(snapshot=4)
     done = table.history.run(plan)
-    assert (done.snapshots_deleted, done.files_deleted) == (len(plan.snapshot_ids), len(plan.files))
+    assert (done.snapshots_deleted, done.files_condemned) == (
+        len(plan.snapshot_ids),
+        len(plan.files),
+    )
     table = catalog.table(table.name)
     assert table.schema.partition_keys == ("dt",)
     assert content(table) == due
