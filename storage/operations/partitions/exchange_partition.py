@@ -275,7 +275,9 @@ def run_exchange_partition(
         snapshot=snapshot,
         source_snapshot=source_snapshot,
         partitions=plan.partitions,
-        bytes_copied=sum(each.bytes for row, each in planned.items() if row in rest),
+        bytes_copied=sum(
+            each.bytes for row, each in zip(planned, plan.partitions, strict=True) if row in rest
+        ),
         duration_ms=files.env.now_ms() - started,
     )
 
