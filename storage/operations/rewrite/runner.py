@@ -38,7 +38,11 @@ from lakewright.storage.operations.references.sweep import (
 from lakewright.storage.operations.references.tags import create_due_tags
 from lakewright.storage.operations.rewrite.held_files import HeldPartition, held_partitions
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.running.plan import RewritePlan, RewriteTask
+from lakewright.storage.operations.running.plan import (
+    RewritePlan,
+    RewriteTask,
+    check_bucket_count,
+)
 from lakewright.storage.operations.state.latest import is_latest
 from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.rewrite_schema import (
@@ -127,6 +131,29 @@ class RewriteResult(Shown):
     duration_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveTask:
+    """One partition's work: the rows of these files move to `bucket_count` buckets."""
+
+    partition: dict[str, object]
+    bucket_count: int
+    files: tuple[str, ...]
+    bytes: int
+    rows: int
+
+    def __post_init__(self) -> None:
+        check_bucket_count(self.bucket_count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveResult(RewriteResult):
+    """What moved between buckets; `dropped` are partitions with a conflict, or without a lease."""
+
+    snapshots: tuple[Snapshot, ...]
+    partitions: int
+    dropped: tuple[dict[str, object], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
     """The outcome of a plan; `dropped` are tasks with a conflict, or without their lease."""
@@ -162,6 +189,15 @@ class TaskOutcome:
             "rows_after": sum(file.row_count for file in after),
             "nulled_values": sum(message.nulled_values for message in messages),
             "duration_ms": self.duration_ms,
+        }
+
+    def moved(self) -> dict[str, Any]:
+        """The outcome under the field names of `MoveResult`."""
+        return {
+            **self.totals(),
+            "snapshots": self.snapshots,
+            "partitions": len(self.published),
+            "dropped": tuple(task.partition for task in self.dropped),
         }
 
 
