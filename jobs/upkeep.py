@@ -383,7 +383,6 @@ class _OneTable:
                 run=commit_user(context.instance, context.run, job),
                 session=(spark or SparkResource()).session,
                 counts=self.progress,
-                warn=context.log.warning,
             )
             if catalog.uri not in self.recorders:
                 self.recorders[catalog.uri] = Recorder.of(

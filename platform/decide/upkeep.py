@@ -171,7 +171,7 @@ class UpkeepRounds:
                 specs = tuple(decode_partition(key, columns) for key in intent.partitions)
                 options = replace(options, partitions=specs)
             for verb in in_turn(intent.verb, table):
-                work = Work(run=self.run, session=_session, warn=self.warn)
+                work = Work(run=self.run, session=_session)
                 recorder.carry_out(verb, table, options, work)
         except StorageError as error:
             # The other tables are kept all the same.

@@ -2,19 +2,19 @@
 
 A writer never fails for lack of a lease and never waits for maintenance: commits are safe without
 a lease. Maintenance leases the free partitions, yields to writers, and does not begin work that it
-could not publish. A lease of a process of this machine that has ended is released by the next one.
+could not publish.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from threading import Event, Thread
 
 from lakewright.platform.tables.declarations import WriteKind
-from lakewright.platform.upkeep.holders import has_ended, here
 from lakewright.storage import Lease, LeaseKind, StorageError, Table
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.leases.leases import (
@@ -61,8 +61,6 @@ def writing(
         scope=partitions_scope(table, partitions),
         holder=here(commit_user),
         owner=f"{commit_user} {lease_kind.value}",
-        has_ended=has_ended,
-        released=partial(_tell_released, warn),
     )
     indexed = table.options.bucket_mode is BucketMode.DYNAMIC
     wait_ms = INDEX_WRITER_WAITS_MS if indexed else WRITER_WAITS_MS
@@ -85,24 +83,20 @@ def maintaining(
     scope: LeaseScope,
     *,
     run: str,
-    warn: Warn = _LOG.warning,
 ) -> Iterator[Lease]:
     """Lease the partitions of a scope that no other living process holds.
 
     Raises:
         LeaseHeld: other processes hold all of them; try again later.
-        ClockJumped: the holder's clock is far ahead of ours.
     """
     request = LeaseRequest(
         kind=kind,
         scope=scope,
         holder=here(run),
         owner=f"{run} {kind.value}",
-        has_ended=has_ended,
-        released=partial(_tell_released, warn),
     )
     with (
-        leased(table.table_files, request, free_only=True) as lease,
+        leased(table.table_files, request) as lease,
         renewed(table.table_files, lease),
     ):
         yield lease
@@ -145,8 +139,9 @@ def plan_scope(table: Table, plan: CompactionPlan | PostponePlan | RescalePlan) 
     return scope_of(table.table_files, [task.partition for task in plan.tasks])
 
 
-def _tell_released(warn: Warn, lease: Lease) -> None:
-    warn(f"lease {lease.id} of {lease.holder} was released, since its process has ended")
+def here(work: str) -> str:
+    """The holder's name for some work in this process."""
+    return f"{work} on {socket.gethostname()}, process {os.getpid()}"
 
 
 def _kind_of_write(table: Table, kind: WriteKind) -> LeaseKind:

@@ -30,17 +30,14 @@ from lakewright.platform.upkeep.words import (
 from lakewright.storage import Engine, LeaseKind, LocalEngine, Snapshot, Table, VerifyLevel
 from lakewright.storage.errors import SnapshotNotFound
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
-from lakewright.storage.operations.rewrite.postpone import PostponeTask
 from lakewright.storage.operations.rewrite.rescale import RescaleTask
-from lakewright.storage.operations.rewrite.runner import RewriteResult
+from lakewright.storage.operations.rewrite.runner import MoveResult, MoveTask, RewriteResult
 from lakewright.storage.operations.running.plan import Plan, RewritePlan
 from lakewright.storage.plans import (
     CompactionPlan,
     CompactionResult,
     PostponePlan,
-    PostponeResult,
     RescalePlan,
-    RescaleResult,
     SettlePlan,
     SortCompactionPlan,
 )
@@ -119,7 +116,7 @@ def rewrite_measures(table: Table, done: Outcome[Any, Any, Any]) -> Measures:
     if isinstance(result, CompactionResult):
         committed = [result.snapshot] if result.snapshot is not None else []
     else:
-        assert isinstance(result, RescaleResult | PostponeResult)
+        assert isinstance(result, MoveResult)
         committed = list(result.snapshots)
     return Measures(
         cost=Cost(
@@ -156,9 +153,7 @@ def _runs_fewer(table: Table, plan: RewritePlan[Any], committed: Sequence[Snapsh
     return 0
 
 
-def _files_after(
-    task: CompactionTask | PostponeTask | RescaleTask, target_bytes: int, empty: int
-) -> int:
+def _files_after(task: CompactionTask | MoveTask, target_bytes: int, empty: int) -> int:
     """How many files a task is expected to leave, if rows do not merge."""
     if isinstance(task, CompactionTask):
         if task.file_by_file:
@@ -166,9 +161,8 @@ def _files_after(
         moved, merged = len(task.upgrades), len(task.files) - len(task.upgrades)
         joined = bytes_after(task.rewritten_bytes, merged, 1, empty)
         return moved + ceil(joined / target_bytes)
-    buckets = task.bucket_count if isinstance(task, PostponeTask) else task.to_buckets
-    in_each = max(1, ceil(task.bytes / buckets / target_bytes))
-    return min(max(1, task.rows), buckets * in_each)
+    in_each = max(1, ceil(task.bytes / task.bucket_count / target_bytes))
+    return min(max(1, task.rows), task.bucket_count * in_each)
 
 
 # --- buckets that get other files --------------------------------------------------------------
@@ -280,7 +274,7 @@ def _why_no_bucket(table: Table) -> str:
 
 def move_report(
     plan: RescalePlan | PostponePlan,
-    result: RescaleResult | PostponeResult | None,
+    result: MoveResult | None,
     options: RewriteOptions,
     *,
     purpose: str,
@@ -317,9 +311,9 @@ def _move_plan_report(plan: RescalePlan | PostponePlan, purpose: str) -> Report:
     tasks = [
         {
             "partition": NamedPartition(task.partition),
-            "buckets": str(task.bucket_count)
-            if isinstance(task, PostponeTask)
-            else f"{task.from_buckets} → {task.to_buckets}",
+            "buckets": f"{task.from_buckets} → {task.bucket_count}"
+            if isinstance(task, RescaleTask)
+            else str(task.bucket_count),
             "files": len(task.files),
             "bytes": task.bytes,
             "rows": task.rows,
@@ -375,7 +369,7 @@ def _plan_record(plan: RewritePlan[Any]) -> dict[str, object]:
 
 
 def _before_and_after(
-    result: CompactionResult | RescaleResult | PostponeResult,
+    result: RewriteResult,
 ) -> dict[str, object]:
     return {
         "files_before": result.files_before,
@@ -388,7 +382,7 @@ def _before_and_after(
     }
 
 
-def _nulled(result: CompactionResult | RescaleResult | PostponeResult) -> tuple[str, ...]:
+def _nulled(result: RewriteResult) -> tuple[str, ...]:
     """A note of values that the rewrite made null for good, by the table's cast mode."""
     count = result.nulled_values
     return (nulled_text(count),) if count else ()

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.upkeep_policies import EngineChoice, UpkeepPolicy
 from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.engines import Counts, compaction_engine
-from lakewright.platform.upkeep.leases import Warn, maintaining
+from lakewright.platform.upkeep.leases import maintaining
 from lakewright.platform.upkeep.measures import Measures
 from lakewright.storage import Engine, Lease, LeaseKind, Snapshot, Table
 from lakewright.storage.operations.leases.leases import whole_table
@@ -30,7 +29,6 @@ from lakewright.storage.spec.partition_words import describe_partition
 OptionsT = TypeVar("OptionsT")
 PlanT = TypeVar("PlanT", bound=Plan[Any])
 ResultT = TypeVar("ResultT")
-_LOG = logging.getLogger(__name__)
 
 # Rows of detail; a plan may name a million files, so rows may be made lazily.
 Rows = Sequence[Mapping[str, object]]
@@ -92,14 +90,12 @@ class Work:
 
     `run` names the lease's holder. `session` starts Spark; a verb calls it only for Spark work.
     `counts` is told of tasks, in this process and on Spark, and of what a plan has looked at.
-    `warn` is told of leases that a dead process still had.
     """
 
     run: str
     session: Callable[[], Any] = field(repr=False)
     lease: Lease | None = None
     counts: Counts | None = field(default=None, repr=False)
-    warn: Warn = field(default=_LOG.warning, repr=False, compare=False)
 
     def engine(self, choice: EngineChoice, size_bytes: int) -> Engine:
         """The engine for rewriting that many bytes."""
@@ -283,5 +279,5 @@ def _leased(table: Table, need: LeaseNeed | None, work: Work) -> Iterator[Work]:
     if need is None:
         yield work
         return
-    with maintaining(table, need.kind, need.scope, run=work.run, warn=work.warn) as lease:
+    with maintaining(table, need.kind, need.scope, run=work.run) as lease:
         yield replace(work, lease=lease)

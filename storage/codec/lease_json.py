@@ -1,27 +1,27 @@
-"""Lease books: JSON ↔ `LeaseBook`. No other client of the format reads or writes these files."""
+"""Lease books: JSON ↔ leases. No other client of the format reads or writes these files."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from lakewright.storage.codec.json_values import as_moment_ms, as_whole, read_object
 from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import CorruptionError, UnsupportedError
-from lakewright.storage.spec.lease import Lease, LeaseBook
+from lakewright.storage.spec.lease import Lease
 
-# Books of version 1 named buckets. Their leases are ignored: they run out in minutes.
 _VERSION = 2
 
 
-def encode_book(book: LeaseBook) -> bytes:
-    """The file of a book; its number is in the file's name."""
-    leases = [{**asdict(each), "kind": each.kind.value} for each in book.leases]
-    return json.dumps({"version": _VERSION, "leases": leases}, indent=1).encode()
+def encode_leases(leases: Sequence[Lease]) -> bytes:
+    """The file of a table's leases."""
+    told = [{**asdict(each), "kind": each.kind.value} for each in leases]
+    return json.dumps({"version": _VERSION, "leases": told}, indent=1).encode()
 
 
-def decode_book(data: bytes, *, number: int, name: str) -> LeaseBook:
-    """Read a book.
+def decode_leases(data: bytes, name: str) -> tuple[Lease, ...]:
+    """Read the file of a table's leases.
 
     Raises:
         UnsupportedError: a later version of lakewright wrote the file.
@@ -30,8 +30,6 @@ def decode_book(data: bytes, *, number: int, name: str) -> LeaseBook:
     try:
         read = read_object(data)
         version = as_whole(read["version"])
-        if version < _VERSION:
-            return LeaseBook(number=number)
         if version > _VERSION:
             raise UnsupportedError(
                 f"{name} is of version {version}, and this release reads {_VERSION}; "
@@ -41,7 +39,7 @@ def decode_book(data: bytes, *, number: int, name: str) -> LeaseBook:
         for lease in leases:
             for moment in (lease.acquired_ms, lease.renewed_ms, lease.expires_ms):
                 as_moment_ms(moment)
-        return LeaseBook(number=number, leases=leases)
+        return leases
     except (ValueError, KeyError) as error:
         raise CorruptionError(
             f"{name} is not a lease book: {error!r}; delete its folder while no process works on "

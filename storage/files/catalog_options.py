@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakewright.storage.errors import InvalidOption, InvalidRequestError, UnsupportedError
-from lakewright.storage.files.hive_client import SCHEME as HIVE_SCHEME
 from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.option_values import parse_duration_ms
 
 # Options that every new table gets begin with it.
 TABLE_DEFAULT = "table-default."
 FILESYSTEM: Mapping[str, str] = {"metastore": "filesystem"}
+# How a warehouse names a Hive metastore.
+HIVE_SCHEME = "thrift://"
 _METASTORES = ("filesystem", "jdbc", "hive")
 _DEFAULTS = {
     "metastore": "filesystem",

@@ -23,7 +23,6 @@ from lakewright.storage.errors import (
 from lakewright.storage.extras import needed_for
 from lakewright.storage.files.store_failures import harmless, without_secrets
 
-SCHEME = "thrift://"
 _PORT = 9083
 _CONNECT_MS = 10_000
 _ANSWER_MS = 60_000

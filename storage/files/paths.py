@@ -167,9 +167,6 @@ class TablePaths:
     def lease_dir(self) -> str:
         return f"{self.upkeep_dir}/leases"
 
-    def lease_book(self, number: int) -> str:
-        return f"{self.lease_dir}/book-{number}"
-
     @property
     def kept_column_dir(self) -> str:
         """The folder of names of columns that only a deleted branch had."""

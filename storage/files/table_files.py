@@ -12,7 +12,6 @@ from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.condemned_store import CondemnedStore
 from lakewright.storage.files.external_files import external_file_path, own_file_path
 from lakewright.storage.files.index_store import IndexStore
-from lakewright.storage.files.lease_store import LeaseStore
 from lakewright.storage.files.manifest_store import (
     DecodedManifests,
     ManifestStore,
@@ -114,10 +113,6 @@ class TableFiles:
     @property
     def streams(self) -> StreamStore:
         return StreamStore(self.fs, self.paths)
-
-    @property
-    def leases(self) -> LeaseStore:
-        return LeaseStore(self.fs, self.paths)
 
     def reading_once(self, known: ReadManifests | None = None) -> TableFiles:
         """The same table for one write or plan, which reads no manifest or schema twice.

@@ -33,12 +33,6 @@ class Section:
     def files(self) -> tuple[DataFileMeta, ...]:
         return tuple(file for run in self.runs for file in run)
 
-    @property
-    def needs_merge(self) -> bool:
-        """Whether reading it must merge rows or drop deleted keys."""
-        files = self.files
-        return len(files) > 1 or files[0].delete_row_count != 0
-
 
 def sections_of(files: Iterable[DataFileMeta], decode_key: DecodeKey) -> tuple[Section, ...]:
     """Sections of a bucket's files, in key order."""

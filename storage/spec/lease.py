@@ -130,18 +130,6 @@ class Lease:
         writers = dict.fromkeys((*self.given_up_to, writer))
         return replace(self, scope=self.scope.without(scope), given_up_to=tuple(writers))
 
-    def is_over(self, now_ms: int, margin_ms: int) -> bool:
-        """Whether the lease has expired, by a clock that may differ by the margin."""
-        return now_ms > self.expires_ms + margin_ms
-
     def is_due(self, now_ms: int) -> bool:
         """Whether the holder should renew it: half of its duration has passed."""
         return now_ms >= self.renewed_ms + self.duration_ms // 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseBook:
-    """All leases of a table at one moment; each change creates the book with the next number."""
-
-    number: int = 0
-    leases: tuple[Lease, ...] = ()

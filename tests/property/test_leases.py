@@ -92,41 +92,22 @@ class Leases(RuleBasedStateMachine):
     )
     def acquire(self, kind: LeaseKind, days: frozenset[str]) -> str:
         self._forget_the_dead()
-        blocking = [
-            each
-            for each in self._others(kind)
-            if each.days & days and not (kind in WRITES and each.kind in GIVE_WAY)
-        ]
+        writes = kind in WRITES
+        standing = [each for each in self._others(kind) if each.days & days]
+        yielding = [each for each in standing if writes and each.kind in GIVE_WAY]
+        taken = {day for each in standing if each not in yielding for day in each.days & days}
         try:
             lease = acquire_lease(self.files, self._request(kind, days))
         except LeaseHeld:
             # What is left of a lease for all there is the book does not know.
             whole = any(each.whole for each in self._others(kind))
-            assert blocking or (days == ALL and whole)
-            return ""
-        assert not blocking
-        for each in self._others(kind):
-            if kind in WRITES and each.kind in GIVE_WAY and each.days & days:
-                each.days -= days
-        self.held[lease.id] = Held(kind, set(days), lease.expires_ms, days == ALL)
-        return lease.id
-
-    @rule(target=leases, days=st.frozensets(st.sampled_from(sorted(ALL)), min_size=1))
-    def compact_what_is_free(self, days: frozenset[str]) -> str:
-        self._forget_the_dead()
-        kind = LeaseKind.COMPACT
-        taken = {day for each in self._others(kind) for day in each.days}
-        free = days - taken
-        try:
-            lease = acquire_lease(self.files, self._request(kind, days), free_only=True)
-        except LeaseHeld:
-            assert taken & days
-            # What is left of a lease for all there is the book does not know.
-            whole = any(each.whole for each in self._others(kind))
-            assert not free or (days == ALL and whole)
+            assert (taken if writes else not days - taken) or (days == ALL and whole)
             return ""
         got = {day for day in ALL if lease.scope.holds(f"day={day}")}
-        assert got == free
+        assert got == days - taken
+        assert not (writes and taken)
+        for each in yielding:
+            each.days -= days
         self.held[lease.id] = Held(kind, got, lease.expires_ms, days == ALL)
         return lease.id
 

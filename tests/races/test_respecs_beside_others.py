@@ -168,7 +168,7 @@ def respec(*keys: str) -> Act:
 # Keys that go, and keys that come; of a primary-key table these come after others have gone.
 KEYS = {"append": [(), ("day", "v")], "keyed": [(), ("id",)]}
 # What the message of an exchange says that ended between its two commits.
-_IN_BOTH = "its rows are in both"
+_IN_BOTH = "may have copies by now"
 LATER_MS = NOW_MS + 3_600_000
 
 

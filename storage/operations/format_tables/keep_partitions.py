@@ -117,7 +117,7 @@ def folder_drift(files: TableFiles, spec: FormatSpec) -> FolderDrift:
             there.append(each.partition)
         else:
             left.append((each.folder, reason))
-    known = read_registry(files).partitions
+    known = read_registry(files)
     return FolderDrift(
         found=tuple(_without(there, known)),
         gone=tuple(_without(known, there)),

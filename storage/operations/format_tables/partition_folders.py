@@ -106,7 +106,7 @@ def list_partitions(
         return list(_found(files, spec, lambda known: _may_match(wanted, known), spec.location, {}))
     registered = [
         PartitionFolder(partition, _registered_folder(files, spec, partition))
-        for partition in read_registry(files).partitions
+        for partition in read_registry(files)
         if _may_match(wanted, partition.stored)
     ]
     check_own_folders(files, spec, registered)

@@ -26,7 +26,6 @@ from lakewright.storage.codec.statistics_json import encode_bound
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
     InvalidRequestError,
-    SnapshotNotFound,
     StalePlan,
     StorageError,
 )
@@ -38,7 +37,7 @@ from lakewright.storage.operations.read.scan import DataSplit, plan_scan
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan
-from lakewright.storage.operations.state.latest import is_latest
+from lakewright.storage.operations.state.latest import is_latest, planned_snapshot
 from lakewright.storage.spec.arguments import list_or_none, text_argument
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.shown import Shown
@@ -176,14 +175,7 @@ def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> Analyze
     _check_columns(files, plan.columns)
     if plan.snapshot_id is None or plan.has_statistics:
         return AnalyzeResult(snapshot=None, statistics=None, exact_columns=(), duration_ms=0)
-    try:
-        snapshot = files.snapshots.read(plan.snapshot_id)
-    except SnapshotNotFound as error:
-        raise StalePlan(
-            f"snapshot {plan.snapshot_id} of {files.name}, which the plan was made for, is "
-            "expired; plan again",
-            table=files.name,
-        ) from error
+    snapshot = planned_snapshot(files, plan.snapshot_id)
     if not is_latest(files, snapshot):
         raise StalePlan(
             f"{files.name} was committed to since its snapshot {snapshot.id}, which the plan was "

@@ -1,12 +1,11 @@
 """Leases: which process works on which part of a table, so that no process does work in vain.
 
-1. Acquire: enter a lease in the table's book (`lease_book.py`) unless another lease conflicts
-   with it. A writer never waits for maintenance: it takes its partitions out of that lease.
-   Maintenance takes only free partitions.
+1. Acquire: enter a lease in the table's book, a register of all leases, unless another lease
+   conflicts with it. A writer never waits for maintenance: it takes its partitions out of that
+   lease. Maintenance takes only free partitions.
 2. Keep: renew before each task and before the commit. The process deletes its files of partitions
    that it gave up, and publishes the others.
-3. Release. The lease of a dead process runs out, and is ignored a margin later, or released by one
-   that knows it to be dead.
+3. Release. The lease of a dead process runs out, and is ignored a margin later.
 
 Leases save work; they do not protect data. A process may lose its lease between the last check
 and the commit, and other writers of the format take no leases. Every commit checks for conflicts.
@@ -15,19 +14,19 @@ and the commit, and other writers of the format take no leases. Every commit che
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from lakewright.storage.errors import ClockJumped, LeaseHeld, LeaseLost, NotFoundError, StorageError
+from lakewright.storage.codec.lease_json import decode_leases, encode_leases
+from lakewright.storage.errors import LeaseHeld, LeaseLost, NotFoundError, StorageError
+from lakewright.storage.files.numbered_files import NumberedFiles
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.leases.lease_book import change_book, latest_book
-from lakewright.storage.spec.lease import (
-    Lease,
-    LeaseKind,
-    LeaseScope,
-)
+from lakewright.storage.operations.running.register import Register
+from lakewright.storage.spec.lease import Lease, LeaseKind, LeaseScope
 from lakewright.storage.spec.partition import Place
+
+Leases = tuple[Lease, ...]
 
 # How long a lease runs without a renewal.
 LEASE_MS = 300_000
@@ -43,8 +42,7 @@ class LeaseRequest:
     """A request for a lease; `holder` is a text for operators, without secrets.
 
     `owner` is the same for every attempt of one job: a new attempt replaces the lease of the one
-    before. Without an owner each request stands alone. `has_ended` is asked of other holders: those
-    that are dead hold nothing, and `released` is told of their leases.
+    before. Without an owner each request stands alone.
     """
 
     kind: LeaseKind
@@ -52,24 +50,15 @@ class LeaseRequest:
     holder: str
     owner: str = ""
     duration_ms: int = LEASE_MS
-    has_ended: Callable[[str], bool] = field(default=lambda _: False, repr=False)
-    released: Callable[[Lease], object] = field(default=lambda _: None, repr=False)
 
 
 # --- holding ----------------------------------------------------------------------------------
 
 
 @contextmanager
-def leased(
-    files: TableFiles, request: LeaseRequest, *, wait_ms: int = 0, free_only: bool = False
-) -> Iterator[Lease]:
-    """Hold a lease during the `with` block; with `free_only` only for the free parts of the scope.
-
-    Raises:
-        LeaseHeld: another process holds some of the scope, or with `free_only` all of it.
-        ClockJumped: another process holds it, and its clock is far ahead of ours.
-    """
-    lease = acquire_lease(files, request, wait_ms=wait_ms, free_only=free_only)
+def leased(files: TableFiles, request: LeaseRequest, *, wait_ms: int = 0) -> Iterator[Lease]:
+    """Hold a lease during the `with` block; see `acquire_lease`."""
+    lease = acquire_lease(files, request, wait_ms=wait_ms)
     try:
         yield lease
     finally:
@@ -78,22 +67,21 @@ def leased(
             release_lease(files, lease.id)
 
 
-def acquire_lease(
-    files: TableFiles, request: LeaseRequest, *, wait_ms: int = 0, free_only: bool = False
-) -> Lease:
+def acquire_lease(files: TableFiles, request: LeaseRequest, *, wait_ms: int = 0) -> Lease:
     """Enter a lease; a writer takes its partitions from maintenance, but waits for other writers.
 
+    Maintenance gets the free part of its scope.
+
     Raises:
-        LeaseHeld: after the wait, another process still holds some of the scope, or with
-            `free_only` all of it.
-        ClockJumped: another process holds it, and its clock is far ahead of ours.
+        LeaseHeld: after the wait, another process still holds some of a writer's scope, or all of
+            that of maintenance.
     """
     lease_id = files.env.new_id()
     waited: float = 0
     pause: float = _SHORTEST_WAIT_MS
     while True:
         try:
-            return _enter(files, request, lease_id, free_only=free_only)
+            return _enter(files, request, lease_id)
         except LeaseHeld:
             if waited >= wait_ms:
                 raise
@@ -109,23 +97,18 @@ def keep_lease(files: TableFiles, lease_id: str) -> Lease | None:
 
     A lease that ran out lives on if no other process took its place.
     """
-    renewed_ms = 0
 
-    def edit(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
+    def renewed(leases: Leases) -> Leases:
         # If several tasks find the lease due at the same time, one of them renews it.
-        nonlocal renewed_ms
-        held = _entry(leases, lease_id)
-        if held is None or not held.is_due(now_ms):
-            return tuple(leases)
-        renewed_ms = now_ms
-        renewed = replace(held, renewed_ms=now_ms, expires_ms=now_ms + held.duration_ms)
-        return tuple(renewed if each is held else each for each in leases)
+        now_ms = files.env.now_ms()
+        return tuple(
+            replace(each, renewed_ms=now_ms, expires_ms=now_ms + each.duration_ms)
+            if each.id == lease_id and each.is_due(now_ms)
+            else each
+            for each in leases
+        )
 
-    def stands(leases: Sequence[Lease]) -> bool:
-        held = _entry(leases, lease_id)
-        return held is None or held.renewed_ms >= renewed_ms
-
-    return _entry(change_book(files, edit, stands).leases, lease_id)
+    return _entry(_book(files).change(renewed), lease_id)
 
 
 def require_lease(files: TableFiles, lease: Lease | None) -> None:
@@ -140,11 +123,7 @@ def require_lease(files: TableFiles, lease: Lease | None) -> None:
 
 def release_lease(files: TableFiles, lease_id: str) -> None:
     """Remove a lease from the book; does nothing if the lease is already lost."""
-
-    def without(leases: Sequence[Lease], _: int) -> tuple[Lease, ...]:
-        return tuple(each for each in leases if each.id != lease_id)
-
-    change_book(files, without, lambda leases: _entry(leases, lease_id) is None)
+    _book(files).change(lambda leases: tuple(each for each in leases if each.id != lease_id))
 
 
 def break_lease(files: TableFiles, lease_id: str) -> Lease:
@@ -169,8 +148,7 @@ def break_lease(files: TableFiles, lease_id: str) -> Lease:
 
 def list_leases(files: TableFiles) -> tuple[Lease, ...]:
     """Leases that have not run out, in the order of their entry."""
-    book = latest_book(files)
-    return _running(book.leases, files.env.now_ms())
+    return _running(_book(files).latest(), files.env.now_ms())
 
 
 # --- scopes, and work under a lease -----------------------------------------------------------
@@ -225,7 +203,7 @@ def check_not_all_given_up(
     """
     if lease is None:
         return
-    held = _entry(latest_book(files).leases, lease.id)
+    held = _entry(_book(files).latest(), lease.id)
     if held is None:
         raise _lost(files, lease.id, f"nothing was published of {len(places)} buckets; ")
     ours = [place for place in places if _covers(files, lease, place)]
@@ -244,27 +222,37 @@ def check_not_all_given_up(
 # --- entries ----------------------------------------------------------------------------------
 
 
-def _enter(
-    files: TableFiles, request: LeaseRequest, lease_id: str, *, free_only: bool = False
-) -> Lease:
-    owner = request.owner or lease_id
-    dead: tuple[Lease, ...] = ()
+def _book(files: TableFiles) -> Register[Leases]:
+    return Register(
+        files=files,
+        what="leases",
+        store=NumberedFiles(files.fs, files.paths.lease_dir, "book-"),
+        empty=(),
+        encode=encode_leases,
+        decode=decode_leases,
+    )
 
-    def edit(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
-        nonlocal dead
+
+def _enter(files: TableFiles, request: LeaseRequest, lease_id: str) -> Lease:
+    owner = request.owner or lease_id
+
+    def entered(leases: Leases) -> Leases:
+        if _entry(leases, lease_id) is not None:
+            return leases
+        now_ms = files.env.now_ms()
         # An earlier attempt of the same job is dead, or has to lose its lease.
         others = [each for each in _running(leases, now_ms) if each.owner != owner]
-        dead = tuple(each for each in others if request.has_ended(each.holder))
-        others = [each for each in others if each not in dead]
         standing = [each for each in others if each.stands_against(request.kind, request.scope)]
         scope, yielding = request.scope, list[Lease]()
-        if free_only and standing:
+        if request.kind.is_write:
+            yielding = [each for each in standing if each.kind.gives_way]
+            in_the_way = [each for each in standing if each not in yielding]
+        else:
             for each in standing:
                 scope = scope.without(each.scope)
-            standing = standing if scope.is_empty else []
-        elif request.kind.is_write:
-            yielding = [each for each in standing if each.kind.gives_way]
-        _check_free(files, request.kind, [each for each in standing if each not in yielding])
+            in_the_way = standing if scope.is_empty else []
+        if in_the_way:
+            raise _held(files, request.kind, in_the_way, now_ms)
         lease = Lease(
             id=lease_id,
             owner=owner,
@@ -280,30 +268,15 @@ def _enter(
         )
         return (*told, lease)
 
-    book = change_book(files, edit, lambda leases: _entry(leases, lease_id) is not None)
-    lease = _entry(book.leases, lease_id)
+    lease = _entry(_book(files).change(entered), lease_id)
     assert lease is not None
-    for each in dead:
-        request.released(each)
     return lease
 
 
-def _check_free(files: TableFiles, kind: LeaseKind, standing: Sequence[Lease]) -> None:
-    if not standing:
-        return
-    now_ms = files.env.now_ms()
-    for each in standing:
-        if each.renewed_ms > now_ms + CLOCKS_DIFFER_MS:
-            raise ClockJumped(
-                f"lease {each.id} of {files.name} was taken by {each.holder} at "
-                f"{_time(each.renewed_ms)} by its clock, and here it is {_time(now_ms)}; set the "
-                f"clocks, or end it with `lakewright lease break {files.name} {each.id[:8]}`",
-                table=files.name,
-                lease_id=each.id,
-            )
+def _held(files: TableFiles, kind: LeaseKind, standing: Sequence[Lease], now_ms: int) -> LeaseHeld:
     first = standing[0]
     more = f", and {len(standing) - 1} more like it" if len(standing) > 1 else ""
-    raise LeaseHeld(
+    return LeaseHeld(
         f"{files.name} cannot be leased to {kind.value}: {first.holder} has {first.scope} to "
         f"{first.kind.value} until {_time(first.expires_ms)} by its clock (here it is "
         f"{_time(now_ms)}){more}; try again later, or, if that is dead, end it with "
@@ -314,7 +287,7 @@ def _check_free(files: TableFiles, kind: LeaseKind, standing: Sequence[Lease]) -
 
 
 def _running(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
-    return tuple(each for each in leases if not each.is_over(now_ms, CLOCKS_DIFFER_MS))
+    return tuple(each for each in leases if now_ms <= each.expires_ms + CLOCKS_DIFFER_MS)
 
 
 def _entry(leases: Sequence[Lease], lease_id: str) -> Lease | None:

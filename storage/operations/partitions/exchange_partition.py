@@ -4,22 +4,16 @@
 2. Copy their files into the target, and commit them there.
 3. Drop the partitions in the source.
 
-Each table changes in one commit. Between the two, readers see the rows in both tables. After a
-crash there, or if another commit changes the source there, another call finds the copies by their
-names, or proves from histories that a compaction took their rows over (`kept_rows.py`), copies what
-is new, and goes on.
+Each table changes in one commit, and between the two readers see the rows in both. The name of a
+copy tells its origin. So after a crash there another call finds that the target has a copy of each
+file of the source, and goes on with the drop. Where the copies and the source differ by then, it
+refuses: a person compares the rows.
 
 No commit is atomic over two tables. So each attempt at a commit looks at the other table right
 before it writes manifests: the copies are committed only while the source holds what was copied,
-and the drop only while the copies stand. What remains is the time from that look to the creation of
-the snapshot. After the drop a third look finds copies that others removed in that time, and the
-error says how the rows come back.
-
-Each call names its copies anew, so a partition that goes to and fro adds no file that a manifest of
-the same state removes. Files are copied, and not named by `_EXTERNAL_PATH`: an expiry or a drop of
-the source would delete files that the target reads, and readers before Paimon 1.0 know no external
-paths. The file is long since both commits, the looks at the other table, and what is told where one
-of them fails are one protocol, which is read as a whole.
+and the drop only while the copies stand. Files are copied, and not named by `_EXTERNAL_PATH`: an
+expiry or a drop of the source would delete files that the target reads, and readers before Paimon
+1.0 know no external paths.
 """
 
 from __future__ import annotations
@@ -35,7 +29,6 @@ from lakewright.storage.errors import (
     PartitionExists,
     SchemaMoved,
     StalePlan,
-    StorageError,
     TableNotFound,
     UnsupportedError,
 )
@@ -45,10 +38,8 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.replace_partitions import (
     HeldNames,
     commit_partitions,
-    names_by_partition,
     stale_partitions,
 )
-from lakewright.storage.operations.partitions.compare_copies import advice_on, compare_copies
 from lakewright.storage.operations.partitions.held_partitions import (
     HeldFiles,
     HeldNow,
@@ -59,7 +50,6 @@ from lakewright.storage.operations.partitions.held_partitions import (
     held_now,
     planned_rows,
 )
-from lakewright.storage.operations.partitions.kept_rows import kept_names
 from lakewright.storage.operations.partitions.select_partitions import (
     Specs,
     check_all_found,
@@ -70,11 +60,15 @@ from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import index_entries
-from lakewright.storage.operations.state.rewrite_schema import check_current_schema, check_keys_stay
-from lakewright.storage.operations.state.table_state import state_at
+from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.write.copy_files import CopyRun
 from lakewright.storage.spec.arguments import list_argument, mapping_argument, text_argument
-from lakewright.storage.spec.file_names import exchanged_name, is_place_below
+from lakewright.storage.spec.file_names import (
+    exchanged_name,
+    is_copy,
+    is_place_below,
+    origin_of,
+)
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.shown import Shown
@@ -159,15 +153,14 @@ def plan_exchange_partition(
         tuple(chain.from_iterable(found.values())),
         tuple(each for each in indexes if each.partition in rows),
     )
-    refusal = compare_copies(files, here, other, there, rows).refusal
-    if refusal is not None:
-        row, why = refusal
+    begun = {row for row, names in here.names(rows).items() if names}
+    differ = _lacking(here, there, begun)
+    if differ:
         raise PartitionExists(
-            f"{files.name} has {files.partitions.of_row(row).named} with rows "
-            f"{advice_on(why, files, other)}",
+            f"{files.name} has {files.partitions.of_row(min(differ)).named}, and its rows are not "
+            f"those of {other.name}; {_way_out(files, other)}",
             table=files.name,
         )
-    begun = {entry.partition for entry in here.entries}
     return ExchangePartitionPlan(
         table=files.name,
         source=source,
@@ -255,11 +248,10 @@ def run_exchange_partition(
 
     Raises:
         StalePlan: another commit changed a partition. Nothing is moved; or, if the message says so,
-            the rows are in both tables until another call.
+            the target has copies.
         SchemaMoved: the schema of one of them changed since it was opened. Nothing is moved; or, if
-            the message says so, the rows are in both tables.
-        CommitOutcomeUnknownError: the store failed during a commit; call again. Or the copies were
-            removed while the source dropped the partition; the message says how the rows come back.
+            the message says so, the target has copies.
+        CommitOutcomeUnknownError: the store failed during a commit; call again.
     """
     started = files.env.now_ms()
     other = _other_table(files, plan.source)
@@ -268,51 +260,60 @@ def run_exchange_partition(
     planned_rows(files, plan.partitions)
     there, here = held_now(other, planned), held_now(files, planned)
     check_as_planned(other, planned, there, plan.snapshot_id)
-    compared = compare_copies(files, here, other, there, planned)
-    if compared.refusal is not None:
+    begun = {row for row, names in here.names(planned).items() if names}
+    differ = _lacking(here, there, begun)
+    if differ:
         raise StalePlan(
             f"{files.name} has changes of its own in "
-            f"{files.partitions.of_row(compared.refusal[0]).named} by now; plan again",
+            f"{files.partitions.of_row(min(differ)).named} by now; plan again",
             table=files.name,
         )
-    lacking, taken = compared.lacking, here.names(planned)
-    snapshot, copies = _copy(files, other, there, {row: taken[row] for row in lacking})
-    standing = {**names_by_partition(here.entries), **copies}
-    source_snapshot = _drop(files, other, there, there.names(planned), standing)
-    copied = [
-        each.bytes for row, each in zip(planned, plan.partitions, strict=True) if row in lacking
-    ]
+    rest = planned.keys() - begun
+    snapshot = _copy(files, other, there, rest) if rest else None
+    source_snapshot = _drop(files, other, there, planned.keys())
     return ExchangePartitionResult(
         snapshot=snapshot,
         source_snapshot=source_snapshot,
         partitions=plan.partitions,
-        bytes_copied=sum(copied),
+        bytes_copied=sum(
+            each.bytes for row, each in zip(planned, plan.partitions, strict=True) if row in rest
+        ),
         duration_ms=files.env.now_ms() - started,
     )
 
 
+def _lacking(here: HeldNow, there: HeldNow, rows: Collection[bytes]) -> frozenset[bytes]:
+    """The partitions whose copies here are not those of the files that the source has.
+
+    Others may have written to the copies' partition: their files are no copies.
+    """
+    taken, due = here.names(rows), there.names(rows)
+    return frozenset(
+        row
+        for row in rows
+        if sorted(map(origin_of, filter(is_copy, taken[row]))) != sorted(map(origin_of, due[row]))
+    )
+
+
 def _copy(
-    files: TableFiles, other: TableFiles, there: HeldNow, held: HeldNames
-) -> tuple[Snapshot | None, dict[bytes, set[str]]]:
-    """Copy partitions and commit them here, in place of older copies; returns the copies' names."""
-    if not held:
-        return None, {}
-    entries = [each for each in there.entries if each.partition in held]
+    files: TableFiles, other: TableFiles, there: HeldNow, rows: Collection[bytes]
+) -> Snapshot | None:
+    """Copy partitions and commit them here."""
+    entries = [each for each in there.entries if each.partition in rows]
     _check_own(other, entries)
-    indexes = [each for each in there.indexes if each.partition in held]
+    indexes = [each for each in there.indexes if each.partition in rows]
     schema_ids = _schema_ids(files, other, {each.file.schema_id for each in entries})
     run_id = files.env.new_id()
     run = CopyRun(other, files, partial(exchanged_name, run_id), schema_ids)
     base = files.snapshots.latest()
     try:
-        messages = run.copied_messages(entries, indexes)
         snapshot, _ = commit_partitions(
             files,
-            held,
-            messages,
+            dict.fromkeys(rows, ()),
+            run.copied_messages(entries, indexes),
             user=run_id,
             base=base,
-            check=partial(_check_held, files, other, there.names(held), there.snapshot),
+            check=partial(_check_held, files, other, there.names(rows), there.snapshot),
         )
     except CommitOutcomeUnknownError:
         raise
@@ -321,10 +322,7 @@ def _copy(
         sweep_after_failure(files, [run_id], since_snapshot_id=base_id)
         check_not_overtaken(other, there.snapshot, error)
         raise
-    copies: dict[bytes, set[str]] = {row: set() for row in held}
-    for each in messages:
-        copies[each.partition] |= {file.file_name for file in each.new_files}
-    return snapshot, copies
+    return snapshot
 
 
 def _check_held(
@@ -385,42 +383,36 @@ def _schema_ids(files: TableFiles, other: TableFiles, ids: set[int]) -> dict[int
 
 
 def _drop(
-    files: TableFiles,
-    other: TableFiles,
-    there: HeldNow,
-    due: HeldNames,
-    standing: Mapping[bytes, Collection[str]],
+    files: TableFiles, other: TableFiles, there: HeldNow, rows: Collection[bytes]
 ) -> Snapshot | None:
-    """Drop the partitions in the source, while the files in `standing` are live here.
+    """Drop partitions in the source, while their copies stand here.
 
     The copies stay in any case: another call may have dropped the partitions in the source since it
-    saw the copies, and then these are all there is. A schema that moved hides whether it has: the
-    caller has to look.
-
-    Raises:
-        CommitOutcomeUnknownError: others removed the copies while the drop was committed.
+    saw the copies, and then these are all there is.
     """
     try:
         snapshot, _ = commit_partitions(
             other,
-            due,
+            there.names(rows),
             user=files.env.new_id(),
             base=there.snapshot,
-            check=partial(_check_standing, files, other, standing),
+            check=partial(_check_standing, files, other, there, rows),
         )
     except (StalePlan, SchemaMoved) as error:
-        way = _way_on(files, other, due, standing, error)
-        raise type(error)(f"{error}; {way}", table=files.name) from error
-    if snapshot is not None:
-        _check_not_lost(files, other, snapshot, standing)
+        raise type(error)(
+            f"{error}; nothing was dropped in {other.name}, of which {files.name} may have copies "
+            f"by now; {_way_out(files, other)}",
+            table=files.name,
+        ) from error
     return snapshot
 
 
 def _check_standing(
-    files: TableFiles, other: TableFiles, standing: Mapping[bytes, Collection[str]]
+    files: TableFiles, other: TableFiles, there: HeldNow, rows: Collection[bytes]
 ) -> None:
-    """Check that all copies are live in the target."""
-    _, lost = _look(files, standing)
+    """Check that the target has all copies."""
+    check_current_schema(files)
+    lost = _lacking(held_now(files, rows), there, rows)
     if lost:
         raise StalePlan(
             f"others removed copied files from {files.partitions.of_row(min(lost)).named} of "
@@ -429,93 +421,13 @@ def _check_standing(
         )
 
 
-def _look(
-    files: TableFiles, standing: Mapping[bytes, Collection[str]]
-) -> tuple[HeldNow, frozenset[bytes]]:
-    """What partitions of the target hold, and those in which not all of these files are live.
-
-    Raises:
-        SchemaMoved: the partition keys change, so that files may be live in other partitions.
-    """
-    now = held_now(files, standing.keys())
-    found = now.names(standing)
-    lost = frozenset(row for row, names in standing.items() if not set(names) <= set(found[row]))
-    if lost and now.snapshot is not None:
-        state_at(files, now.snapshot)
-        check_keys_stay(files, files.schemas.latest(table=files.name))
-    return now, lost
-
-
-def _way_on(
-    files: TableFiles,
-    other: TableFiles,
-    due: HeldNames,
-    standing: Mapping[bytes, Collection[str]],
-    error: StorageError,
-) -> str:
-    """Where the rows are after a drop in the source that was not made, and what to do."""
+def _way_out(files: TableFiles, other: TableFiles) -> str:
+    """What neither doubles rows nor loses any where a call cannot go on by itself."""
     here, there = files.name, other.name
-    copied = f"{here} has copies by now of what {there} held"
-    both = "as long as both have the partition, its rows are in both"
-    idle = f"see that no exchange of it runs (lakewright lease list {here})"
-    if isinstance(error, SchemaMoved):
-        return (
-            f"{copied}: {both}; {idle}, and compare the rows before you drop any; if {there} has "
-            f"all rows of the partition in {here}, also those that others added there, drop it in "
-            f"{here}, and exchange again when both have the same keys; if {there} has none of "
-            f"them, another call has moved them, and the copies are the only rows: keep them; "
-            f"otherwise INSERT into {there} only the rows that it lacks, and then drop the "
-            f"partition in {here}"
-        )
-    try:
-        _, lost = _look(files, standing)
-        left = {each.partition for each in held_now(other, due.keys()).entries}
-    except StorageError:
-        return f"{copied}; {idle}, and look for the rows in both tables before you drop any"
-    if lost and left != set(due):
-        return (
-            f"neither {here} nor {there} has all of it any more: other commits or a rollback moved "
-            "or removed it; look for the rows before you drop any"
-        )
-    if lost:
-        return (
-            f"{here} does not have all copies any more, so nothing was dropped in {there}; if they "
-            f"were compacted, dropped or rolled back, exchange again; if they were renamed or "
-            f"moved on, their rows are there and in {there}: compare both, and drop one of them"
-        )
-    if left != set(due):
-        return (
-            f"{copied}, and {there} does not have all of it any more: if another call of this "
-            f"exchange dropped it there, the copies are the only rows, so keep them; if it was "
-            f"moved elsewhere, renamed or dropped, they double its rows or bring them back; look "
-            "for the rows before you drop any"
-        )
-    return f"{copied}: {both}; exchange again, which copies what is new"
-
-
-def _check_not_lost(
-    files: TableFiles,
-    other: TableFiles,
-    dropped: Snapshot,
-    standing: Mapping[bytes, Collection[str]],
-) -> None:
-    """Check after the drop that the copies stand, or that their rows do."""
-    try:
-        now, removed = _look(files, standing)
-        lost = [
-            row
-            for row in sorted(removed)
-            if not kept_names(files, now.snapshot, row, frozenset(standing[row]))
-        ]
-    except StorageError:
-        # Both commits stand. A store that fails tells nothing of the rows, nor do changing keys.
-        return
-    if lost:
-        raise CommitOutcomeUnknownError(
-            f"{files.partitions.of_row(lost[0]).named} was moved from {other.name} to "
-            f"{files.name}, and other commits or a rollback of {files.name} removed copied files "
-            f"while snapshot {dropped.id} of {other.name} dropped it there: if that was done on "
-            f"purpose after the exchange, all is well; otherwise the rows may be in neither, and "
-            f"come back with: lakewright revert {other.name} --snapshot {dropped.id}",
-            table=files.name,
-        )
+    return (
+        f"see that no exchange of it runs (lakewright lease list {here}), and compare the rows of "
+        f"both tables: if {here} has all rows of {there}, drop the partition in {there}; if "
+        f"{there} has all rows of {here}, drop it in {here} and exchange again; otherwise INSERT "
+        f"into {here} only the rows that it lacks, and drop the partition in {there}; what you "
+        "drop may be nowhere else"
+    )

@@ -24,55 +24,34 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.rewrite.give_buckets import Move, give_buckets
 from lakewright.storage.operations.rewrite.held_files import HeldPartition, read_held, settled
 from lakewright.storage.operations.rewrite.runner import (
+    MoveResult,
+    MoveTask,
     Part,
     Rewrite,
-    RewriteResult,
     carry_out,
     check_plan,
 )
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.running.plan import RewritePlan, check_bucket_count
+from lakewright.storage.operations.running.plan import RewritePlan
 from lakewright.storage.operations.state.assign_buckets import next_sequences
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.arguments import listed_partitions
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.options import POSTPONE_BUCKET, BucketMode, TableOptions
-from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PostponeTask:
-    """One partition's work: distribute the rows of these files to `bucket_count` buckets."""
-
-    partition: dict[str, object]
-    bucket_count: int
-    files: tuple[str, ...]
-    bytes: int
-    rows: int
-
-    def __post_init__(self) -> None:
-        check_bucket_count(self.bucket_count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostponePlan(RewritePlan["PostponeResult"]):
     """What a postpone compaction would do, as of one snapshot."""
 
-    tasks: tuple[PostponeTask, ...]
+    tasks: tuple[MoveTask, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostponeResult(RewriteResult):
-    """What a postpone compaction did; `rows_after` counts rows after the merge of each flush.
-
-    `dropped` are partitions with a conflict, and partitions that lost their lease.
-    """
-
-    snapshots: tuple[Snapshot, ...]
-    partitions: int
-    dropped: tuple[dict[str, object], ...]
+class PostponeResult(MoveResult):
+    """What a postpone compaction did; `rows_after` counts rows after the merge of each flush."""
 
 
 # --- planning ---------------------------------------------------------------------------------
@@ -106,7 +85,7 @@ def plan_postpone_compact(
         placed = _placed(buckets)
         count = placed[0].total_buckets if placed else _new_bucket_count(files.options, metas)
         tasks.append(
-            PostponeTask(
+            MoveTask(
                 partition=files.partitions.of_row(partition).spec,
                 bucket_count=count,
                 files=tuple(file.file_name for file in metas),
@@ -173,15 +152,10 @@ def run_postpone_compact(
         by_partition=True,
     )
     outcome = carry_out(files, check_plan(files, rewrite), engine, lease)
-    return PostponeResult(
-        **outcome.totals(),
-        snapshots=outcome.snapshots,
-        partitions=len(outcome.published),
-        dropped=tuple(task.partition for task in outcome.dropped),
-    )
+    return PostponeResult(**outcome.moved())
 
 
-def _part_of(task: PostponeTask, partition: HeldPartition) -> Part[Move] | None:
+def _part_of(task: MoveTask, partition: HeldPartition) -> Part[Move] | None:
     postponed, placed = partition.get(POSTPONE_BUCKET), _placed(partition)
     if postponed is None or any(each.total_buckets != task.bucket_count for each in placed):
         return None

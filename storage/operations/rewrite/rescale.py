@@ -35,9 +35,10 @@ from lakewright.storage.operations.rewrite.held_files import (
 )
 from lakewright.storage.operations.rewrite.move_rows import Share, move_rows
 from lakewright.storage.operations.rewrite.runner import (
+    MoveResult,
+    MoveTask,
     Part,
     Rewrite,
-    RewriteResult,
     carry_out,
     check_plan,
 )
@@ -48,23 +49,15 @@ from lakewright.storage.spec.arguments import listed_partitions, whole_number
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.options import BucketMode, ChangelogProducer, TableOptions
-from lakewright.storage.spec.snapshot import CommitKind, Snapshot
+from lakewright.storage.spec.snapshot import CommitKind
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RescaleTask:
-    """One partition's work: rewrite these files into `to_buckets` buckets."""
+class RescaleTask(MoveTask):
+    """One partition's work, which has `from_buckets` buckets."""
 
-    partition: dict[str, object]
     from_buckets: int
-    to_buckets: int
-    files: tuple[str, ...]
-    bytes: int
-    rows: int
-
-    def __post_init__(self) -> None:
-        check_bucket_count(self.to_buckets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +69,10 @@ class RescalePlan(RewritePlan["RescaleResult"]):
     bucket_option: int | None
 
     def __post_init__(self) -> None:
-        option = () if self.bucket_option is None else (self.bucket_option,)
-        counts = {*option, *(task.to_buckets for task in self.tasks)}
-        for count in counts:
-            check_bucket_count(count)
+        counts = {task.bucket_count for task in self.tasks}
+        if self.bucket_option is not None:
+            check_bucket_count(self.bucket_option)
+            counts.add(self.bucket_option)
         if len(counts) > 1:
             raise InvalidRequestError(
                 f"a plan for {self.table} makes {', '.join(map(str, sorted(counts)))} buckets, and "
@@ -88,12 +81,9 @@ class RescalePlan(RewritePlan["RescaleResult"]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RescaleResult(RewriteResult):
-    """What a rescale did; `dropped` are partitions with a conflict, or without their lease."""
+class RescaleResult(MoveResult):
+    """What a rescale did."""
 
-    snapshots: tuple[Snapshot, ...]
-    partitions: int
-    dropped: tuple[dict[str, object], ...]
     schema_id: int
 
 
@@ -141,7 +131,7 @@ def plan_rescale(
             RescaleTask(
                 partition=files.partitions.of_row(partition).spec,
                 from_buckets=entries[0].total_buckets,
-                to_buckets=bucket_count,
+                bucket_count=bucket_count,
                 files=tuple(entry.file.file_name for entry in entries),
                 bytes=sum(entry.file.file_size for entry in entries),
                 rows=sum(entry.file.row_count for entry in entries),
@@ -233,13 +223,7 @@ def run_rescale(
     if plan.bucket_option is not None:
         files = set_bucket_option(files, plan.bucket_option)
     outcome = carry_out(files, live, engine, lease)
-    return RescaleResult(
-        **outcome.totals(),
-        snapshots=outcome.snapshots,
-        partitions=len(outcome.published),
-        dropped=tuple(task.partition for task in outcome.dropped),
-        schema_id=files.schema.id,
-    )
+    return RescaleResult(**outcome.moved(), schema_id=files.schema.id)
 
 
 def with_bucket_option(files: TableFiles, bucket_count: int) -> TableFiles:
@@ -285,7 +269,7 @@ def _part_of(task: RescaleTask, partition: HeldPartition) -> Part[Share] | None:
 
 
 def _shares(task: RescaleTask, buckets: Sequence[HeldBucket]) -> tuple[Share, ...]:
-    remainders = gcd(task.from_buckets, task.to_buckets)
+    remainders = gcd(task.from_buckets, task.bucket_count)
     splits: dict[int, list[DataSplit]] = defaultdict(list)
     for each in buckets:
         if each.entries:
@@ -298,6 +282,6 @@ def _shares(task: RescaleTask, buckets: Sequence[HeldBucket]) -> tuple[Share, ..
             )
             splits[each.bucket % remainders].append(split)
     return tuple(
-        Share(partition=buckets[0].partition, splits=tuple(parts), to_buckets=task.to_buckets)
+        Share(partition=buckets[0].partition, splits=tuple(parts), to_buckets=task.bucket_count)
         for parts in splits.values()
     )

@@ -38,9 +38,12 @@ from lakewright.storage.operations.references.sweep import (
 from lakewright.storage.operations.references.tags import create_due_tags
 from lakewright.storage.operations.rewrite.held_files import HeldPartition, held_partitions
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.running.plan import RewritePlan, RewriteTask
+from lakewright.storage.operations.running.plan import (
+    RewritePlan,
+    RewriteTask,
+    check_bucket_count,
+)
 from lakewright.storage.operations.state.latest import is_latest
-from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.rewrite_schema import (
     check_current_schema,
     check_rewritable,
@@ -127,6 +130,29 @@ class RewriteResult(Shown):
     duration_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveTask:
+    """One partition's work: the rows of these files move to `bucket_count` buckets."""
+
+    partition: dict[str, object]
+    bucket_count: int
+    files: tuple[str, ...]
+    bytes: int
+    rows: int
+
+    def __post_init__(self) -> None:
+        check_bucket_count(self.bucket_count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveResult(RewriteResult):
+    """What moved between buckets; `dropped` are partitions with a conflict, or without a lease."""
+
+    snapshots: tuple[Snapshot, ...]
+    partitions: int
+    dropped: tuple[dict[str, object], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
     """The outcome of a plan; `dropped` are tasks with a conflict, or without their lease."""
@@ -164,6 +190,15 @@ class TaskOutcome:
             "duration_ms": self.duration_ms,
         }
 
+    def moved(self) -> dict[str, Any]:
+        """The outcome under the field names of `MoveResult`."""
+        return {
+            **self.totals(),
+            "snapshots": self.snapshots,
+            "partitions": len(self.published),
+            "dropped": tuple(task.partition for task in self.dropped),
+        }
+
 
 # --- checking ---------------------------------------------------------------------------------
 
@@ -195,13 +230,6 @@ def check_plan(files: TableFiles, rewrite: Rewrite[Task, Work]) -> LiveWork[Task
     if rewrite.tasks and not parts:
         state.check_settled()
         plan, latest_id = rewrite.plan, snapshot.id if snapshot else "none"
-        if _is_of_other_history(files, plan, snapshot):
-            raise StalePlan(
-                f"the plan for {files.name} is of another table of that name, which was dropped "
-                "and created again since, or of snapshots that were rolled back: no snapshot "
-                f"{plan.snapshot_id} here has any of its {plan.files_before} files; plan again",
-                table=files.name,
-            )
         raise StalePlan(
             f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and other "
             f"commits up to snapshot {latest_id} changed all {plan.files_before} files that its "
@@ -209,22 +237,6 @@ def check_plan(files: TableFiles, rewrite: Rewrite[Task, Work]) -> LiveWork[Task
             table=files.name,
         )
     return LiveWork(rewrite=rewrite, snapshot=snapshot, parts=parts, started_ms=started_ms)
-
-
-def _is_of_other_history(
-    files: TableFiles, plan: RewritePlan[Any], latest: Snapshot | None
-) -> bool:
-    """Whether the plan's snapshot is not one of this table, as far as snapshots that exist tell."""
-    if plan.snapshot_id is None:
-        return False
-    if latest is None or latest.id < plan.snapshot_id:
-        return True
-    try:
-        then = live_entries(files, files.snapshots.read(plan.snapshot_id))
-    except StorageError:
-        return False
-    planned = {name for task in plan.tasks for name in task.files}
-    return not any(entry.file.file_name in planned for entry in then)
 
 
 def _check_once(plan: RewritePlan[Any]) -> None:

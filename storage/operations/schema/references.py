@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from lakewright.storage.errors import SchemaMoved
 from lakewright.storage.operations.commit.check_rows_fit import check_rows_fit, may_refuse_rows
 from lakewright.storage.operations.commit.pending import pending_batches
-from lakewright.storage.operations.leases.leases import CLOCKS_DIFFER_MS, list_leases
+from lakewright.storage.operations.leases.leases import list_leases
 from lakewright.storage.operations.references.consumers import list_consumers
 from lakewright.storage.operations.schema.proposed_schema import ProposedSchema
 from lakewright.storage.operations.state.branch_files import whole_branches
@@ -148,11 +148,8 @@ def open_writes(proposed: ProposedSchema) -> Iterator[Finding]:
                 way_out="commit it before the change",
                 details={"user": batch.commit_user, "identifier": batch.commit_identifier},
             )
-    now_ms = files.env.now_ms()
     for lease in list_leases(files):
-        if not lease.kind.is_write or lease.scope.branch != files.paths.branch:
-            continue
-        if not lease.is_over(now_ms, CLOCKS_DIFFER_MS):
+        if lease.kind.is_write and lease.scope.branch == files.paths.branch:
             yield Finding(
                 rule=Rule.OPEN_WRITE,
                 severity=Severity.WARNING,

@@ -22,7 +22,6 @@ import pyarrow as pa
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.cast_survival import lost_values
 from lakewright.storage.errors import (
-    SnapshotNotFound,
     StalePlan,
     StorageError,
     UnavailableError,
@@ -35,6 +34,7 @@ from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.schema.part_values import null_count, values_of
 from lakewright.storage.operations.state.file_schemas import FileSchemas
+from lakewright.storage.operations.state.latest import planned_snapshot
 from lakewright.storage.operations.state.live_files import (
     deletions_by_bucket,
     index_entries,
@@ -206,14 +206,7 @@ def run_validate_rows(
 def _tasks(files: TableFiles, plan: ValidateRowsPlan) -> list[_Task]:
     if plan.snapshot_id is None:
         return []
-    try:
-        snapshot = files.snapshots.read(plan.snapshot_id)
-    except SnapshotNotFound as error:
-        raise StalePlan(
-            f"snapshot {plan.snapshot_id} of {files.name}, which the plan was made for, is "
-            "expired; plan again",
-            table=files.name,
-        ) from error
+    snapshot = planned_snapshot(files, plan.snapshot_id)
     live = {entry.file.file_name: entry for entry in live_entries(files, snapshot)}
     vectors = deletions_by_bucket(index_entries(files, snapshot))
     tasks = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from lakewright.storage.errors import CorruptionError
+from lakewright.storage.errors import CorruptionError, SnapshotNotFound, StalePlan
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.snapshot import Snapshot
@@ -34,6 +34,22 @@ def read_latest(
         except CorruptionError:
             if is_latest(files, latest):
                 raise
+
+
+def planned_snapshot(files: TableFiles, snapshot_id: int) -> Snapshot:
+    """The snapshot that a plan was made for.
+
+    Raises:
+        StalePlan: it has expired; plan again.
+    """
+    try:
+        return files.snapshots.read(snapshot_id)
+    except SnapshotNotFound as error:
+        raise StalePlan(
+            f"snapshot {snapshot_id} of {files.name}, which the plan was made for, is expired; "
+            "plan again",
+            table=files.name,
+        ) from error
 
 
 def is_latest(files: TableFiles, snapshot: Snapshot | None) -> bool:

@@ -110,7 +110,8 @@ def test_one_expires_at_a_time_and_others_may_look_what_they_would(
 def test_a_book_that_cannot_be_read_hides_nothing_else_of_a_table(
     catalog: Catalog, lakewright: Lakewright, table: Table
 ) -> None:
-    table.table_files.fs.put_if_absent(table.table_files.paths.lease_book(1), b'{"version": 3}')
+    book = f"{table.table_files.paths.lease_dir}/book-1"
+    table.table_files.fs.put_if_absent(book, b'{"version": 3}')
     shown = lakewright(catalog, "show", "db.t")
     assert "at work      not known: " in shown.out
     assert "upgrade lakewright" in shown.out

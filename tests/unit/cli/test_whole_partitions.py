@@ -222,6 +222,8 @@ def test_a_listing_past_a_change_of_keys_counts_partitions_once_and_says_what_is
     for values in ("xy", "w"):
         table.write(rows(table, [{"id": 1, "day": "a", "v": each} for each in values]))
     table.upkeep.respec(["day", "v"])
+    table = catalog.table("db.t")
+    table.write(rows(table, [{"id": 2, "day": "a", "v": "w"}]))
     now = lakewright(catalog, "partitions", "db.t", "--last-update", "--format", "json").json
     assert [(each["partition"]["v"], each["last_update_unknown"]) for each in now] == [
         ("w", False),

@@ -131,7 +131,6 @@ def _carried_out(
                 run=f"lakewright {call.command} ({table.table_files.env.new_id()[:8]})",
                 session=lambda: _session(call.command, steps),
                 counts=_Bar(steps, call.command),
-                warn=recorder.warn,
             ),
             plan=read_plan(call, table, verb),
             dry_run=call.only_plans,

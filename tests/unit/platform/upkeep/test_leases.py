@@ -11,10 +11,10 @@ import pytest
 
 from lakewright.platform.orchestration.failures import reaction_to
 from lakewright.platform.tables.declarations import WriteKind
-from lakewright.platform.upkeep.holders import here
 from lakewright.platform.upkeep.leases import (
     INDEX_WRITER_WAITS_MS,
     WRITER_WAITS_MS,
+    here,
     maintaining,
     partitions_scope,
     plan_scope,

@@ -568,7 +568,7 @@ def test_partitions_and_buckets_that_a_table_has_not_are_refused(catalog: Catalo
         COMPACT.plan(table, CompactOptions(partitions=({"day": "z"},)))
     with pytest.raises(NotFoundError, match=r"no bucket 7; there are 0, 1"):
         COMPACT.plan(table, CompactOptions(buckets=(7,)))
-    assert RESCALE.plan(table, RescaleOptions()).tasks[0].to_buckets == 1
+    assert RESCALE.plan(table, RescaleOptions()).tasks[0].bucket_count == 1
     with pytest.raises(InvalidRequestError, match="record is not given"):
         VERBS["put_back"].plan(table, PutBackOptions())
     for verb in ("delete_tags", "delete_branch", "fast_forward"):

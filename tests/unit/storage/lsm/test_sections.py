@@ -63,17 +63,6 @@ def test_equal_bounds_overlap() -> None:
     assert first_overlap([file("a", 1, 5), file("b", 6, 9)], decode) is None
 
 
-def test_a_section_is_read_as_it_is_only_if_nothing_in_it_was_deleted() -> None:
-    def needs_merge(*files: DataFileMeta) -> list[bool]:
-        return [each.needs_merge for each in sections_of(files, decode)]
-
-    assert needs_merge(file("a", 1, 5)) == [False]
-    assert needs_merge(file("a", 1, 5, delete_row_count=1)) == [True]
-    # A writer that did not count deletions may have written some.
-    assert needs_merge(file("a", 1, 5, delete_row_count=None)) == [True]
-    assert needs_merge(file("a", 1, 5), file("b", 5, 6)) == [True]
-
-
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8)), max_size=12))
 @pytest.mark.mission("FS15")
 def test_sections_share_no_key_and_lose_no_file(spans: list[tuple[int, int]]) -> None:

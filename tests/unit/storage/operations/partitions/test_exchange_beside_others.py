@@ -10,7 +10,6 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import (
-    CommitOutcomeUnknownError,
     PartitionExists,
     SchemaMoved,
     StalePlan,
@@ -23,7 +22,6 @@ from tests.support.tables.builders import (
     compact,
     content,
     events,
-    expire,
     new_table,
     remove_orphans,
     rows,
@@ -98,7 +96,7 @@ def test_a_partition_whose_copies_were_removed_stays_in_the_source(
     due = everything(table, source)
     remove = REMOVALS[removal]
     slow = after_copies(table, source, lambda: remove(catalog.table("db.t")))
-    with pytest.raises(StalePlan, match=r"nothing was dropped in db\.staged; .*exchange again"):
+    with pytest.raises(StalePlan, match=r"nothing was dropped in db\.staged.*exchange again"):
         slow.upkeep.exchange_partition("db.staged", A)
     assert everything(table, source) == due
     # The way on that the message names.
@@ -125,24 +123,6 @@ def test_each_attempt_to_drop_in_the_source_looks_for_the_copies(catalog: Catalo
     assert set(everything(table, source)) > set(due)
 
 
-@pytest.mark.parametrize("removal", REMOVALS)
-def test_copies_removed_after_the_last_look_are_told_with_the_way_back(
-    catalog: Catalog, removal: str
-) -> None:
-    table, source = pair(catalog)
-    table.write(rows(table, events(9, 10, day="c")))
-    due, remove = everything(table, source), REMOVALS[removal]
-    slow, _ = interrupted(
-        table, when=puts_snapshot_of(source), meanwhile=lambda: remove(catalog.table("db.t"))
-    )
-    with pytest.raises(
-        CommitOutcomeUnknownError, match=r"lakewright revert db\.staged --snapshot 4"
-    ):
-        slow.upkeep.exchange_partition("db.staged", A)
-    source.history.run(source.history.plan_revert(4))
-    assert everything(table, source) == due
-
-
 @pytest.mark.parametrize("act", ["a compaction", "a write", "both"])
 def test_copies_that_others_compact_or_write_to_between_the_commits_are_no_loss(
     catalog: Catalog, act: str
@@ -160,11 +140,10 @@ def test_copies_that_others_compact_or_write_to_between_the_commits_are_no_loss(
     if act == "a write":
         slow.upkeep.exchange_partition("db.staged", A)
     else:
-        with pytest.raises(StalePlan, match=r"if they were compacted.*exchange again"):
+        with pytest.raises(StalePlan, match=r"removed copied files.*drop the partition in db\.st"):
             slow.upkeep.exchange_partition("db.staged", A)
-        table.upkeep.exchange_partition("db.staged", A)
+        source.upkeep.drop_partitions("day = 'a'")
     assert ids(table, source) == sorted([*due, *([] if act == "a compaction" else [70])])
-    assert content(source, where="day = 'a'") == []
     assert_clean(table, source)
 
 
@@ -206,39 +185,13 @@ def test_rows_that_another_call_moved_do_not_come_again(
         assert_only_reachable_files(each)
 
 
-def test_a_source_that_lost_its_rows_elsewhere_is_not_said_to_have_them(catalog: Catalog) -> None:
-    table, source = pair(catalog)
-    third = new_table(catalog, name="db.third", partitions=("day",))
-    slow = after_copies(table, source, lambda: third.upkeep.exchange_partition("db.staged", A))
-    with pytest.raises(StalePlan, match=r"does not have all of it.*look for the rows") as told:
-        slow.upkeep.exchange_partition("db.staged", A)
-    assert "exchange again" not in str(told.value)
-
-
-@pytest.mark.sampled(each="kind")
-@pytest.mark.parametrize("writes", [False, True], ids=["a compaction", "a write, a compaction"])
 @pytest.mark.parametrize("kind", WRITES_KINDS)
-def test_a_stopped_exchange_whose_copies_were_compacted_goes_on(
-    catalog: Catalog, kind: str, writes: bool
+def test_a_stopped_exchange_goes_on_after_the_table_got_more_rows(
+    catalog: Catalog, kind: str
 ) -> None:
     table, source = pair(catalog, kind)
     exchange_stopped(table, source)
-    if writes:
-        table.write(rows(table, events(2, 9, day="a", v="new")))
-    compact(table, full=True)
-    due, others = content(table), content(source, where="day = 'b'")
-    plan = table.upkeep.plan_exchange_partition("db.staged", A)
-    assert plan.begun == ({"day": "a"},)
-    assert table.upkeep.run(plan).bytes_copied == 0
-    assert (content(table), content(source)) == (due, others)
-    assert_clean(table, source)
-
-
-def test_a_stopped_exchange_whose_source_was_compacted_goes_on(catalog: Catalog) -> None:
-    table, source = pair(catalog)
-    exchange_stopped(table, source)
-    compact(source, full=True)
-    table.write(rows(table, events(70, 71, day="a")))
+    table.write(rows(table, events(2, 9, day="a", v="new")))
     due, others = content(table), content(source, where="day = 'b'")
     table.upkeep.exchange_partition("db.staged", A)
     assert (content(table), content(source)) == (due, others)
@@ -266,7 +219,7 @@ def follow(told: str, table: Table, source: Table) -> None:
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["a compaction", "rows of its own"])
-def test_what_is_not_proved_is_refused_with_a_way_that_keeps_each_row_once(
+def test_copies_that_were_compacted_are_refused_with_a_way_that_keeps_each_row_once(
     catalog: Catalog, own: bool
 ) -> None:
     source = new_table(catalog, name="db.staged", partitions=("day",))
@@ -283,19 +236,6 @@ def test_what_is_not_proved_is_refused_with_a_way_that_keeps_each_row_once(
     follow(str(told.value), table, source)
     assert ids(table, source) == [*range(10), 20, *([30] if own else [])]
     assert content(source, where="day = 'a'") == []
-    assert_clean(table, source)
-
-
-def test_a_proof_whose_snapshots_expired_is_none(catalog: Catalog) -> None:
-    table, source = pair(catalog)
-    exchange_stopped(table, source)
-    compact(table, full=True)
-    expire(table, keep=1)
-    due = ids(source)
-    with pytest.raises(PartitionExists, match="were rewritten since") as told:
-        table.upkeep.exchange_partition("db.staged", A)
-    follow(str(told.value), table, source)
-    assert ids(table, source) == due
     assert_clean(table, source)
 
 
@@ -328,7 +268,7 @@ def test_a_copied_file_that_was_deleted_does_not_come_back_by_itself(
         source.write(rows(source, events(20, 21)))
     left = ids(table)
     assert len(left) == 5
-    with pytest.raises(PartitionExists, match=r"rows deleted since.*INSERT here what"):
+    with pytest.raises(PartitionExists, match=r"not those of db\.staged"):
         table.upkeep.exchange_partition("db.staged", A)
     assert ids(table) == left
     assert len(ids(source)) == 10 + grows
@@ -337,22 +277,6 @@ def test_a_copied_file_that_was_deleted_does_not_come_back_by_itself(
         table.write(source.read(where="id = 20"))
     source.upkeep.drop_partitions("day = 'a'")
     assert ids(table, source) == [*left, *([20] if grows else [])]
-    assert_clean(table, source)
-
-
-def test_copies_of_which_no_snapshot_tells_whether_rows_were_deleted_are_kept(
-    catalog: Catalog,
-) -> None:
-    table, source = pair(catalog)
-    exchange_stopped(table, source)
-    table.write(rows(table, events(9, 10, day="c")))
-    expire(table, keep=1)
-    source.write(rows(source, events(20, 21)))
-    due = ids(table, where="day = 'c'") + ids(source)
-    with pytest.raises(PartitionExists, match="deleted rows could come back") as told:
-        table.upkeep.exchange_partition("db.staged", A)
-    follow(str(told.value), table, source)
-    assert ids(table, source) == sorted(due)
     assert_clean(table, source)
 
 
@@ -369,7 +293,7 @@ def test_rows_of_the_targets_own_outlive_the_way_out_of_other_keys(catalog: Cata
         catalog.table("db.staged").upkeep.respec(["dt"])
 
     slow, _ = interrupted(table, when=puts_snapshot_of(source), meanwhile=act)
-    with pytest.raises(SchemaMoved, match=r"has all rows of the partition in db\.t.*INSERT into"):
+    with pytest.raises(SchemaMoved, match=r"has all rows of db\.t.*INSERT into"):
         slow.upkeep.exchange_partition("db.staged", asked)
     # The source lacks a row of the target: it is inserted, and the partition dropped here.
     catalog.table("db.staged").write(own)

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.spec.manifest import ManifestEntry
 from tests.support.tables.builders import compact, expire, new_table, rows
 from tests.support.tables.late_commits import commit_late
 
@@ -49,66 +47,11 @@ def updates(table: Table) -> dict[tuple[object, ...], int | str]:
     }
 
 
-def test_a_file_that_stays_tells_the_partition_of_keys_that_came(catalog: Catalog) -> None:
-    table = new_table(catalog, COLUMNS, partitions=("dt",))
-    first, second = write(table, row("a", 1)), write(table, row("a", 2))
-    third = write(table, row("b", 1))
-    table = respec(table, ("dt", "hh"), catalog)
-    assert updates(table) == {("a", 1): first, ("a", 2): second, ("b", 1): third}
-    last = write(table, row("a", 1))
-    assert updates(table) == {("a", 1): last, ("a", 2): second, ("b", 1): third}
-
-
-def test_a_filter_leaves_the_answers_as_they_are(catalog: Catalog) -> None:
-    table = new_table(catalog, COLUMNS, partitions=("dt",))
-    first = write(table, row("a", 1))
-    write(table, row("b", 1), row("b", 2))
-    table = respec(table, ("dt", "hh"), catalog)
-    (one,) = table.at().partitions("dt = 'a'", last_update=True)
-    assert one.last_update is not None
-    assert one.last_update.id == first
-
-
-def test_what_a_later_file_may_have_changed_is_not_known(catalog: Catalog) -> None:
-    """The file of two hours was split, so an older file of one of them is not its last update."""
-    table = new_table(catalog, COLUMNS, partitions=("dt",))
-    write(table, row("a", 1))
-    write(table, row("a", 1, 1), row("a", 2))
-    third = write(table, row("b", 1))
-    table = respec(table, ("dt", "hh"), catalog)
-    assert updates(table) == {("a", 1): "not known", ("a", 2): "not known", ("b", 1): third}
-
-
-def test_a_removal_under_fewer_keys_counts_for_each_partition_that_it_may_have_met(
-    catalog: Catalog,
-) -> None:
-    table = new_table(catalog, COLUMNS, partitions=("dt",))
-    write(table, row("a", 1), row("a", 2))
-    write(table, row("b", 2))
-    third = write(table, row("a", 1), mode="overwrite", partition={"dt": "a"})
-    table = respec(table, ("dt", "hh"), catalog)
-    assert updates(table) == {("a", 1): third, ("b", 2): 2}
-
-
 @pytest.mark.parametrize("settings", [{}, KEYED], ids=["append", "keyed"])
-def test_each_change_of_finer_partitions_is_one_of_the_coarser_one(
+def test_what_was_last_changed_under_other_keys_is_not_known_until_it_changes_again(
     catalog: Catalog, settings: dict[str, Any]
 ) -> None:
-    table = new_table(catalog, COLUMNS, partitions=("dt", "hh"), **settings)
-    write(table, row("a", 1), row("b", 1))
-    write(table, row("b", 2))
-    third = write(table, row("a", 2))
-    fourth = table.upkeep.drop_partitions(partitions=[{"dt": "b", "hh": 2}]).snapshot
-    compact(table, full=True)
-    table = respec(table, ("dt",), catalog)
-    assert fourth is not None
-    assert updates(table) == {("a",): third, ("b",): fourth.id}
-
-
-def test_a_table_that_was_written_anew_does_not_say_that_its_snapshots_expired(
-    catalog: Catalog,
-) -> None:
-    table = new_table(catalog, COLUMNS, partitions=("dt",), **KEYED)
+    table = new_table(catalog, COLUMNS, partitions=("dt",), **settings)
     write(table, row("a", 1), row("b", 1))
     table = respec(table, ("dt", "hh"), catalog)
     assert updates(table) == {("a", 1): "not known", ("b", 1): "not known"}
@@ -118,25 +61,12 @@ def test_a_table_that_was_written_anew_does_not_say_that_its_snapshots_expired(
     assert updates(table) == {("a", 1): last, ("b", 1): "expired"}
 
 
-def test_live_files_are_read_for_their_names_only_amid_other_keys(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[str] = []
-
-    def live_entries(files: TableFiles, _: object) -> list[ManifestEntry]:
-        read.append(files.name)
-        return []
-
-    monkeypatch.setattr(
-        "lakewright.storage.operations.partitions.last_updates.live_entries", live_entries
-    )
-    table = new_table(catalog, COLUMNS, partitions=("dt",))
-    write(table, row("a", 1))
-    write(table, row("b", 1))
-    assert updates(table) == {("a",): 1, ("b",): 2}
-    assert not read
-    updates(respec(table, ("dt", "hh"), catalog))
-    assert read == [table.name]
+def test_a_compaction_is_no_update(catalog: Catalog) -> None:
+    table = new_table(catalog, COLUMNS, partitions=("dt",), **KEYED)
+    first = write(table, row("a", 1))
+    second = write(table, row("b", 1))
+    compact(table, full=True)
+    assert updates(table) == {("a",): first, ("b",): second}
 
 
 KEYS = ((), ("dt",), ("dt", "hh"), ("hh",))

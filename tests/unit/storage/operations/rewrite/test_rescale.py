@@ -213,7 +213,7 @@ def test_a_plan_says_what_it_would_do_and_goes_to_json_and_back(catalog: Catalog
     plan = table.upkeep.plan_rescale(3)
     assert RescalePlan.from_json(plan.to_json()) == plan
     assert {task.from_buckets for task in plan.tasks} == {2}
-    assert {task.to_buckets for task in plan.tasks} == {3}
+    assert {task.bucket_count for task in plan.tasks} == {3}
     assert plan.files_before == len(table.at().files())
     assert plan.rows == sum(entry.file.row_count for entry in table.at().files())
     assert plan.bytes_before == sum(entry.file.file_size for entry in table.at().files())
@@ -351,7 +351,7 @@ def test_a_plan_makes_one_number_of_buckets(
 ) -> None:
     plan = filled(table_of(catalog, 2)).upkeep.plan_rescale(4)
     tasks = json.loads(plan.to_json())["tasks"]
-    changed = [task | {"to_buckets": count} for task, count in zip(tasks, counts, strict=False)]
+    changed = [task | {"bucket_count": count} for task, count in zip(tasks, counts, strict=False)]
     with pytest.raises(InvalidRequestError, match="plan again"):
         edited(plan, bucket_option=option, tasks=changed)
 

@@ -11,8 +11,8 @@ from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.references.tags import DeleteTagsPlan
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
-from lakewright.storage.operations.rewrite.postpone import PostponeTask
 from lakewright.storage.operations.rewrite.rescale import RescaleTask
+from lakewright.storage.operations.rewrite.runner import MoveTask
 from lakewright.storage.operations.running.plan import UnreachableFile
 from lakewright.storage.plans import CompactionPlan, ExpirePlan, RollbackPlan
 
@@ -68,9 +68,9 @@ def test_tasks_that_no_planner_makes_are_refused() -> None:
     named: dict[str, Any] = {"partition": {}, "files": ["f"], "bytes": 1, "rows": 1}
     for count in (-1, 0, 2**31):
         with pytest.raises(InvalidRequestError, match="a plan gives a partition"):
-            value_of(RescaleTask, {**named, "from_buckets": 1, "to_buckets": count})
+            value_of(RescaleTask, {**named, "from_buckets": 1, "bucket_count": count})
         with pytest.raises(InvalidRequestError, match="a plan gives a partition"):
-            value_of(PostponeTask, {**named, "bucket_count": count})
+            value_of(MoveTask, {**named, "bucket_count": count})
     empty = {**json.loads(PLAN.to_json())["tasks"][0], "files": []}
     with pytest.raises(InvalidRequestError, match="names no files"):
         value_of(CompactionTask, empty)
