@@ -84,11 +84,16 @@ def gone_text(result: Deleted) -> str:
     return " and ".join(told)
 
 
+# A command that knows its run tells it in place of the word.
+UNDO_RUN = "undo RUN"
+
+
 def grace_notes(grace_ms: int) -> tuple[str, ...]:
     """Until when what a verb deletes can come back."""
     if not grace_ms:
         return ()
-    return (f"lakewright undo takes it back for {duration_text(grace_ms)}; then its files go",)
+    until = duration_text(grace_ms)
+    return (f"lakewright {UNDO_RUN} takes it back for {until}; then its files go",)
 
 
 def plan_facts(plan: Deletion) -> dict[str, object]:

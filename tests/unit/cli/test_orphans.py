@@ -36,7 +36,7 @@ def test_orphans_are_named_and_condemned_and_undone(
     assert dry.lines == [
         "1 file of db.t that nothing refers to, 4 B",
         f"  {ORPHAN}",
-        "  lakewright undo takes it back for 7 d; then its files go",
+        "  lakewright undo RUN takes it back for 7 d; then its files go",
         "dry run: nothing was written",
     ]
     assert on_disk(catalog) == before
@@ -122,9 +122,9 @@ def test_what_is_condemned_is_listed_put_back_and_collected(
     (run,) = table.upkeep.condemned()
     listed = lakewright(catalog, "condemned", "list", "db.t")
     assert listed.lines[0].split() == [
-        "id", "by", "since", "(UTC)", "until", "(UTC)", "files", "size",
+        "id", "by", "the", "run", "since", "(UTC)", "until", "(UTC)", "files", "size",
     ]  # fmt: skip
-    assert listed.lines[2].startswith(f"{run.id}  remove orphans")
+    assert listed.lines[2].startswith(f"{run.id}  lakewright remove-orphans (")
     assert listed.lines[2].endswith("1   4 B")
     (shown,) = lakewright(catalog, "condemned", "list", "db.t", "--format", "json").json
     assert (shown["verb"], shown["file_count"], shown["size_bytes"]) == ("remove_orphans", 1, 4)

@@ -232,7 +232,7 @@ def test_a_table_goes_back(catalog: Catalog, lakewright: Lakewright) -> None:
         "  4 snapshots (3 to 6) to go",
         "  tag late to go",
         "  consumer me to read on from 3",
-        "  lakewright undo takes it back for 1 h; then its files go",
+        "  lakewright undo RUN takes it back for 1 h; then its files go",
         "dry run: nothing was written",
     ]
     assert on_disk(catalog) == before

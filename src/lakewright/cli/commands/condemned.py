@@ -29,7 +29,7 @@ def _list(call: Call) -> Answer:
 
 _COLUMNS = [
     TextColumn("id"),
-    TextColumn("by"),
+    TextColumn("by the run"),
     TextColumn("since (UTC)"),
     TextColumn("until (UTC)"),
     TextColumn("files", right=True),
@@ -38,7 +38,7 @@ _COLUMNS = [
 
 
 def _cells(run: CondemnedRun) -> list[Cell]:
-    verb = run.verb.replace("_", " ")
+    verb = run.run or run.verb.replace("_", " ")
     return [
         run.id,
         verb if run.done else f"{verb}, stopped or under way",

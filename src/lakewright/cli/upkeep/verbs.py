@@ -25,6 +25,7 @@ from lakewright.cli.upkeep.parameters import parameters, read_options
 from lakewright.cli.upkeep.plan_files import plan_data, read_plan, save_plan
 from lakewright.platform.documents.variables import TABLES_VARIABLE
 from lakewright.platform.ledger.recording import Recorder
+from lakewright.platform.upkeep.deletions import UNDO_RUN
 from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report, Work
 from lakewright.storage import Table
 
@@ -82,8 +83,9 @@ def run_verb(
     # Told after the progress, which has the terminal to itself.
     warnings: list[str] = []
     recorder = Recorder.of(call.catalog(), warn=warnings.append)
+    run = table.table_files.env.new_id()[:8]
     try:
-        outcome = _carried_out(verb, call, table, options, recorder)
+        outcome = _carried_out(verb, call, table, options, recorder, run)
         report = verb.report(table, outcome)
         if outcome.result is None:
             report = recorder.foretell(verb, table, outcome, report)
@@ -94,6 +96,8 @@ def run_verb(
         answer = _planned(verb, call, table, outcome.plan, report)
         code = _exit_code(verb, outcome) if call.dry_run else 0
         return None if answer is None else replace(answer, code=code)
+    told = tuple(each.replace(UNDO_RUN, f"undo {run}") for each in report.notes)
+    report = replace(report, notes=told)
     return Answer(
         text=lambda: report_text(report, table.schema),
         value=lambda: {
@@ -110,7 +114,7 @@ def _exit_code(verb: AnyVerb, outcome: Outcome[Any, Any, Any]) -> int:
 
 
 def _carried_out(
-    verb: AnyVerb, call: Call, table: Table, options: object, recorder: Recorder
+    verb: AnyVerb, call: Call, table: Table, options: object, recorder: Recorder, run: str
 ) -> Outcome[Any, Any, Any]:
     with shown_steps() as steps:
         steps.begin(f"planning {call.command}")
@@ -128,7 +132,7 @@ def _carried_out(
             table,
             options,
             Work(
-                run=f"lakewright {call.command} ({table.table_files.env.new_id()[:8]})",
+                run=f"lakewright {call.command} ({run})",
                 session=lambda: _session(call.command, steps),
                 counts=_Bar(steps, call.command),
             ),
