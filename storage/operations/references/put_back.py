@@ -46,6 +46,7 @@ from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.condemned import Condemned
 from lakewright.storage.spec.file_names import is_place_below
 from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 _UNDONE = b"undo"
@@ -223,20 +224,35 @@ def _snapshots(files: TableFiles, record: Condemned, run: bool) -> None:
             f"snapshot {max(found, default=0) + 1} must be the earliest, and {first} is; take a "
             "later expiry back first",
         )
-    then = {each.snapshot.id: each.snapshot for each in recorded_roots(files, record)}
-    anew = [e for e in there if e in then and not is_same(files.snapshots.read(e), then[e])]
-    last = then.get(max(found))
-    if anew or (last and not follows(files, files.snapshots.read(left[0]), trace_of(files, last))):
-        raise _refused(
-            files,
-            record,
-            f"{files.name} was rolled back since, and snapshot {min([*anew, left[0]])} is of "
-            "another history",
-        )
+    try:
+        other = _of_another_history(files, record, there)
+    except (CorruptionError, SnapshotNotFound) as error:
+        raise _refused(files, record, str(error)) from error
+    if other is not None:
+        why = f"the table was rolled back since, and snapshot {other} is of another history"
+        raise _refused(files, record, why)
     if run:
         for number in sorted(found, reverse=True):
             files.snapshots.restore(number, found[number])
         files.snapshots.hint_earliest(min(found))
+
+
+def _of_another_history(files: TableFiles, record: Condemned, there: Iterable[int]) -> int | None:
+    """The first snapshot that is there and does not go on from those of a record."""
+    before: Snapshot | None = None
+    then = {each.snapshot.id: each.snapshot for each in recorded_roots(files, record)}
+    for each in sorted({*there, *then}):
+        if each not in there:
+            before = then[each]
+            continue
+        snapshot = files.snapshots.read(each)
+        if each in then:
+            if not is_same(snapshot, then[each]):
+                return each
+        elif before is not None:
+            return None if follows(files, snapshot, trace_of(files, before)) else each
+        before = snapshot
+    return None
 
 
 def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
