@@ -339,12 +339,16 @@ def _condemned(table: Table, run: str, runs: set[str]) -> tuple[list[Undone | Le
         runs.add(run if _of_this_run(run, each.run) else _run_of(each.run))
         verbs.add(each.verb)
         what = each.verb.replace("_", " ")
+        options = PutBackOptions(record=each.id)
         try:
             plan = table.upkeep.plan_put_back(each.id)
+            summary = PUT_BACK.report(table, Outcome(options=options, plan=plan)).summary
         except StorageError as error:
-            parts.append(LeftAlone(table=table.name, what=what, why=str(error)))
-            continue
-        options = PutBackOptions(record=each.id)
+            # An earlier step of an expiry can come back once the later ones are back.
+            if what not in {part.what for part in parts if isinstance(part, Undone)}:
+                parts.append(LeftAlone(table=table.name, what=what, why=str(error)))
+                continue
+            summary = f"what an earlier {what} took from {table.name}, to come back after that"
         parts.append(
             Undone(
                 table=table.name,
@@ -352,7 +356,7 @@ def _condemned(table: Table, run: str, runs: set[str]) -> tuple[list[Undone | Le
                 verb=PUT_BACK.name,
                 plan=None,
                 at_ms=each.condemned_ms,
-                summary=PUT_BACK.report(table, Outcome(options=options, plan=plan)).summary,
+                summary=summary,
                 options=options,
             )
         )

@@ -116,7 +116,8 @@ def _held(files: TableFiles, paths: Iterable[str]) -> Iterator[HeldFile]:
 
 def _new_id(files: TableFiles) -> str:
     moment = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=files.env.now_ms())
-    return f"{moment:%Y%m%d-%H%M%S}{moment.microsecond // 1000:03}-{files.env.new_id()}"
+    # Records are put back in the reverse order of their names: a second may make several.
+    return f"{moment:%Y%m%d-%H%M%S-%f}"[:-3] + f"-{files.env.new_id()}"
 
 
 def delete_record(files: TableFiles, listed: RecordFiles) -> None:

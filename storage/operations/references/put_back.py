@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import (
+    CorruptionError,
     FileMissing,
     NotFoundError,
     NotRevertible,
@@ -26,20 +28,25 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.paths import numbered
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.collect import CondemnedRun, condemned_runs
+from lakewright.storage.operations.references.commit_standing import follows, trace_of
 from lakewright.storage.operations.references.condemn import (
     Condemnation,
     delete_record,
     others_at_work,
     recorded_roots,
 )
+from lakewright.storage.operations.references.reachable import Reach
 from lakewright.storage.operations.references.rollback import put_back_later
 from lakewright.storage.operations.references.roots import RootKind
+from lakewright.storage.operations.references.whole_snapshots import is_same
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID, on_branch
 from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.condemned import Condemned
+from lakewright.storage.spec.file_names import is_place_below
 from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 _UNDONE = b"undo"
@@ -90,9 +97,9 @@ def plan_put_back(files: TableFiles, record_id: str) -> PutBackPlan:
     listed = files.condemned.listed().get(record_id)
     if not run.done and (listed is None or listed.claim is None):
         raise _refused(files, record, "it is under way, or was stopped; carry it out again")
-    _check_whole(files, run, [] if listed is None else listed.lists)
     if record.verb not in _KINDS:
         raise _refused(files, record, "no run of it can be taken back")
+    _check_whole(files, run, record, [] if listed is None else listed.lists)
     _KINDS[record.verb](on_branch(files, record.branch), record, False)
     return PutBackPlan(
         table=files.name,
@@ -152,21 +159,41 @@ def _check_alone(files: TableFiles, record_id: str, record: Condemned) -> None:
         )
 
 
-def _check_whole(files: TableFiles, run: CondemnedRun, lists: Iterable[FileStatus]) -> None:
-    """Raise NotRevertible if a file of a record is gone; other clients may delete them."""
-    gone = 0
-    first = ""
-    for names_file in lists:
-        names = [each.path for each in files.condemned.names(names_file)]
-        there = files.there(names)
-        missing = [each for each in names if each not in there]
-        gone, first = gone + len(missing), first or next(iter(missing), "")
+def _check_whole(
+    files: TableFiles, run: CondemnedRun, record: Condemned, lists: Iterable[FileStatus]
+) -> None:
+    """Raise NotRevertible if a file of a record is gone; other clients may delete them.
+
+    Other clients know no records, so they may also have deleted what other roots kept then.
+    """
+    gone, first = _gone(files, ([e.path for e in files.condemned.names(each)] for each in lists))
     if gone:
         raise NotRevertible(
             f"{gone} of the {run.files} files that {run.id} condemned of {files.name} are gone, "
             f"{first} first: another client removed them as orphans, or they were collected",
             table=files.name,
         )
+    roots, reach = recorded_roots(files, record), Reach()
+    try:
+        gone, first = _gone(
+            files, chain([reach.metadata_of_all(roots)], reach.data_in_parts(roots))
+        )
+    except CorruptionError as error:
+        raise _refused(files, record, str(error)) from error
+    if gone:
+        raise _refused(files, record, f"{gone} files that it needs are gone, {first} first")
+
+
+def _gone(files: TableFiles, parts: Iterable[Iterable[str]]) -> tuple[int, str]:
+    """How many files of the table are gone, and the first; paths may be whole."""
+    gone, first, root = 0, "", f"{files.paths.root}/"
+    for part in parts:
+        names = {
+            each.removeprefix(root) for each in part if is_place_below(each.removeprefix(root))
+        }
+        missing = sorted(names - files.there(names).keys())
+        gone, first = gone + len(missing), first or next(iter(missing), "")
+    return gone, first
 
 
 # --- by verb ------------------------------------------------------------------------------------
@@ -197,10 +224,35 @@ def _snapshots(files: TableFiles, record: Condemned, run: bool) -> None:
             f"snapshot {max(found, default=0) + 1} must be the earliest, and {first} is; take a "
             "later expiry back first",
         )
+    try:
+        other = _of_another_history(files, record, there)
+    except (CorruptionError, SnapshotNotFound) as error:
+        raise _refused(files, record, str(error)) from error
+    if other is not None:
+        why = f"the table was rolled back since, and snapshot {other} is of another history"
+        raise _refused(files, record, why)
     if run:
         for number in sorted(found, reverse=True):
             files.snapshots.restore(number, found[number])
         files.snapshots.hint_earliest(min(found))
+
+
+def _of_another_history(files: TableFiles, record: Condemned, there: Iterable[int]) -> int | None:
+    """The first snapshot that is there and does not go on from those of a record."""
+    before: Snapshot | None = None
+    then = {each.snapshot.id: each.snapshot for each in recorded_roots(files, record)}
+    for each in sorted({*there, *then}):
+        if each not in there:
+            before = then[each]
+            continue
+        snapshot = files.snapshots.read(each)
+        if each in then:
+            if not is_same(snapshot, then[each]):
+                return each
+        elif before is not None:
+            return None if follows(files, snapshot, trace_of(files, before)) else each
+        before = snapshot
+    return None
 
 
 def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:

@@ -14,6 +14,7 @@ from lakewright.platform.undo.undo import WHY_NOT, plan_undo, run_undo
 from lakewright.platform.upkeep.clean import REMOVE_ORPHANS, OrphansOptions
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.drop_partitions import DROP_PARTITIONS, DropPartitionsOptions
+from lakewright.platform.upkeep.expire import EXPIRE_SNAPSHOTS, ExpireOptions
 from lakewright.platform.upkeep.rescale import RESCALE, RescaleOptions
 from lakewright.platform.upkeep.respec import RESPEC, RespecOptions
 from lakewright.platform.upkeep.verb import AnyVerb, Work, carry_out
@@ -384,3 +385,15 @@ def test_too_few_digits_of_a_run_are_answered_with_how_many_it_takes(catalog: Ca
     table_of(catalog, "db.one")
     with pytest.raises(NotFoundError, match="give the first 8 digits of a run's id or more"):
         plan_undo(catalog, "8c")
+
+
+def test_an_expiry_in_several_steps_is_undone_by_one_undo(catalog: Catalog) -> None:
+    table = table_of(catalog, "db.one", options={"snapshot.expire.limit": "2"})
+    for at in range(3, 9):
+        table.write(rows(table, events(at, at + 2)))
+    options = ExpireOptions(retain_min=1, retain_max=1, time_retained_ms=0)
+    done_by(DAGSTER, table, EXPIRE_SNAPSHOTS, options)
+    assert len(table.upkeep.condemned()) == 4
+    done = run_undo(catalog, plan_undo(catalog, RUN), UNDOING)
+    assert (len(done.parts), done.left_alone) == (4, ())
+    assert [each.id for each in table.history.snapshots()] == [*range(1, 10)]

@@ -10,6 +10,7 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import CorruptionError, NotFoundError, NotRevertible, StalePlan
+from lakewright.storage.files import condemned_store
 from tests.support.tables.builders import content, events, expire, replacing, rows, values_of
 from tests.support.tables.invariants import RawTable, assert_sound, unreachable_files
 
@@ -209,3 +210,102 @@ def test_what_a_former_release_set_aside_is_left_and_told(unchecked_catalog: Cat
     table.upkeep.collect(early=True)
     table.upkeep.remove_orphans(age_ms=0, even_recent=True, grace_ms=0)
     assert left.read_text() == "old"
+
+
+def test_an_expiry_does_not_come_back_below_another_history(catalog: Catalog) -> None:
+    """A tag outlived the expiry, the table was rolled back to it, and went on from there."""
+    table = with_history(catalog, "expire")
+    table.history.create_tag("t", snapshot=3)
+    table.upkeep.expire_snapshots(
+        retain_min=1, retain_max=1, time_retained_ms=0, grace_ms=100 * HOUR
+    )
+    (run,) = table.upkeep.condemned()
+    table.history.rollback(tag="t")
+    for at in range(4):
+        table.write(rows(table, events(20 + at, 22 + at)))
+    before = {each: content(table.at(snapshot=each)) for each in ids(table)}
+    with pytest.raises(NotRevertible, match="snapshot 4 is of another history"):
+        table.upkeep.put_back(run.id)
+    assert {each: content(table.at(snapshot=each)) for each in ids(table)} == before
+    expire(table, keep=1)
+    with pytest.raises(NotRevertible, match="must be the earliest"):
+        table.upkeep.put_back(run.id)
+
+
+def test_an_expiry_does_not_come_back_before_a_snapshot_of_another_history(
+    catalog: Catalog,
+) -> None:
+    table = with_history(catalog, "expire")
+    table.history.create_tag("t", snapshot=3)
+    table.upkeep.expire_snapshots(
+        retain_min=1, retain_max=1, time_retained_ms=0, grace_ms=100 * HOUR
+    )
+    (run,) = table.upkeep.condemned()
+    table.history.rollback(tag="t")
+    for at in range(3):
+        table.write(rows(table, events(20 + at, 22 + at)))
+    expire(table, keep=1)
+    assert ids(table) == [6]
+    with pytest.raises(NotRevertible, match="snapshot 6 is of another history"):
+        table.upkeep.put_back(run.id)
+
+
+def two_tags(catalog: Catalog) -> Table:
+    """Two tags of neighbours, which share files that nothing else keeps."""
+    table = replacing(catalog)
+    table.history.create_tag("first", snapshot=2)
+    table.history.create_tag("second", snapshot=3)
+    for at in range(3):
+        table.write(rows(table, events(20 + at, 22 + at)))
+    table.upkeep.compact(full=True)
+    expire(table, keep=1)
+    return table
+
+
+def test_a_tag_whose_files_another_client_deleted_does_not_come_back(
+    unchecked_catalog: Catalog,
+) -> None:
+    """The other client deleted what its last tag kept; it knows of no records."""
+    table = two_tags(unchecked_catalog)
+    delete_tag(table)
+    files = table.table_files
+    condemned = {each.path for each in files.condemned.all_names()}
+    (run,) = table.upkeep.condemned()
+    table.history.delete_tags("second", grace_ms=HOUR)
+    record = table.upkeep.condemned()[-1]
+    names = {each.path for each in files.condemned.all_names()} - condemned
+    assert names
+    for each in names:
+        files.fs.delete(files.paths.below(each))
+    for listed in files.condemned.listed()[record.id].paths:
+        files.fs.delete(listed)
+    with pytest.raises(NotRevertible, match="cannot come back"):
+        table.upkeep.put_back(run.id)
+    assert table.history.tags() == ()
+
+
+def test_what_was_collected_in_part_does_not_come_back(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lists of which all files are gone are gone, too."""
+    monkeypatch.setattr(condemned_store, "_NAMES_A_LIST", 1)
+    table = two_tags(catalog)
+    delete_tag(table)
+    table.history.delete_tags("second")
+    first, second = table.upkeep.condemned()
+    with pytest.raises(NotRevertible):
+        table.upkeep.put_back(second.id)
+    table.upkeep.put_back(first.id)
+    assert [each.name for each in table.history.tags()] == ["first"]
+
+
+def test_steps_of_one_second_come_back_one_after_the_other(tmp_path: Path) -> None:
+    table = with_history(Catalog.open(str(tmp_path)), "expire")
+    before = ids(table)
+    for keep in (4, 3, 2, 1):
+        table.upkeep.expire_snapshots(
+            retain_min=keep, retain_max=keep, time_retained_ms=0, grace_ms=HOUR
+        )
+    for each in reversed(table.upkeep.condemned()):
+        table.upkeep.put_back(each.id)
+    assert ids(table) == before
