@@ -11,6 +11,7 @@ from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import CorruptionError, UnsupportedError
 from lakewright.storage.spec.lease import Lease
 
+# Books of version 1 named buckets. Their leases are ignored: they run out in minutes.
 _VERSION = 2
 
 
@@ -35,7 +36,7 @@ def decode_leases(data: bytes, name: str) -> tuple[Lease, ...]:
                 f"{name} is of version {version}, and this release reads {_VERSION}; "
                 "upgrade lakewright"
             )
-        leases = value_of(tuple[Lease, ...], read["leases"])
+        leases = value_of(tuple[Lease, ...], read["leases"] if version == _VERSION else [])
         for lease in leases:
             for moment in (lease.acquired_ms, lease.renewed_ms, lease.expires_ms):
                 as_moment_ms(moment)

@@ -222,9 +222,9 @@ class Committable:
     """
 
     user: str
-    identifier: int
     kind: CommitKind
     base_id: int | None
+    identifier: int = BATCH_COMMIT_IDENTIFIER
     base_commit: str | None = None
     added_files: frozenset[str] = frozenset()
     restates: bool = False

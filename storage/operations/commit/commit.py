@@ -33,7 +33,7 @@ from lakewright.storage.spec.commit import (
 )
 from lakewright.storage.spec.manifest import ManifestEntry, ManifestFileMeta
 from lakewright.storage.spec.partition import Place
-from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from lakewright.storage.spec.snapshot import CommitKind
 
 # Takes buckets and returns those that the rewriting process gave up to other processes.
 GivenUp = Callable[[Collection[Place]], Collection[Place]]
@@ -192,7 +192,6 @@ def commit_compaction(
         build,
         Committable(
             user=user,
-            identifier=BATCH_COMMIT_IDENTIFIER,
             kind=kind,
             base_id=base_snapshot_id,
         ),
@@ -222,7 +221,6 @@ def commit_statistics(
         build,
         Committable(
             user=user,
-            identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.ANALYZE,
             base_id=base_snapshot_id,
         ),
@@ -246,7 +244,6 @@ def commit_manifests(
         change,
         Committable(
             user=user,
-            identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.COMPACT,
             base_id=base_snapshot_id,
         ),

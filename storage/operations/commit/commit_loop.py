@@ -64,7 +64,7 @@ from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.commit import Change, CommitResult, Committable
 from lakewright.storage.spec.manifest import FileKind
-from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
 # A losing committer waits at most four times the duration of one attempt. A longer wait would let
 # later committers win each time.
@@ -158,7 +158,6 @@ def commit_bridging(
     """Commit a step of a change of the partition keys; other commits wait until the last one."""
     committable = Committable(
         user=user or files.env.new_id(),
-        identifier=BATCH_COMMIT_IDENTIFIER,
         kind=CommitKind.COMPACT,
         base_id=files.snapshots.latest_id(),
         restates=True,

@@ -17,7 +17,7 @@ from lakewright.storage.operations.commit.commit_loop import commit_change
 from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.commit import Change, CommitResult, Committable
 from lakewright.storage.spec.manifest import ManifestEntry
-from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from lakewright.storage.spec.snapshot import CommitKind
 
 
 class Joins(Enum):
@@ -65,7 +65,6 @@ def commit_registered(
         build,
         Committable(
             user=user,
-            identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE if removed else CommitKind.APPEND,
             base_id=base_snapshot_id,
         ),

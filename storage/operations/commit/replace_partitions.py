@@ -14,7 +14,7 @@ from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.commit import Change, CommitMessage, Committable
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import ManifestEntry
-from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
 # Names of the data and index files of partitions, by their rows.
 HeldNames = Mapping[bytes, Collection[str]]
@@ -70,7 +70,6 @@ def commit_partitions(
         build,
         Committable(
             user=user,
-            identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE,
             base_id=None if base is None else base.id,
             base_commit=None if base is None else base.delta_manifest_list,

@@ -63,7 +63,7 @@ from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import EntryIdentity, ManifestEntry
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.shown import Shown
-from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 
@@ -373,7 +373,6 @@ def _commit(files: TableFiles, plan: RevertPlan, net: NetChange) -> Snapshot | N
             build,
             Committable(
                 user=f"revert-{run_id}",
-                identifier=BATCH_COMMIT_IDENTIFIER,
                 kind=CommitKind.COMPACT if net.keeps_rows else CommitKind.OVERWRITE,
                 base_id=base_id,
             ),

@@ -105,8 +105,9 @@ def _bucket_splits(
         kept = tuple(file for file in metas if pruner.takes_values(file))
         return [split(kept, merge=False)] if kept else []
     for section in sections_of(metas, key_decoder(files.schema)):
+        needs_merge = len(section.files) > 1 or section.files[0].delete_row_count != 0
         # A counted row may exist several times, or not at all.
-        if section.needs_merge or files.schema.counts_rows:
+        if needs_merge or files.schema.counts_rows:
             splits.append(split(section.files, merge=True))
         elif pruner.takes_values(section.files[0]):
             raw.append(section.files[0])

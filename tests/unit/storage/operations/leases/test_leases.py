@@ -504,6 +504,13 @@ def test_a_book_that_cannot_be_read_says_what_to_do(table: Table) -> None:
         table.upkeep.leases()
 
 
+def test_a_book_of_an_earlier_version_holds_nobody_up(table: Table) -> None:
+    old = b'{"version": 1, "leases": [{"scope": {"branch": "", "parts": [{"buckets": [1]}]}}]}'
+    table.table_files.fs.put_if_absent(f"{table.table_files.paths.lease_dir}/book-1", old)
+    lease = take(table, LeaseKind.COMPACT)
+    assert table.upkeep.leases() == (lease,)
+
+
 def test_a_book_is_text_that_people_can_read(table: Table) -> None:
     take(table, LeaseKind.COMPACT, part(table, "a"), holder="upkeep on host h")
     folder = table.table_files.paths.lease_dir

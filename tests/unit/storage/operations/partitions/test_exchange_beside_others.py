@@ -16,7 +16,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.operations.commit.commit_loop import commit_change
 from lakewright.storage.spec.commit import Change, Committable
-from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.stores.watched_files import Call, Crashed, WatchedFiles, interrupted, over
 from tests.support.tables.builders import (
     compact,
@@ -247,7 +247,6 @@ def delete_file(table: Table) -> None:
         lambda _: Change(entries=[first.removed()]),
         Committable(
             user="delete",
-            identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.OVERWRITE,
             base_id=table.history.snapshots()[-1].id,
         ),
