@@ -47,6 +47,9 @@ def test_orphans_are_named_and_condemned_and_undone(
     assert done.lines[0].startswith("orphans of db.t removed; 1 file, 4 B condemned in ")
     assert orphan.exists()
     (run,) = table.upkeep.condemned()
+    shown = lakewright(catalog, "show", "db.t")
+    assert "1 file, 4 B more: deletions that can be undone, the last until" in shown.out
+    assert lakewright(catalog, "show", "db.t", "--format", "json").json["condemned_bytes"] == 4
     assert lakewright(catalog, "remove-orphans", "db.t").lines == ["no file of db.t is an orphan"]
 
     back = lakewright(catalog, "undo", run.run)
@@ -120,6 +123,9 @@ def test_what_is_condemned_is_listed_put_back_and_collected(
     ]
     lakewright(catalog, "remove-orphans", "db.t")
     (run,) = table.upkeep.condemned()
+    shown = lakewright(catalog, "show", "db.t")
+    assert "1 file, 4 B more: deletions that can be undone, the last until" in shown.out
+    assert lakewright(catalog, "show", "db.t", "--format", "json").json["condemned_bytes"] == 4
     listed = lakewright(catalog, "condemned", "list", "db.t")
     assert listed.lines[0].split() == [
         "id", "by", "the", "run", "since", "(UTC)", "until", "(UTC)", "files", "size",

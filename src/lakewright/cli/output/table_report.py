@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from lakewright.cli.output.tables import Block, Facts, Heading, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, iso_time, time_text
 from lakewright.platform.upkeep.words import counted, size_text
-from lakewright.storage import Lease, PartitionStats, Snapshot, Table, TableSchema
+from lakewright.storage import CondemnedRun, Lease, PartitionStats, Snapshot, Table, TableSchema
 from lakewright.storage.errors import InvalidOption, StorageError, UnsupportedError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
 from lakewright.storage.operations.inspection.late_writers import LateWriter
@@ -37,6 +38,7 @@ class TableReport:
     late_writers: tuple[LateWriter, ...]
     read_refusal: str | None
     upkeep_refusal: str | None
+    condemned: tuple[CondemnedRun, ...] = ()
     leases: tuple[Lease, ...] = ()
     leases_refusal: str | None = None
 
@@ -85,9 +87,17 @@ def report_table(table: Table) -> TableReport:
         late_writers=table.inspect.late_writers() if has_other_keys else (),
         read_refusal=_refusal(table, Use.READ, without_fallback(table.schema)),
         upkeep_refusal=upkeep_refusal,
+        condemned=_condemned(table),
         leases=leases,
         leases_refusal=leases_refusal,
     )
+
+
+def _condemned(table: Table) -> tuple[CondemnedRun, ...]:
+    """What verbs have condemned; nothing if a record is damaged, which `collect` tells."""
+    with suppress(StorageError):
+        return table.upkeep.condemned()
+    return ()
 
 
 def _leases(table: Table) -> tuple[tuple[Lease, ...], str | None]:
@@ -137,6 +147,8 @@ def report_json(report: TableReport) -> dict[str, object]:
         "file_count": report.files,
         "size_bytes": report.size_bytes,
         "rows_in_files": report.rows_in_files,
+        "condemned_file_count": sum(each.files for each in report.condemned),
+        "condemned_bytes": sum(each.bytes for each in report.condemned),
         "health": {
             "small_file_count": report.small_files,
             "most_sorted_runs": report.most_sorted_runs,
@@ -249,6 +261,14 @@ def _contents(report: TableReport) -> dict[str, str]:
         "size": size_text(report.size_bytes),
         "rows": f"{report.rows_in_files:,}",
     }
+    if report.condemned:
+        count = sum(each.files for each in report.condemned)
+        size = sum(each.bytes for each in report.condemned)
+        until = time_text(max(each.due_ms for each in report.condemned))
+        contents["condemned"] = (
+            f"{counted(count, 'file')}, {size_text(size)} more: deletions that can be undone, the "
+            f"last until {until} UTC"
+        )
     if report.table.schema.has_primary_key:
         contents["rows"] += " in files, including older versions of a key"
     elif report.table.options.deletion_vectors_enabled:
