@@ -163,7 +163,7 @@ def _unsorted(table: Table, sort: SortPolicy) -> Unsorted | None:
     if not sort.enabled or not sort.columns:
         return None
     try:
-        plan = table.upkeep.plan_sort_compact(sort.columns, order=sort.order.value).files
+        plan = table.upkeep.plan_sort_compact(sort.columns, order=sort.order.value)
     except StorageError as error:
         return Unsorted(columns=sort.columns, order=sort.order, problem=error.message)
     return Unsorted(

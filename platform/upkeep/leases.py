@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from threading import Event, Thread
+from typing import Any
 
 from lakewright.platform.tables.declarations import WriteKind
 from lakewright.storage import Lease, LeaseKind, StorageError, Table
@@ -24,7 +25,7 @@ from lakewright.storage.operations.leases.leases import (
     scope_of,
     whole_table,
 )
-from lakewright.storage.plans import CompactionPlan, PostponePlan, RescalePlan
+from lakewright.storage.operations.running.plan import RewritePlan
 from lakewright.storage.spec.lease import LeaseScope
 from lakewright.storage.spec.options import BucketMode
 
@@ -134,7 +135,7 @@ def partitions_scope(table: Table, partitions: Sequence[Mapping[str, object]] | 
     )
 
 
-def plan_scope(table: Table, plan: CompactionPlan | PostponePlan | RescalePlan) -> LeaseScope:
+def plan_scope(table: Table, plan: RewritePlan[Any]) -> LeaseScope:
     """The partitions that a plan rewrites."""
     return scope_of(table.table_files, [task.partition for task in plan.tasks])
 

@@ -29,17 +29,15 @@ from lakewright.platform.upkeep.words import (
 )
 from lakewright.storage import Engine, LeaseKind, LocalEngine, Snapshot, Table, VerifyLevel
 from lakewright.storage.errors import SnapshotNotFound
-from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
+from lakewright.storage.operations.rewrite.compaction_plan import BucketsPlan, CompactionTask
 from lakewright.storage.operations.rewrite.rescale import RescaleTask
 from lakewright.storage.operations.rewrite.runner import MoveResult, MoveTask, RewriteResult
-from lakewright.storage.operations.running.plan import Plan, RewritePlan
+from lakewright.storage.operations.running.plan import RewritePlan
 from lakewright.storage.plans import (
     CompactionPlan,
     CompactionResult,
     PostponePlan,
     RescalePlan,
-    SettlePlan,
-    SortCompactionPlan,
 )
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition_words import describe_partition
@@ -71,35 +69,27 @@ class RewriteOptions:
     )
 
 
-def rewrite_lease(table: Table, plan: Plan[Any]) -> LeaseNeed | None:
+def rewrite_lease(table: Table, plan: RewritePlan[Any]) -> LeaseNeed | None:
     """The lease for a rewrite plan; None for an empty plan."""
-    parts = rewritten(plan)
-    if not parts.tasks:
+    if not plan.tasks:
         return None
     kind = LeaseKind.RESCALE if isinstance(plan, RescalePlan) else LeaseKind.COMPACT
-    return LeaseNeed(kind=kind, scope=plan_scope(table, parts))
+    return LeaseNeed(kind=kind, scope=plan_scope(table, plan))
 
 
-def run_rewrite(table: Table, plan: Plan[ResultT], options: RewriteOptions, work: Work) -> ResultT:
+def run_rewrite(
+    table: Table, plan: RewritePlan[ResultT], options: RewriteOptions, work: Work
+) -> ResultT:
     """Rewrite what the plan names; a plan without tasks starts no Spark session."""
-    parts = rewritten(plan)
     engine: Engine = LocalEngine()
-    if parts.tasks:
-        engine = work.engine(options.engine, parts.bytes_before)
+    if plan.tasks:
+        engine = work.engine(options.engine, plan.bytes_before)
     return table.upkeep.run(plan, engine, verify=options.verify, lease=work.lease)
-
-
-def rewritten(plan: Plan[Any]) -> CompactionPlan | PostponePlan | RescalePlan:
-    """The files that a plan rewrites."""
-    if isinstance(plan, SortCompactionPlan | SettlePlan):
-        return plan.files
-    assert isinstance(plan, CompactionPlan | PostponePlan | RescalePlan)
-    return plan
 
 
 def rewrite_measures(table: Table, done: Outcome[Any, Any, Any]) -> Measures:
     """Files and bytes of a rewrite; of a plan, new files of the target size are expected."""
-    plan, result = rewritten(done.plan), done.result
+    plan, result = done.plan, done.result
     shows = isinstance(plan, PostponePlan)
     if result is None:
         read, count, empty = plan.bytes_before, plan.files_before, empty_bytes(table)
@@ -170,7 +160,7 @@ def _files_after(task: CompactionTask | MoveTask, target_bytes: int, empty: int)
 
 def compaction_report(
     table: Table,
-    plan: CompactionPlan,
+    plan: BucketsPlan[Any],
     result: CompactionResult | None,
     options: RewriteOptions,
 ) -> Report:
@@ -212,7 +202,7 @@ def compaction_report(
     )
 
 
-def _compaction_plan_report(table: Table, plan: CompactionPlan) -> Report:
+def _compaction_plan_report(table: Table, plan: BucketsPlan[Any]) -> Report:
     tasks = [
         {
             "partition": NamedPartition(task.partition),

@@ -15,7 +15,7 @@ from lakewright.storage import Table
 from lakewright.storage.codec.json_values import read_json
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.running.plan import Plan
-from lakewright.storage.plans import RespecPlan, SortCompactionPlan
+from lakewright.storage.plans import RespecPlan
 from lakewright.storage.spec.partition_words import name_partition
 
 # The verb that made a plan; a plan that Python saved has no such key.
@@ -118,12 +118,10 @@ def _verb_of(data: Mapping[str, Any], verbs: Sequence[AnyVerb], where: str) -> A
 
 def _check_partitions(where: str, plan: Plan[Any], table: Table) -> None:
     """Refuse a plan whose parts name other partition columns than the table has."""
-    if isinstance(plan, SortCompactionPlan | RespecPlan):
-        if isinstance(plan, RespecPlan) and plan.schema_id != table.schema.id:
-            # Its partitions are those of another schema; the run tells what became of that.
-            return
-        inner = plan.files if isinstance(plan, SortCompactionPlan) else plan.splits
-        _check_partitions(where, inner, table)
+    if isinstance(plan, RespecPlan):
+        # Partitions of another schema are left to the run, which tells what became of that.
+        if plan.schema_id == table.schema.id:
+            _check_partitions(where, plan.splits, table)
         return
     keys = list(table.schema.partition_keys)
     for part in (*getattr(plan, "tasks", ()), *getattr(plan, "skipped", ())):

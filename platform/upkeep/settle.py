@@ -40,7 +40,7 @@ def away_text(table: str, files: int, size_bytes: int) -> str:
 
 
 def _report(_: Table, done: Done) -> Report:
-    plan, result = done.plan.files, done.result
+    plan, result = done.plan, done.result
     away = f"{counted(plan.files_before, 'file')}, {size_text(plan.bytes_before)}"
     facts: dict[str, object] = {"files": plan.files_before, "bytes": plan.bytes_before}
     if not plan.tasks:
@@ -88,7 +88,7 @@ def _report(_: Table, done: Done) -> Report:
 
 
 def _measures(_: Table, done: Done) -> Measures:
-    plan, result = done.plan.files, done.result
+    plan, result = done.plan, done.result
     files, size = plan.files_before, plan.bytes_before
     if result is not None:
         files, size = result.files, result.bytes

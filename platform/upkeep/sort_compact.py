@@ -58,7 +58,7 @@ SORT_COMPACT = Verb(
     plan_type=SortCompactionPlan,
     plan=_plan,
     run=run_rewrite,
-    report=lambda table, done: compaction_report(table, done.plan.files, done.result, done.options),
+    report=lambda table, done: compaction_report(table, done.plan, done.result, done.options),
     lease=rewrite_lease,
     measures=rewrite_measures,
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
@@ -25,6 +25,7 @@ from lakewright.storage.operations.rewrite.compact_append import (
 )
 from lakewright.storage.operations.rewrite.compact_levels import LevelsTask, rewrite_levels
 from lakewright.storage.operations.rewrite.compaction_plan import (
+    BucketsPlan,
     CompactionPlan,
     CompactionResult,
     CompactionTask,
@@ -243,7 +244,7 @@ def rewrite_bucket(
 
 def rewrite_buckets(
     files: TableFiles,
-    plan: CompactionPlan,
+    plan: BucketsPlan[Any],
     engine: Engine,
     write: WriteBucket,
     lease: Lease | None = None,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.rewrite.runner import RewriteResult
-from lakewright.storage.operations.running.plan import RewritePlan
+from lakewright.storage.operations.running.plan import ResultT, RewritePlan
 from lakewright.storage.spec.partition_words import name_partition
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -65,12 +65,17 @@ class SkippedBucket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionPlan(RewritePlan["CompactionResult"]):
-    """What a compaction would do, as of one snapshot; `bytes_left` wait for a later one."""
+class BucketsPlan(RewritePlan[ResultT]):
+    """What a verb would rewrite bucket by bucket; `bytes_left` wait for a later run."""
 
     tasks: tuple[CompactionTask, ...]
     skipped: tuple[SkippedBucket, ...]
     bytes_left: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlan(BucketsPlan["CompactionResult"]):
+    """What a compaction would do, as of one snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,12 +33,11 @@ from lakewright.storage.operations.rewrite.compact import (
 from lakewright.storage.operations.rewrite.compact_append import AppendTask
 from lakewright.storage.operations.rewrite.compact_outputs import deletions_of
 from lakewright.storage.operations.rewrite.compaction_plan import (
-    CompactionPlan,
+    BucketsPlan,
     CompactionResult,
     CompactionTask,
 )
 from lakewright.storage.operations.running.engine import LocalEngine
-from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.write.copy_files import CopyRun
 from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.commit import CommitMessage
@@ -54,14 +53,8 @@ MOST_FILES, MOST_BYTES = 10_000, 128 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SettlePlan(Plan["SettleResult"]):
+class SettlePlan(BucketsPlan["SettleResult"]):
     """The files that are away, by the buckets to which they come home."""
-
-    files: CompactionPlan
-
-    @property
-    def table(self) -> str:
-        return self.files.table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +104,11 @@ def plan_settle(files: TableFiles, *, max_bytes: int | None = None) -> SettlePla
         tasks = tasks[: max(1, bisect_right(sums, max_bytes))]
     taken = sum(each.bytes for each in tasks)
     return SettlePlan(
-        files=replace(plan, tasks=tasks, skipped=(), bytes_left=plan.bytes_before - taken)
+        table=plan.table,
+        snapshot_id=plan.snapshot_id,
+        tasks=tasks,
+        skipped=(),
+        bytes_left=plan.bytes_before - taken,
     )
 
 
@@ -141,8 +138,8 @@ def run_settle(files: TableFiles, plan: SettlePlan, *, lease: Lease | None = Non
     started_ms = files.env.now_ms()
     done: list[CompactionResult] = []
     stale: StalePlan | None = None
-    for tasks in _batches(plan.files.tasks):
-        part = replace(plan.files, tasks=tuple(tasks))
+    for tasks in _batches(plan.tasks):
+        part = replace(plan, tasks=tuple(tasks))
         try:
             done.append(rewrite_buckets(files, part, LocalEngine(env=files.env), _copied, lease))
         except StalePlan as error:
@@ -154,7 +151,7 @@ def run_settle(files: TableFiles, plan: SettlePlan, *, lease: Lease | None = Non
         snapshot_ids=tuple(each.snapshot.id for each in done if each.snapshot is not None),
         files=home,
         bytes=sum(each.bytes_before for each in done),
-        files_left=plan.files.files_before - home,
+        files_left=plan.files_before - home,
         duration_ms=files.env.now_ms() - started_ms,
     )
 

@@ -43,10 +43,9 @@ from lakewright.storage.operations.rewrite.compact_append import (
     split_of,
     write_append,
 )
-from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan, CompactionResult
+from lakewright.storage.operations.rewrite.compaction_plan import BucketsPlan, CompactionResult
 from lakewright.storage.operations.rewrite.sorted_files import are_sorted, sorted_write_id
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.write.verify import Proof, VerifyLevel, rows_to_rewrite
 from lakewright.storage.spec.arguments import listed_names, listed_partitions
 from lakewright.storage.spec.commit import CommitMessage
@@ -67,16 +66,11 @@ _WEIGHED_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SortCompactionPlan(Plan[CompactionResult]):
+class SortCompactionPlan(BucketsPlan[CompactionResult]):
     """Which files are sorted, and how."""
 
     order: SortOrder
     by: tuple[str, ...]
-    files: CompactionPlan
-
-    @property
-    def table(self) -> str:
-        return self.files.table
 
 
 def sort_order(name: str) -> SortOrder:
@@ -128,7 +122,14 @@ def plan_sort_compact(
         return [CompactionUnit(files=tuple(ordered), output_level=0, reason=reason)], reason
 
     plan = planned_buckets(files, pick, partitions=partitions)
-    return SortCompactionPlan(order=order, by=by, files=plan)
+    return SortCompactionPlan(
+        table=plan.table,
+        snapshot_id=plan.snapshot_id,
+        tasks=plan.tasks,
+        skipped=plan.skipped,
+        order=order,
+        by=by,
+    )
 
 
 def _check_sortable(files: TableFiles, by: Sequence[str]) -> None:
@@ -187,7 +188,7 @@ def run_sort_compact(
     """
     _check_sortable(files, plan.by)
     rewrite = partial(_rewrite_sorted, plan.order, plan.by, part_bytes, verify)
-    return rewrite_buckets(files, plan.files, engine, rewrite, lease)
+    return rewrite_buckets(files, plan, engine, rewrite, lease)
 
 
 def _rewrite_sorted(

@@ -163,8 +163,7 @@ def _planned(verb: AnyVerb, call: Call, table: Table, plan: Any, report: Report)
 
 def _parts(data: dict[str, object]) -> Sequence[Mapping[str, object]]:
     """The rows of a plan: its tasks or its files, otherwise its figures."""
-    inner = data.get("files")
-    parts = data.get("tasks") or (inner.get("tasks") if isinstance(inner, dict) else inner)
+    parts = data.get("tasks") or data.get("files")
     summary = data["summary"]
     assert isinstance(summary, dict)
     return parts if isinstance(parts, list) and parts else [summary]

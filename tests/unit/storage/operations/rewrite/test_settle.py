@@ -74,7 +74,7 @@ def test_files_come_into_their_folders_and_entries_say_the_same(catalog: Catalog
         assert str(path.parent) == folder
         # A second name on a local disk, and no second file.
         assert path.stat().st_nlink == 2
-    assert not table.upkeep.plan_settle().files.tasks
+    assert not table.upkeep.plan_settle().tasks
     assert_readable_history(table)
     expire(table)
     assert_only_reachable_files(table)
@@ -166,7 +166,7 @@ def test_what_a_compaction_replaced_meanwhile_is_passed_over(catalog: Catalog) -
     due, plan = content(table), table.upkeep.plan_settle()
     compact(table, full=True)
     result = table.upkeep.run(plan)
-    assert 0 < result.files_left < plan.files.files_before
+    assert 0 < result.files_left < plan.files_before
     assert not away(table)
     assert content(table) == due
     with pytest.raises(StalePlan, match="plan again"):
@@ -240,7 +240,7 @@ def test_a_plan_of_some_bytes_leaves_the_rest_and_saves_itself(catalog: Catalog)
     table = restated(catalog)
     count = len(away(table))
     plan = SettlePlan.from_json(table.upkeep.plan_settle(max_bytes=1).to_json())
-    assert (len(plan.files.tasks), plan.files.files_before) == (1, 1)
+    assert (len(plan.tasks), plan.files_before) == (1, 1)
     table.upkeep.run(plan)
     assert len(away(table)) == count - 1
     with pytest.raises(InvalidRequestError, match="max_bytes is 0"):

@@ -142,7 +142,7 @@ def test_a_partition_whose_files_went_is_left_out(catalog: Catalog) -> None:
         for first in (4, 0):
             table.write(rows(table, events(first, first + 4, day=day)))
     plan = table.upkeep.plan_sort_compact(["id"], partitions=[{"day": "a"}])
-    assert len(plan.files.tasks) == 1
+    assert len(plan.tasks) == 1
     plan = table.upkeep.plan_sort_compact(["id"])
     compact(table, [{"day": "a"}], full=True)
     result = table.upkeep.run(plan)
@@ -192,7 +192,7 @@ def test_what_cannot_be_sorted_is_refused(catalog: Catalog) -> None:
 def test_an_empty_table_has_nothing_to_sort(catalog: Catalog) -> None:
     table = new_table(catalog)
     plan = table.upkeep.plan_sort_compact(["id"])
-    assert plan.files.tasks == ()
+    assert plan.tasks == ()
     assert table.upkeep.run(plan).snapshot is None
 
 
@@ -214,8 +214,8 @@ def test_only_partitions_with_files_since_their_last_sorting_are_sorted(
 
     def due(by: str = "id") -> list[str]:
         plan = table.upkeep.plan_sort_compact([by], order=order)
-        assert all("no file came since" in each.reason for each in plan.files.skipped)
-        return sorted(str(task.partition["day"]) for task in plan.files.tasks)
+        assert all("no file came since" in each.reason for each in plan.skipped)
+        return sorted(str(task.partition["day"]) for task in plan.tasks)
 
     for day in "ab":
         table.write(rows(table, events(0, 400, day=day)))
@@ -234,7 +234,7 @@ def test_rows_joined_or_sorted_otherwise_since_are_sorted_again(catalog: Catalog
     table.write(rows(table, events(0, 9)))
 
     def is_sorted(by: str) -> bool:
-        return not table.upkeep.plan_sort_compact([by]).files.tasks
+        return not table.upkeep.plan_sort_compact([by]).tasks
 
     table.upkeep.run(table.upkeep.plan_sort_compact(["id"]))
     table.upkeep.run(table.upkeep.plan_sort_compact(["v"]))

@@ -96,7 +96,7 @@ def test_upkeep_of_a_partition_leaves_the_others_alone(
     assert (files[repr(named)], files[repr(other)]) == (1, 2)
     assert values(table) == before
     sorted_plan = table.upkeep.plan_sort_compact(by=["v"], partitions=[{"p": named}])
-    assert [repr(task.partition["p"]) for task in sorted_plan.files.tasks] == [repr(named)]
+    assert [repr(task.partition["p"]) for task in sorted_plan.tasks] == [repr(named)]
 
 
 @pytest.mark.parametrize(("bucket", "zero"), [("1", -0.0), ("-2", 0.0)])
