@@ -9,7 +9,7 @@ from lakewright.cli.output.tables import Block, Facts, Heading, TextColumn, Text
 from lakewright.cli.output.text import Cell, iso_time, time_text
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.storage import CondemnedRun, Lease, PartitionStats, Snapshot, Table, TableSchema
-from lakewright.storage.errors import InvalidOption, StorageError, UnsupportedError
+from lakewright.storage.errors import InvalidOption, SchemaMoved, StorageError, UnsupportedError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
 from lakewright.storage.operations.inspection.late_writers import LateWriter
 from lakewright.storage.plans import CompactionPlan
@@ -72,7 +72,7 @@ class TableReport:
 
 def report_table(table: Table) -> TableReport:
     """Describe a table from metadata, even if it has options that are not implemented."""
-    upkeep_refusal = _refusal(table, Use.COMPACT)
+    compaction, upkeep_refusal = _compaction(table)
     leases, leases_refusal = _leases(table)
     layout = table.inspect.layout()
     has_other_keys = not table.inspect.files_fit(layout)
@@ -80,7 +80,7 @@ def report_table(table: Table) -> TableReport:
         table=table,
         snapshots=table.history.snapshots(),
         partitions=table.at().partitions(),
-        compaction=table.upkeep.plan_compact() if upkeep_refusal is None else None,
+        compaction=compaction,
         away_files=layout.buckets.away_files,
         away_bytes=layout.buckets.away_bytes,
         has_other_keys=has_other_keys,
@@ -91,6 +91,18 @@ def report_table(table: Table) -> TableReport:
         leases=leases,
         leases_refusal=leases_refusal,
     )
+
+
+def _compaction(table: Table) -> tuple[CompactionPlan | None, str | None]:
+    """The plan of a compaction, or why there is none."""
+    refusal = _refusal(table, Use.COMPACT)
+    if refusal is not None:
+        return None, refusal
+    try:
+        return table.upkeep.plan_compact(), None
+    except SchemaMoved as error:
+        # Its files have other partition keys.
+        return None, error.message
 
 
 def _condemned(table: Table) -> tuple[CondemnedRun, ...]:
