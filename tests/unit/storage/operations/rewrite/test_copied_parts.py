@@ -179,4 +179,4 @@ def test_files_with_bloom_filters_are_joined_without_them(tmp_path: Path) -> Non
     parquet_copies.copy_row_groups(files, list(zip(paths, footers, strict=False)), paths[2])
     assert parquet_copies.first_difference(files, paths[:2], paths[2]) is None
     assert pq.read_table(paths[2]).num_rows == 1000
-    assert duckdb.sql(f"SELECT count(*) FROM '{paths[2]}' WHERE a = 3").fetchone() == (142,)
+    assert duckdb.sql(f"SELECT count(*) FROM '{paths[2]}' WHERE a = 3").fetchall() == [(142,)]
