@@ -232,6 +232,8 @@ def _snapshots(files: TableFiles, record: Condemned, run: bool) -> None:
         why = f"the table was rolled back since, and snapshot {other} is of another history"
         raise _refused(files, record, why)
     if run:
+        # Without this hint, readers list the snapshots and take the lowest id.
+        delete_files(files.fs, [files.paths.earliest_hint])
         for number in sorted(found, reverse=True):
             files.snapshots.restore(number, found[number])
         files.snapshots.hint_earliest(min(found))
