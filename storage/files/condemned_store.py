@@ -38,8 +38,12 @@ class RecordFiles:
     @property
     def paths(self) -> list[str]:
         """In the order of their deletion: without its head, a record keeps nothing."""
-        rest = [*self.lists, *([self.claim] if self.claim else [])]
-        return [each.path for each in ([self.head] if self.head else []) + rest]
+        return [each.path for each in ([self.head] if self.head else []) + self.beside_head]
+
+    @property
+    def beside_head(self) -> list[FileStatus]:
+        """The lists and the claim."""
+        return [*self.lists, *([self.claim] if self.claim else [])]
 
 
 @dataclass(frozen=True, slots=True)

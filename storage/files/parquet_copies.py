@@ -23,7 +23,14 @@ _PIECE_BYTES = 8 << 20
 # Most footers end within the last bytes of this number; longer ones take a second read.
 _LIKELY_TAIL_BYTES = 1 << 16
 # What moves with a row group, or is left behind.
-_PLACES = ("file_offset", "data_page_offset", "index_page_offset", "dictionary_page_offset")
+_PLACES = (
+    "file_offset",
+    "data_page_offset",
+    "index_page_offset",
+    "dictionary_page_offset",
+    "bloom_filter_offset",
+    "bloom_filter_length",
+)
 
 
 def read_footer_to_copy(fs: FileSystem, path: str, file_size: int) -> FileFooter:

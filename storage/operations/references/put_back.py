@@ -1,7 +1,7 @@
 """Puts back what a verb condemned: its record holds the metadata files that it deleted.
 
-1. Plan: what the record holds, and why it cannot come back: a file is gone, or the table has gone
-   on since. Nothing comes back in part.
+1. Plan: what the record holds, and why it cannot come back: a file that its roots need is gone,
+   or the table has gone on since. Nothing comes back in part.
 2. Run: claim the record, so that no collector takes its files any more. Mark it as under way, with
    all of its roots pinned, so that no expiry goes beside it, and check again. Create the metadata
    files, then delete the record. If the process dies, the next call goes on.
@@ -232,6 +232,8 @@ def _snapshots(files: TableFiles, record: Condemned, run: bool) -> None:
         why = f"the table was rolled back since, and snapshot {other} is of another history"
         raise _refused(files, record, why)
     if run:
+        # Without this hint, readers list the snapshots and take the lowest id.
+        delete_files(files.fs, [files.paths.earliest_hint])
         for number in sorted(found, reverse=True):
             files.snapshots.restore(number, found[number])
         files.snapshots.hint_earliest(min(found))

@@ -319,9 +319,10 @@ def _leftovers(files: TableFiles, oldest: int) -> tuple[UnreachableFile, ...]:
     folders = [f"{files.paths.upkeep_dir}/{each}" for each in hidden if each != "quarantine"]
     listed = [*map(files.fs.list_tree, folders), files.fs.list_dir(files.paths.upkeep_dir)]
     unfinished = [each for some in listed for each in some if UNFINISHED.fullmatch(each.name)]
-    # A verb that died before its record was complete had deleted nothing.
+    # A verb that died before its record was complete had deleted nothing; one that died while it
+    # deleted its record had done all else.
     records = (each for each in files.condemned.listed().values() if each.head is None)
-    incomplete = (each for record in records for each in record.lists)
+    incomplete = (each for record in records for each in record.beside_head)
     # No run goes on from a change that the table's schema has left behind.
     goes_on = any(keeps_files(files, each) for each in read_changes(files).values())
     return tuple(
@@ -382,7 +383,7 @@ def run_remove_orphans(files: TableFiles, plan: OrphansPlan) -> OrphansResult:
 def _check_files(files: TableFiles, plan: OrphansPlan) -> None:
     """Check that the planned files can be orphans of this table, since a plan may be edited."""
     owned, upkeep = _owned(files), files.paths.upkeep_dir.removeprefix(files.paths.root + "/")
-    staged = r"respec/(change|staged)-[^/]+|condemned/[^/]+\.list"
+    staged = r"respec/(change|staged)-[^/]+|condemned/[^/]+\.(list|claim)"
     hidden = re.compile(rf"{re.escape(upkeep)}/((.+/)?{UNFINISHED.pattern}|{staged})")
     for file in plan.files:
         is_owned = owned.fullmatch(file.path) and is_place_below(file.path)

@@ -309,3 +309,15 @@ def test_steps_of_one_second_come_back_one_after_the_other(tmp_path: Path) -> No
     for each in reversed(table.upkeep.condemned()):
         table.upkeep.put_back(each.id)
     assert ids(table) == before
+
+
+def test_what_a_dead_process_left_of_a_record_goes_with_the_orphans(catalog: Catalog) -> None:
+    table = with_history(catalog, "expire")
+    expire_for_an_hour(table)
+    (run,) = table.upkeep.condemned()
+    files = table.table_files
+    table.upkeep.put_back(run.id)
+    # It died just before the last deletion.
+    assert files.condemned.claim(run.id, b"undo")
+    table.upkeep.remove_orphans(age_ms=0, even_recent=True, grace_ms=0)
+    assert files.condemned.listed() == {}

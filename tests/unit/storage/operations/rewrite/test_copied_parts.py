@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,6 +16,7 @@ from lakewright.storage import AddColumn, Catalog, Table, VerifyLevel
 from lakewright.storage.codec.column_stats import file_bounds
 from lakewright.storage.errors import CorruptionError, VerificationFailed
 from lakewright.storage.files import parquet_copies
+from lakewright.storage.files.local_files import LocalFiles
 from lakewright.storage.plans import CompactionResult
 from tests.support.tables.builders import compact, content, new_table, rows, with_options
 from tests.support.tables.invariants import assert_only_reachable_files
@@ -162,3 +164,19 @@ def test_bytes_that_change_on_their_way_are_refused(
     with pytest.raises(VerificationFailed, match="checksum"):
         table.upkeep.run(table.upkeep.plan_compact(full=True), verify=VerifyLevel.FULL)
     assert_only_reachable_files(table)
+
+
+def test_files_with_bloom_filters_are_joined_without_them(tmp_path: Path) -> None:
+    """DuckDB writes Bloom filters of columns that it encodes by a dictionary."""
+    files, paths = LocalFiles(), [str(tmp_path / f"{number}.parquet") for number in range(3)]
+    for path in paths[:2]:
+        duckdb.sql("SELECT i % 7 AS a FROM range(500) t(i)").write_parquet(path)
+        assert pq.read_metadata(path).row_group(0).column(0).to_dict()["bloom_filter_offset"]
+    footers = [
+        parquet_copies.read_footer_to_copy(files, path, Path(path).stat().st_size)
+        for path in paths[:2]
+    ]
+    parquet_copies.copy_row_groups(files, list(zip(paths, footers, strict=False)), paths[2])
+    assert parquet_copies.first_difference(files, paths[:2], paths[2]) is None
+    assert pq.read_table(paths[2]).num_rows == 1000
+    assert duckdb.sql(f"SELECT count(*) FROM '{paths[2]}' WHERE a = 3").fetchall() == [(142,)]
