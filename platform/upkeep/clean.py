@@ -324,7 +324,7 @@ PUT_BACK = Verb(
     command=Command(
         words="put-back",
         notes="ID is that of a run of a verb, as list names it; undo takes a whole run back.",
-        examples="lakewright condemned put-back nyc.flights 20240131-134500-1f0c2d3e --dry-run",
+        examples="lakewright condemned put-back nyc.flights 20240131-134500-123-1f0c2d3e --dry-run",
     ),
     options=PutBackOptions,
     plan_type=PutBackPlan,
