@@ -144,11 +144,10 @@ def expire(table: Table, *, keep: int = 1, **plan: Any) -> ExpireResult:
     return table.upkeep.run(planned)
 
 
-def remove_orphans(table: Table, *, age_ms: int = 0) -> OrphansResult:
-    """Remove unreferenced files of any age."""
-    return table.upkeep.run(
-        table.upkeep.plan_remove_orphans(age_ms=age_ms, even_recent=True, grace_ms=0)
-    )
+def remove_orphans(table: Table, *, age_ms: int = 0, **search: Any) -> OrphansResult:
+    """Remove unreferenced files of any age; without a grace of 0 they are condemned."""
+    plan = table.upkeep.plan_remove_orphans(age_ms=age_ms, even_recent=True, **search)
+    return table.upkeep.run(plan)
 
 
 class _FileByFile(StagingWriter):
