@@ -144,9 +144,10 @@ def expire(table: Table, *, keep: int = 1, **plan: Any) -> ExpireResult:
     return table.upkeep.run(planned)
 
 
-def remove_orphans(table: Table, *, age_ms: int = 0, **search: Any) -> OrphansResult:
-    """Remove unreferenced files of any age; without a grace of 0 they are condemned."""
-    plan = table.upkeep.plan_remove_orphans(age_ms=age_ms, even_recent=True, **search)
+def remove_orphans(table: Table, *, age_ms: int = 0, grace_ms: int | None = 0) -> OrphansResult:
+    """Delete unreferenced files of any age; without a grace they are condemned for a while."""
+    grace = {} if grace_ms is None else {"grace_ms": grace_ms}
+    plan = table.upkeep.plan_remove_orphans(age_ms=age_ms, even_recent=True, **grace)
     return table.upkeep.run(plan)
 
 

@@ -119,7 +119,7 @@ def test_aborting_what_was_not_kept_leaves_the_batch_that_is(table: Table) -> No
 def test_the_removal_of_orphans_leaves_kept_batches_alone(table: Table) -> None:
     table.keep_pending(staged(table, 1))
     staged(table, 2)
-    assert remove_orphans(table).files_condemned == 1
+    assert remove_orphans(table, grace_ms=None).files_condemned == 1
     table.commit_pending("job")
     assert values_of(table, "id") == [1]
 
@@ -140,7 +140,7 @@ def test_a_batch_kept_while_orphans_are_removed_is_left_alone(table: Table) -> N
 
 def test_condemned_files_of_a_batch_that_is_kept_later_are_not_collected(table: Table) -> None:
     made = staged(table, 1)
-    assert remove_orphans(table).files_condemned == made.file_count
+    assert remove_orphans(table, grace_ms=None).files_condemned == made.file_count
     table.keep_pending(made)
     assert table.upkeep.collect(early=True).files_deleted == 0
     table.commit_pending("job")
@@ -153,7 +153,7 @@ def test_a_branch_keeps_batches_of_its_own(table: Table) -> None:
     seen = table.history.create_branch("b")
     seen.keep_pending(staged(seen, 5))
     table.keep_pending(staged(table, 6))
-    remove_orphans(table)
+    remove_orphans(table, grace_ms=None)
     seen.commit_pending("job")
     table.commit_pending("job")
     assert (values_of(seen, "id"), values_of(table, "id")) == ([5], [0, 6])
@@ -217,13 +217,16 @@ def test_a_batch_that_cannot_be_read_is_told_and_nothing_is_removed(
     path = table.table_files.paths.pending("job", 1)
     table.table_files.fs.write_bytes(path, text)
     before = RawTable(table).paths
-    for attempt in (lambda: table.pending_batches("job"), lambda: remove_orphans(table)):
+    for attempt in (
+        lambda: table.pending_batches("job"),
+        lambda: remove_orphans(table, grace_ms=None),
+    ):
         with pytest.raises(error, match="batch-1"):
             attempt()
     assert RawTable(table).paths == before
     # The way out that the error names.
     table.table_files.fs.delete(path)
-    assert remove_orphans(table).files_condemned == 1
+    assert remove_orphans(table, grace_ms=None).files_condemned == 1
     assert_only_reachable_files(table)
 
 
@@ -295,6 +298,6 @@ def test_an_overwrite_of_a_partition_that_is_no_finite_number_is_committed(
                 kept = kept.replace(b'{"float": "%s"}' % name.encode(), text)
             Path(path).write_bytes(kept)
     assert [each.commit_identifier for each in table.pending_batches("job")] == [1, 2]
-    remove_orphans(table)
+    remove_orphans(table, grace_ms=None)
     table.commit_pending("job")
     assert values_of(table, "id") == [2]

@@ -82,14 +82,14 @@ def test_a_deleted_branch_leaves_no_file_of_its_partition_keys(
     if when == "died amid":
         assert table.upkeep.collect(under_way=True).files_deleted
     else:
-        assert remove_orphans(table).files_condemned
+        assert remove_orphans(table, grace_ms=None).files_condemned
     for each in theirs:
         assert each.read_bytes() == b"theirs"
         each.unlink()
     assert_only_reachable_files(table)
     assert content(table) == due
     assert (place / ".lakewright/columns/column-a%2Fb c").exists() is adds
-    assert not remove_orphans(table).files_condemned
+    assert not remove_orphans(table, grace_ms=None).files_condemned
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -100,7 +100,7 @@ def test_a_removal_of_main_takes_the_orphans_of_branches_and_leaves_their_rows(
     table, branch = branched(catalog, layout, keys, adds=adds)
     due, of_branch = content(table), content(branch)
     leave_orphans(branch)
-    assert remove_orphans(table).files_condemned
+    assert remove_orphans(table, grace_ms=None).files_condemned
     assert (content(table), content(branch)) == (due, of_branch)
     assert_only_reachable_files(table)
 
@@ -112,5 +112,5 @@ def test_a_branch_of_this_name_begins_anew_and_finds_what_the_former_one_left(
     leave_orphans(branch)
     table.history.delete_branch("b")
     table.history.create_branch("b", tag="t")
-    assert remove_orphans(catalog.table("db.t$branch_b")).files_condemned
+    assert remove_orphans(catalog.table("db.t$branch_b"), grace_ms=None).files_condemned
     assert_only_reachable_files(table)

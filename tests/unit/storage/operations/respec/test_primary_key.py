@@ -67,7 +67,7 @@ def test_orphan_removal_finds_what_a_stopped_change_wrote_and_leaves_folders_of_
     with pytest.raises(CommitOutcomeUnknownError):
         watched.table(table.name).upkeep.respec(FINER, primary_key=LONGER)
     assert [*place.glob("dt=*/origin=*/bucket-*/data-*")]
-    assert remove_orphans(table).files_condemned
+    assert remove_orphans(table, grace_ms=None).files_condemned
     for each in theirs:
         assert each.read_bytes() == b"theirs"
         shutil.rmtree(each.parent.parent)
@@ -114,7 +114,7 @@ def test_a_column_joins_the_primary_key_as_it_becomes_a_partition_key(catalog: C
     table = catalog.table(table.name)
     assert (table.schema.partition_keys, table.schema.primary_keys) == (("dt",), ("dt", "id"))
     assert content(table) == due
-    remove_orphans(table)
+    remove_orphans(table, grace_ms=None)
     assert_only_reachable_files(table)
 
 
@@ -200,4 +200,4 @@ def test_late_rows_of_another_primary_key_are_refused(catalog: Catalog) -> None:
         table.upkeep.respec(FINER)
     table.history.rollback(snapshot=last)
     assert content(catalog.table(table.name)) == due
-    remove_orphans(table)
+    remove_orphans(table, grace_ms=None)

@@ -100,7 +100,7 @@ def test_a_run_writes_what_a_dead_one_had_not_staged_and_nothing_else(
     assert content(table) == model.texts
     # What is staged belongs to the change, whatever its age, and nothing else lies about.
     before = data_files(table)
-    remove_orphans(table, grace_ms=0)
+    remove_orphans(table)
     assert data_files(table) == before
     assert_only_reachable_files(table)
     of_day = len(table.at().files()) // DAYS
@@ -201,7 +201,7 @@ def test_what_was_staged_goes_when_the_change_becomes_another_one(
     if change == "another schema":
         table = table.alter(SetOption("snapshot.num-retained.min", "3"))
         # No run can go on from these files any more.
-        remove_orphans(table, grace_ms=0)
+        remove_orphans(table)
         assert not records(table)
         assert data_files(table) == before
         assert_only_reachable_files(table)
@@ -249,7 +249,7 @@ def test_a_run_that_stood_still_publishes_nothing_after_another_went_on(
             assert now.schema.partition_keys == ("dt",)
             written, _ = go_on(place, table.name, keys)
             assert not written
-        remove_orphans(now, grace_ms=0)
+        remove_orphans(now)
         check_done(place, model, keys)
 
 
@@ -292,7 +292,7 @@ def stopped_again(catalog: Catalog, keys: tuple[str, ...], fail_at: int, fault: 
     assert content(now) == model.texts, told
     assert not records(now), told
     expire(now)
-    remove_orphans(now, grace_ms=0)
+    remove_orphans(now)
     assert content(now) == model.texts, told
     assert_only_reachable_files(now)
     return fs.counted
@@ -348,7 +348,7 @@ def test_a_file_that_a_change_removed_again_does_not_come_back_under_its_name(
     removed = {each.identity for each in held if each.kind is FileKind.DELETE}
     added = Counter(each.identity for each in held if each.kind is FileKind.ADD)
     assert all(added[each] == 1 for each in removed)
-    remove_orphans(table, grace_ms=0)
+    remove_orphans(table)
     check_done(catalog, model, ("dt", "hh"))
 
 
@@ -361,7 +361,7 @@ def test_a_staged_file_that_lost_bytes_is_staged_again(catalog: Catalog, length:
     cut = Path(catalog.root, damaged.removeprefix(catalog.root).lstrip("/"))
     cut.write_bytes(cut.read_bytes()[: int(cut.stat().st_size * length)])
     go_on(catalog, "db.t", KEYS[0])
-    remove_orphans(catalog.table("db.t"), grace_ms=0)
+    remove_orphans(catalog.table("db.t"))
     check_done(catalog, model, KEYS[0])
 
 

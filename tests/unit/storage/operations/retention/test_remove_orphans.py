@@ -402,7 +402,7 @@ def test_folders_that_orphans_leave_empty_go_if_the_table_says_so(
     table = new_table(catalog, partitions=["day"], options=options)
     table.write(rows(table, events(0, 3, day="a")))
     table.stage(rows(table, events(3, 6, day="b")))
-    result = remove_orphans(table)
+    result = remove_orphans(table, grace_ms=None)
     assert result.files_condemned == 1
     assert 0 < result.duration_ms < HOUR
     assert table.upkeep.collect(early=True).files_deleted == 1

@@ -143,7 +143,7 @@ def test_what_expires_and_what_is_lost_is_found_in_folders_of_both_keys(table: T
     ]
     for path in lost:
         path.write_bytes(b"lost")
-    remove_orphans(table, grace_ms=0)
+    remove_orphans(table)
     assert not any(path.exists() for path in lost)
     old = [Path(table.table_files.data_file_path(each.place, each.file)) for each in live(table)]
     table.write(rows(table, NEW), mode="overwrite", dynamic=False)

@@ -85,7 +85,7 @@ def test_a_damaged_record_stops_what_must_know_it_and_respec_begins_anew(
     path = damage(table, *DAMAGES[name])
 
     with pytest.raises(CorruptionError) as told:
-        remove_orphans(table, grace_ms=0)
+        remove_orphans(table)
     message = told.value.message
     assert message.startswith(path), message
     assert message.count(path) == 1
@@ -106,7 +106,7 @@ def test_a_damaged_record_stops_what_must_know_it_and_respec_begins_anew(
     now = catalog.table("db.t")
     assert not records(now)
     # What the record named is no one's.
-    remove_orphans(now, grace_ms=0)
+    remove_orphans(now)
     check_done(catalog, model, keys)
 
 
@@ -122,7 +122,7 @@ def test_the_present_keys_give_a_change_with_a_damaged_record_up(
     table.upkeep.respec(("dt",))
     assert not records(table)
     assert catalog.table("db.t").upkeep.plan_respec(("dt",)).changes_nothing
-    remove_orphans(table, grace_ms=0)
+    remove_orphans(table)
     assert data_files(table) == live
     assert content(table) == model.texts
     assert_only_reachable_files(table)
@@ -135,12 +135,12 @@ def test_files_that_are_not_there_are_staged_again(catalog: Catalog) -> None:
     die_after(catalog, "db.t", ("dt", "hh"), DAYS)
     for path in data_files(table) - live:
         Path(path).unlink()
-    remove_orphans(table, grace_ms=0)
+    remove_orphans(table)
     written, result = go_on(catalog, "db.t", ("dt", "hh"))
     assert written
     assert result.files_continued == 0
     # The indexes that were recorded with them.
-    remove_orphans(catalog.table("db.t"), grace_ms=0)
+    remove_orphans(catalog.table("db.t"))
     check_done(catalog, model, ("dt", "hh"))
 
 
@@ -167,7 +167,7 @@ def test_a_forward_beside_a_damaged_change_is_refused_until_it_is_given_up(
     now.history.fast_forward("side")
     forwarded = catalog.table("db.t")
     assert content(forwarded) == ['{"dt": 99, "hh": 1, "id": 1, "v": 7, "w": 1}']
-    remove_orphans(forwarded, grace_ms=0)
+    remove_orphans(forwarded)
 
 
 def test_a_process_whose_record_is_damaged_publishes_nothing_and_loses_nothing(
@@ -189,7 +189,7 @@ def test_a_process_whose_record_is_damaged_publishes_nothing_and_loses_nothing(
     assert content(now) == model.texts
     assert_nothing_missing(now)
     go_on(catalog, "db.t", ("dt", "hh"))
-    remove_orphans(catalog.table("db.t"), grace_ms=0)
+    remove_orphans(catalog.table("db.t"))
     check_done(catalog, model, ("dt", "hh"))
 
 
@@ -207,13 +207,13 @@ def test_any_damage_of_a_record_leaves_all_rows_and_a_table_that_can_be_kept(
     ):
         damage(table, kind, lambda _, changed=changed: changed)  # type: ignore[misc]
         with suppress(StorageError):
-            remove_orphans(table, grace_ms=0)
+            remove_orphans(table)
         table.upkeep.respec(keys)
         now = catalog.table("db.t")
         assert now.schema.partition_keys == keys
         assert content(now) == model.texts, changed
         assert not records(now)
-        remove_orphans(now, grace_ms=0)
+        remove_orphans(now)
         assert_only_reachable_files(now)
         now.upkeep.respec(("dt",))
         table = catalog.table("db.t")
