@@ -59,7 +59,7 @@ def _with_everything(catalog: Catalog, name: str) -> Table:
     table.history.create_branch("side", tag="kept")
     table.history.set_consumer("reader", 4)
     (root_of(table) / "manifest/manifest-orphan").write_bytes(b"nothing refers to it")
-    remove_orphans(table)
+    remove_orphans(table, grace_ms=None)
     acquire_lease(
         table.table_files,
         LeaseRequest(kind=LeaseKind.COMPACT, scope=LeaseScope(), holder="somebody"),
