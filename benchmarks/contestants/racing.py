@@ -36,25 +36,21 @@ class Form(Protocol):
         """The rows of a Parquet file."""
 
 
+_OPERATIONS = ("create", "upsert", "aggregate", "all rows", "compact", "plan", "count")
+
+
+def operations_of(contestant: object) -> dict[str, Prepare]:
+    """The operations of a contestant, by their names in requests."""
+    return {name: getattr(contestant, name.replace(" ", "_")) for name in _OPERATIONS}
+
+
 class Race:
-    """The operations of one contestant."""
+    """The operations of one contestant on Spark."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
 
-    def operations(self) -> dict[str, Prepare]:
-        """By their names in requests."""
-        return {
-            "create": self._create,
-            "upsert": self._upsert,
-            "aggregate": self._aggregate,
-            "all rows": self._all_rows,
-            "compact": self._compact,
-            "plan": self._plan,
-            "count": self._count,
-        }
-
-    def _create(self, request: Request) -> Work:
+    def create(self, request: Request) -> Work:
         rows = self._form.parquet(request["rows"])
         if request.get("tasks"):
             rows = rows.repartition(request["tasks"])
@@ -63,14 +59,14 @@ class Race:
             lambda: self._form.create(request["name"], rows, key=key, partition=partition)
         )
 
-    def _upsert(self, request: Request) -> Work:
+    def upsert(self, request: Request) -> Work:
         rows = self._form.parquet(request["rows"])
         return lambda: _done(lambda: self._form.upsert(request["name"], rows, request["key"]))
 
-    def _compact(self, request: Request) -> Work:
+    def compact(self, request: Request) -> Work:
         return lambda: _done(lambda: self._form.compact(request["name"]))
 
-    def _aggregate(self, request: Request) -> Work:
+    def aggregate(self, request: Request) -> Work:
         def work() -> Callable[[], Outcome]:
             rows = self._form.frame(request["name"])
             others = [f.max(name) for name in rows.columns if name != _SUM]
@@ -79,7 +75,7 @@ class Race:
 
         return work
 
-    def _all_rows(self, request: Request) -> Work:
+    def all_rows(self, request: Request) -> Work:
         def work() -> Callable[[], Outcome]:
             rows = self._form.frame(request["name"])
             # Delta cannot write to a sink that discards rows.
@@ -88,7 +84,7 @@ class Race:
 
         return work
 
-    def _plan(self, request: Request) -> Work:
+    def plan(self, request: Request) -> Work:
         """From the call to Spark's tasks."""
 
         def work() -> Callable[[], Outcome]:
@@ -98,7 +94,7 @@ class Race:
 
         return work
 
-    def _count(self, request: Request) -> Work:
+    def count(self, request: Request) -> Work:
         def work() -> Callable[[], Outcome]:
             count = self._form.frame(request["name"], request.get("where")).count()
             return lambda: (count, None)

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from benchmarks.contestants.racing import Race
-from benchmarks.contestants.serving import Outcome, Prepare, Request, Work, nothing_to_check, serve
+from benchmarks.contestants.racing import Race, operations_of
+from benchmarks.contestants.serving import Outcome, Request, Work, nothing_to_check, serve
 from lakewright.storage import Catalog, Table
 from lakewright.storage.spark import SparkEngine, build_session
 
@@ -72,19 +72,7 @@ class InProcess:
     def __init__(self, warehouse: str) -> None:
         self._tables = Tables(warehouse)
 
-    def operations(self) -> dict[str, Prepare]:
-        """By their names in requests."""
-        return {
-            "create": self._create,
-            "upsert": self._upsert,
-            "aggregate": self._aggregate,
-            "all rows": self._all_rows,
-            "compact": self._compact,
-            "plan": self._plan,
-            "count": self._count,
-        }
-
-    def _create(self, request: Request) -> Work:
+    def create(self, request: Request) -> Work:
         def work() -> Callable[[], Outcome]:
             rows = pq.read_table(request["rows"], partitioning=None)
             table = self._tables.made(request, rows.schema)
@@ -95,7 +83,7 @@ class InProcess:
 
         return work
 
-    def _upsert(self, request: Request) -> Work:
+    def upsert(self, request: Request) -> Work:
         def work() -> Callable[[], Outcome]:
             table = self._tables.opened(request["name"])
             table.write(pq.read_table(request["rows"], partitioning=None))
@@ -103,7 +91,7 @@ class InProcess:
 
         return work
 
-    def _aggregate(self, request: Request) -> Work:
+    def aggregate(self, request: Request) -> Work:
         def work() -> Callable[[], Outcome]:
             rows = self._tables.opened(request["name"]).read()
             others = [(name, "max") for name in rows.column_names if name != "a"]
@@ -112,14 +100,14 @@ class InProcess:
 
         return work
 
-    def _all_rows(self, request: Request) -> Work:
+    def all_rows(self, request: Request) -> Work:
         def work() -> Callable[[], Outcome]:
             count = self._tables.opened(request["name"]).read().num_rows
             return lambda: (count, None)
 
         return work
 
-    def _compact(self, request: Request) -> Work:
+    def compact(self, request: Request) -> Work:
         def work() -> Callable[[], Outcome]:
             table = self._tables.opened(request["name"])
             table.upkeep.run(table.upkeep.plan_compact(full=True))
@@ -127,7 +115,7 @@ class InProcess:
 
         return work
 
-    def _plan(self, request: Request) -> Work:
+    def plan(self, request: Request) -> Work:
         def work() -> Callable[[], Outcome]:
             scan = self._tables.opened(request["name"]).scan(request.get("where"))
             count = len(scan.splits)
@@ -135,7 +123,7 @@ class InProcess:
 
         return work
 
-    def _count(self, request: Request) -> Work:
+    def count(self, request: Request) -> Work:
         def work() -> Callable[[], Outcome]:
             table = self._tables.opened(request["name"])
             count = table.read(request.get("where"), columns=["a"]).num_rows
@@ -148,7 +136,7 @@ def main() -> None:
     """Serve: FOLDER spark|arrow."""
     folder, how = sys.argv[1:]
     contestant = Race(OnSpark(folder)) if how == "spark" else InProcess(folder)
-    serve(contestant.operations())
+    serve(operations_of(contestant))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.contestants.racing import Race
+from benchmarks.contestants.racing import Race, operations_of
 from benchmarks.contestants.serving import serve
 
 _CATALOG = "peer"
@@ -109,7 +109,7 @@ def main() -> None:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    serve(Race(Peer(spark, folder, form)).operations())
+    serve(operations_of(Race(Peer(spark, folder, form))))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.storage import Catalog, Table
+from lakewright.storage import Catalog, CondemnedRun, Table
 from lakewright.storage.errors import CorruptionError, NotFoundError, NotRevertible, StalePlan
 from lakewright.storage.files import condemned_store
 from tests.support.tables.builders import content, events, expire, replacing, rows, values_of
@@ -212,8 +212,8 @@ def test_what_a_former_release_set_aside_is_left_and_told(unchecked_catalog: Cat
     assert left.read_text() == "old"
 
 
-def test_an_expiry_does_not_come_back_below_another_history(catalog: Catalog) -> None:
-    """A tag outlived the expiry, the table was rolled back to it, and went on from there."""
+def expired_and_rolled_back_to_a_tag(catalog: Catalog) -> tuple[Table, CondemnedRun]:
+    """A tag outlived the expiry, and the table was rolled back to it."""
     table = with_history(catalog, "expire")
     table.history.create_tag("t", snapshot=3)
     table.upkeep.expire_snapshots(
@@ -221,6 +221,11 @@ def test_an_expiry_does_not_come_back_below_another_history(catalog: Catalog) ->
     )
     (run,) = table.upkeep.condemned()
     table.history.rollback(tag="t")
+    return table, run
+
+
+def test_an_expiry_does_not_come_back_below_another_history(catalog: Catalog) -> None:
+    table, run = expired_and_rolled_back_to_a_tag(catalog)
     for at in range(4):
         table.write(rows(table, events(20 + at, 22 + at)))
     before = {each: content(table.at(snapshot=each)) for each in ids(table)}
@@ -235,13 +240,7 @@ def test_an_expiry_does_not_come_back_below_another_history(catalog: Catalog) ->
 def test_an_expiry_does_not_come_back_before_a_snapshot_of_another_history(
     catalog: Catalog,
 ) -> None:
-    table = with_history(catalog, "expire")
-    table.history.create_tag("t", snapshot=3)
-    table.upkeep.expire_snapshots(
-        retain_min=1, retain_max=1, time_retained_ms=0, grace_ms=100 * HOUR
-    )
-    (run,) = table.upkeep.condemned()
-    table.history.rollback(tag="t")
+    table, run = expired_and_rolled_back_to_a_tag(catalog)
     for at in range(3):
         table.write(rows(table, events(20 + at, 22 + at)))
     expire(table, keep=1)
