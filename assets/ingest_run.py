@@ -89,8 +89,7 @@ def fitting_kind(declaration: TableDeclaration, asked: WriteKind | None) -> Writ
         raise InvalidRequestError(
             f"mode {asked.value} does not fit {declaration.table}, which has "
             f"{'a' if declaration.primary_key else 'no'} primary key; write {fitting.value} or "
-            "overwrite",
-            table=declaration.table,
+            "overwrite"
         )
     return asked
 
@@ -205,7 +204,7 @@ class IngestRun:
         try:
             return tuple(self.declaration.scheme.spec_of(key) for key in sorted(keys))
         except InvalidPartitionKeyError as err:
-            raise InvalidRequestError(str(err), table=self.declaration.table) from err
+            raise InvalidRequestError(str(err)) from err
 
     @property
     def _asked(self) -> Sequence[str] | None:

@@ -57,7 +57,7 @@ class ExternalTables:
         if home is None:
             database, _ = split_name(name)
             have = ", ".join(self.names(database)) or "none"
-            raise TableNotFound(f"no external table {name}; there are {have}", table=name)
+            raise TableNotFound(f"no external table {name}; there are {have}")
         return CatalogTable.from_json(home.fs.read_bytes(_path(home, name)), name)
 
     def create(
@@ -89,7 +89,7 @@ class ExternalTables:
         if is_free and home.fs.put_if_absent(_path(home, name), _bytes(table)):
             return True
         if not if_not_exists:
-            raise AlreadyExistsError(f"{name} exists already", table=name)
+            raise AlreadyExistsError(f"{name} exists already")
         return False
 
     def alter(self, name: str, options: Mapping[str, str]) -> None:

@@ -129,9 +129,7 @@ class Context:
         if found is None:
             known = ", ".join(self.registry.formats())
             raise InvalidOption(
-                f"{self.name} lacks option {option}; it names a format: {known}",
-                table=self.name,
-                option=option,
+                f"{self.name} lacks option {option}; it names a format: {known}", option=option
             )
         return found
 

@@ -58,7 +58,6 @@ def column_of(values: Sequence[object], field: DataField, *, table: str) -> pa.A
     except UnfitValueError as error:
         raise InvalidRows(
             f"{table}: column {error.path} {error.why} (row {error.at} of a batch)",
-            table=table,
             column=field.name,
         ) from error
 
@@ -83,8 +82,7 @@ def batches_of(
             if len(row) != len(names):
                 raise InvalidRows(
                     f"{table}: a row has {len(row)} values, and the columns are "
-                    f"{', '.join(names)}: {row!r:.200}",
-                    table=table,
+                    f"{', '.join(names)}: {row!r:.200}"
                 )
         columns = zip(*values, strict=True) if names else ()
         yield pa.record_batch(

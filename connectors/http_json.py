@@ -109,14 +109,12 @@ class _Interface:
                 raise InvalidRows(
                     f"{self.owner}: at {given['records'] or 'the top'} of the answer of "
                     f"{_shown(asked)} is {type(rows).__name__}, and no array; set records to the "
-                    "path of the array",
-                    table=self.owner,
+                    "path of the array"
                 )
             if rows and rows == before:
                 raise InvalidRows(
                     f"{self.owner}: two pages of {_shown(asked)} have the same rows, so the server "
-                    f"does not take the parameters of pagination = {given['pagination']}",
-                    table=self.owner,
+                    f"does not take the parameters of pagination = {given['pagination']}"
                 )
             before = rows
             yield rows
@@ -138,8 +136,7 @@ class _Interface:
         if (here.scheme, here.netloc) != (there.scheme, there.netloc):
             raise InvalidRows(
                 f"{self.owner}: the next page is on {there.scheme}://{there.hostname}, and the "
-                f"table on {here.scheme}://{here.hostname}; its headers are sent to no other host",
-                table=self.owner,
+                f"table on {here.scheme}://{here.hostname}; its headers are sent to no other host"
             )
         return link
 
@@ -156,24 +153,21 @@ class _Interface:
                 if error.code in _REFUSED:
                     raise AccessRefused(
                         f"{self.owner}: {_shown(address)} answers {error.code} {error.reason}; "
-                        "give it credentials: 'header.Authorization' = 'Bearer ${env:NAME}'",
-                        table=self.owner,
+                        "give it credentials: 'header.Authorization' = 'Bearer ${env:NAME}'"
                     ) from None
                 if not left or (error.code != _BUSY and error.code < 500):
                     raise UnavailableError(
-                        f"{self.owner}: {_shown(address)} answers {error.code} {error.reason}",
-                        table=self.owner,
+                        f"{self.owner}: {_shown(address)} answers {error.code} {error.reason}"
                     ) from None
                 pause = _asked_pause(error) or pause
             except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
                 if not left:
                     raise UnavailableError(
-                        f"{self.owner}: no answer of {_shown(address)}: {error}", table=self.owner
+                        f"{self.owner}: no answer of {_shown(address)}: {error}"
                     ) from error
             except ValueError as error:
                 raise InvalidRows(
-                    f"{self.owner}: the answer of {_shown(address)} is no JSON: {error}",
-                    table=self.owner,
+                    f"{self.owner}: the answer of {_shown(address)} is no JSON: {error}"
                 ) from error
             self.env.sleep_ms(min(pause, _MOST_PAUSE_MS))
             pause *= 2
@@ -205,7 +199,6 @@ class _HttpSource(ScanTableSource):
         if urlsplit(options["url"]).scheme not in ("http", "https"):
             raise InvalidOption(
                 f"url of {context.name} is {_shown(options['url'])!r}; write http:// or https://",
-                table=context.name,
                 option="url",
             )
         headers = {
@@ -236,9 +229,7 @@ class _HttpScan(CursorScan):
         for rows in self._interface.pages(after):
             for row in rows:
                 if not isinstance(row, Mapping):
-                    raise InvalidRows(
-                        f"{self._owner}: a row is {row!r:.80}, and no object", table=self._owner
-                    )
+                    raise InvalidRows(f"{self._owner}: a row is {row!r:.80}, and no object")
             for batch in batches_of(rows, self._fields, table=self._owner):
                 yield batch if after is None else self._behind(batch, after)
 

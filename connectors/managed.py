@@ -114,8 +114,7 @@ class ManagedSource(ScanTableSource, LookupTableSource):
             raise UnsupportedError(
                 f"{self._table.name} is looked up by its primary key "
                 f"({', '.join(self._table.schema.primary_keys) or 'none'}), and not by "
-                f"({', '.join(keys)})",
-                table=self._table.name,
+                f"({', '.join(keys)})"
             )
         return _ManagedLookup(self._table)
 

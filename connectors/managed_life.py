@@ -47,7 +47,6 @@ def created(
         raise InvalidOption(
             f"{own} of {name} is how a table keeps an option of its log; write "
             f"{LOG}{own.removeprefix(KEPT_LOG)}",
-            table=name,
             option=own,
         )
     with _made(externals, name, spec, temporary=temporary) as made:
@@ -137,7 +136,6 @@ def altered(
                 raise InvalidOption(
                     f"{each} of {name} is settled when the log is made; RESET ('{LOG_SYSTEM}') "
                     "alone takes the log away, and SET makes another one",
-                    table=name,
                     option=each,
                 )
         now = as_kept(given)

@@ -62,8 +62,7 @@ def read_frame(spark: SparkSession, planned: PlannedScan) -> DataFrame:
     if not planned.runtime.is_bounded or not planned.mode.is_insert_only:
         raise UnsupportedError(
             f"{planned.table.name} ({planned.source.summary}) gives rows without end, or changes: "
-            "read it as a stream",
-            table=planned.table.name,
+            "read it as a stream"
         )
     return spark.read.format(_registered(spark)).option(_OPTION, _text(_scanning(planned))).load()
 

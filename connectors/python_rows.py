@@ -71,7 +71,6 @@ def cursor_field(context: Context, name: str | None) -> DataField | None:
         names = ", ".join(each.name for each in context.table.fields)
         raise InvalidOption(
             f"incremental of {context.name} is {name}, which is no column; there are {names}",
-            table=context.name,
             option=_INCREMENTAL,
         )
     return found
@@ -108,7 +107,6 @@ def row_batches(rows: Any, fields: Sequence[DataField], owner: str) -> Iterator[
                 raise InvalidRows(
                     f"{owner}: the function gives {', '.join(piece.schema.names)}, without "
                     f"{', '.join(lacking)}",
-                    table=owner,
                     column=lacking[0],
                 )
             yield from pa.table(piece.select(names)).to_batches()
@@ -129,7 +127,6 @@ def found_function(path: str, owner: str) -> Callable[..., Any]:
     except (ImportError, AttributeError) as error:
         raise NotFoundError(
             f"function {path} of {owner} cannot be found: {error}; write module:function, of a "
-            "module that this process can import",
-            table=owner,
+            "module that this process can import"
         ) from error
     return found

@@ -33,7 +33,6 @@ def column_of_texts(
                 raise InvalidRows(
                     f"column {field.name} of {owner}: {value!r:.200} is no {field.type}; "
                     "declare the column as STRING, or change the value and begin anew",
-                    table=owner,
                     column=field.name,
                 ) from None
         raise

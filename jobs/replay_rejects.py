@@ -38,7 +38,7 @@ def build_replay_rejects_job(
     def run(context: dg.OpExecutionContext, catalog: Catalog, config: ReplayRejectsConfig) -> None:
         declaration = workspace.declaration(config.table)
         if declaration is None:
-            raise NotFoundError(f"{config.table} is not declared here", table=config.table)
+            raise NotFoundError(f"{config.table} is not declared here")
         context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag([config.table])})
         found = replay_rejects(catalog, declaration, dry_run=config.dry_run)
         told: dict[str, Any] = {

@@ -128,9 +128,7 @@ def check_compiled(externals: ExternalTables, plan: CompiledPlan) -> None:
         now = externals.definition(table.name).to_json()
         if json.dumps(now, default=str) != json.dumps(table.definition, default=str):
             raise StalePlan(
-                f"{table.name} was changed since the plan was compiled; compile the statement "
-                "again",
-                table=table.name,
+                f"{table.name} was changed since the plan was compiled; compile the statement again"
             )
         context = externals.context(table.name)
         found = (source_of if table.role == "source" else sink_of)(context)
@@ -140,8 +138,7 @@ def check_compiled(externals: ExternalTables, plan: CompiledPlan) -> None:
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 raise CorruptionError(
                     f"the plan has an ability of {table.name} that is not of this table: "
-                    f"{dict(each)!r:.200}; compile the statement again",
-                    table=table.name,
+                    f"{dict(each)!r:.200}; compile the statement again"
                 ) from error
 
 

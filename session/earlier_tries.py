@@ -155,8 +155,7 @@ class EarlierTries:
                 f"whether an earlier try of this run has carried out statement {number} on {name} "
                 f"is not known: snapshots since then have expired, and the oldest is {oldest.id}; "
                 f"it was not repeated. Look at the rows of {name}, and run the statements that are "
-                "missing in a new run",
-                table=name,
+                "missing in a new run"
             )
 
     def _check_schema(
@@ -170,8 +169,7 @@ class EarlierTries:
             raise InvalidRequestError(
                 f"whether an earlier try of this run has carried out statement {number} on {name} "
                 f"is not known: schema {schema.id} was made since then; it was not repeated. Look "
-                f"at the columns of {name}, and run the statements that are missing in a new run",
-                table=name,
+                f"at the columns of {name}, and run the statements that are missing in a new run"
             )
 
     def _check_rows_of_others(self, catalog: Catalog, number: int, name: str) -> None:
@@ -188,8 +186,7 @@ class EarlierTries:
                 f"whether an earlier try of this run has carried out statement {number} on {name} "
                 "is not known: this table was created since then, and others have written to it; "
                 f"it was not dropped. Look at {name}, and run the statements that are missing in a "
-                "new run",
-                table=name,
+                "new run"
             )
 
     def _number_of(self, snapshot: Snapshot) -> int:

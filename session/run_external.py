@@ -105,8 +105,7 @@ def alter(externals: ExternalTables, name: str, asked: AlterTable) -> StatementR
             case _:
                 raise UnsupportedError(
                     f"{name} is an external table, whose options alone can be altered; for other "
-                    "columns, DROP it, which leaves its rows, and CREATE it",
-                    table=name,
+                    "columns, DROP it, which leaves its rows, and CREATE it"
                 )
     externals.alter(name, options)
     return done(f"{name}: options are changed", table=name)
@@ -137,8 +136,7 @@ def truncate(externals: ExternalTables, name: str) -> StatementResult:
     sink = sink_of(externals.context(name))
     if not isinstance(sink, SupportsTruncate):
         raise UnsupportedError(
-            f"{name} ({sink.summary}) cannot be truncated; remove its rows in the external system",
-            table=name,
+            f"{name} ({sink.summary}) cannot be truncated; remove its rows in the external system"
         )
     sink.truncate()
     return done(f"all rows of {name} removed", table=name)
@@ -164,7 +162,7 @@ def check_free(externals: ExternalTables, name: str) -> None:
         AlreadyExistsError: there is an external table of this name.
     """
     if externals.has(name):
-        raise AlreadyExistsError(f"{name} is an external table; DROP it before", table=name)
+        raise AlreadyExistsError(f"{name} is an external table; DROP it before")
 
 
 def check_no_definitions(externals: ExternalTables, database: str, asked: DropDatabase) -> None:
@@ -196,8 +194,7 @@ def check_managed(externals: ExternalTables, name: str, what: str) -> None:
     if externals.has(name):
         raise UnsupportedError(
             f"{name} is an external table, which takes SELECT, INSERT, TRUNCATE, ALTER … SET, "
-            f"RENAME and DROP; {what} is of managed tables",
-            table=name,
+            f"RENAME and DROP; {what} is of managed tables"
         )
 
 
@@ -237,7 +234,7 @@ def _like(
 
 def _of_managed(externals: ExternalTables, name: str) -> CatalogTable:
     if not externals.catalog.table_exists(name):
-        raise TableNotFound(f"no table {name}", table=name)
+        raise TableNotFound(f"no table {name}")
     schema = externals.catalog.table(name).schema
     if unstored_columns(schema.options):
         raise InvalidStatement(f"{name} has computed columns; write the columns of the table")

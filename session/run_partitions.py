@@ -130,8 +130,7 @@ def add_partitions(
         if not plan.partitions:
             raise PartitionExists(
                 f"partition ({clause_text(whole)}) of {name} exists already, with all files of "
-                f"{folder}; IF NOT EXISTS leaves it as it is",
-                table=name,
+                f"{folder}; IF NOT EXISTS leaves it as it is"
             )
         wanted.append((whole, folder))
     rows = files = 0

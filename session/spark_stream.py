@@ -56,8 +56,7 @@ def follow_into_by_spark(
     if externals.has(target):
         raise UnsupportedError(
             f"{target} is an external table, and Spark's streams go into tables of the warehouse; "
-            f"{_TO_LOCAL}",
-            table=target,
+            f"{_TO_LOCAL}"
         )
     table, parsed = catalog.table(target), spark_query(insert.query)
     spark = build_session("lakewright-sql")
@@ -124,7 +123,6 @@ def _frame(
     if not planned.mode.is_insert_only:
         raise UnsupportedError(
             f"{name} gives changes, and Spark takes back nothing that it has counted; {_TO_LOCAL}, "
-            "or INSERT them INTO a table and query that one",
-            table=name,
+            "or INSERT them INTO a table and query that one"
         )
     return read_stream_frame(spark, planned)

@@ -46,6 +46,7 @@ from lakewright.storage.files.row_lock import RowLock
 from lakewright.storage.files.table_stamp import TableStamp, table_stamp
 from lakewright.storage.files.temporary_folder import temporary_folder
 from lakewright.storage.format_table import FormatTable
+from lakewright.storage.named_errors import naming
 from lakewright.storage.operations.format_tables.create_format_table import create_format_table
 from lakewright.storage.operations.format_tables.format_spec import format_spec, is_format_table
 from lakewright.storage.operations.format_tables.keep_partitions import FolderDrift
@@ -312,7 +313,8 @@ class Catalog:
         """A table that is not one of the session."""
         if not self._places.has(name):
             raise self._no_table(name)
-        return Table(self._places.files(name, self.env, self.run))
+        with naming(name):
+            return Table(self._places.files(name, self.env, self.run))
 
     def stamp(self, name: str) -> TableStamp:
         """Whether a table is the one of before, by little; see `TableStamp`."""
@@ -513,4 +515,4 @@ class Catalog:
             there = f"tables of {database}: {', '.join(self.list_tables(database)) or 'none'}"
         lost = self._places.lost_schema(name)
         there = lost or self._places.why_not_listed(name) or there
-        return TableNotFound(f"no table {name} in {self.root}; {there}", table=name, lost=lost)
+        return TableNotFound(f"no table {name} in {self.root}; {there}", lost=lost)

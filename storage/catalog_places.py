@@ -102,8 +102,7 @@ class Places:
         if self.listed is not None and not store.ids():
             raise TableNotFound(
                 f"table {name} is listed in {self.listed.what}, and does not lie at {path}; "
-                "`lakewright sync --mode drop` takes it off the list",
-                table=name,
+                "`lakewright sync --mode drop` takes it off the list"
             )
         schema = store.latest(table=name)
         registry = None if self.hive is None else self.hive.schema_registry(*split_name(name))
@@ -142,19 +141,16 @@ class Places:
             why = "its catalog keeps names in a database" if self.listed else "its store has files"
             raise UnsupportedError(
                 f"{name} keeps its name: {why}, and no step moves all of them at once; create one "
-                "LIKE it and INSERT INTO it",
-                table=name,
+                "LIKE it and INSERT INTO it"
             )
         if database not in self.names.databases():
             raise DatabaseNotFound(f"no database {database}; create it before")
         place = self.table(database, table)[1]
         if self.names.has_table(database, table) or self.fs.exists(place):
-            raise AlreadyExistsError(f"{to} exists already at {place}; name another", table=to)
+            raise AlreadyExistsError(f"{to} exists already at {place}; name another")
         held = list_leases(former)
         if held:
-            raise UnsupportedError(
-                f"{name} keeps its name for now: {held[0].holder} works on it", table=name
-            )
+            raise UnsupportedError(f"{name} keeps its name for now: {held[0].holder} works on it")
         check_is_home(former)
         self.fs.move_folder(former.paths.root, place)
 
@@ -189,8 +185,7 @@ class Places:
             return error
         return AlreadyExistsError(
             f"{error.message}; {self.listed.what} does not list it: its creation or drop died "
-            f"halfway, or goes on; {_SYNC_HINT}",
-            table=name,
+            f"halfway, or goes on; {_SYNC_HINT}"
         )
 
     def lost_schema(self, name: str) -> str | None:

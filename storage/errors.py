@@ -30,12 +30,15 @@ from __future__ import annotations
 
 
 class StorageError(Exception):
-    """Root of all errors that storage raises; `table` and `details` carry names and numbers."""
+    """Root of all errors that storage raises; `details` carries names and numbers.
 
-    def __init__(self, message: str, *, table: str | None = None, **details: object) -> None:
+    `table` is the table whose face raised it; None for errors that came from no face.
+    """
+
+    def __init__(self, message: str, **details: object) -> None:
         super().__init__(message)
         self.message = message
-        self.table = table
+        self.table: str | None = None
         self.details = details
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -46,7 +49,9 @@ class StorageError(Exception):
 def _rebuild(
     kind: type[StorageError], message: str, table: str | None, details: dict[str, object]
 ) -> StorageError:
-    return kind(message, table=table, **details)
+    error = kind(message, **details)
+    error.table = table
+    return error
 
 
 class NotFoundError(StorageError, LookupError):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakewright.storage.errors import SchemaNotFound
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.named_errors import names_errors
 from lakewright.storage.operations.references.branches import (
     Branch,
     at_branch,
@@ -68,6 +69,7 @@ def _plan_revert(files: TableFiles, *snapshots: int) -> RevertPlan:
     return plan_revert(files, snapshots)
 
 
+@names_errors
 @dataclass(frozen=True)
 class History:
     """Snapshots, tags, branches, rollback, revert, consumers and streams of a table.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.named_errors import names_errors
 from lakewright.storage.operations.inspection.late_writers import LateWriter, late_writers
 from lakewright.storage.operations.inspection.layout import (
     Layout,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lakewright.storage.spark import DataFrame, SparkSession
 
 
+@names_errors
 @dataclass(frozen=True)
 class Inspection:
     """System tables as Arrow, by the names, columns and order of the format.

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.extras import needed_for
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.named_errors import names_errors
 from lakewright.storage.operations.changes.change_plan import ChangePlan
 from lakewright.storage.operations.changes.change_read import ChangeReader, collect_changes
 from lakewright.storage.operations.read.fallback_read import falls_back
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from lakewright.storage.spark import DataFrame, SparkSession
 
 
+@names_errors
 @dataclass(frozen=True)
 class Scan:
     """Rows of one state of a table: planned, and read as often as asked.

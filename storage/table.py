@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.inspection import Inspection
+from lakewright.storage.named_errors import names_errors
 from lakewright.storage.operations.changes.change_plan import incremental_mode
 from lakewright.storage.operations.changes.change_read import ChangeReader
 from lakewright.storage.operations.changes.incremental import Bound, plan_incremental
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from lakewright.storage.upkeep import Upkeep
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class Table(Readable):
     """A table with the schema it had when it was opened."""

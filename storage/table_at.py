@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.inspection import Inspection
+from lakewright.storage.named_errors import names_errors
 from lakewright.storage.operations.inspection.analyze import read_statistics
 from lakewright.storage.operations.inspection.detail import detail
 from lakewright.storage.operations.partitions.list_partitions import list_partitions
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from lakewright.storage.spark import DataFrame, SparkSession
 
 
+@names_errors
 @dataclass(frozen=True, repr=False)
 class Readable(ABC):
     """What is read alike: a table, whose reads see the latest snapshot, and a table at one."""
@@ -134,6 +136,7 @@ class Readable(ABC):
         return self.scan(where, columns).to_spark(spark)
 
 
+@names_errors
 @dataclass(frozen=True)
 class TableAt(Readable):
     """A table at one snapshot with its schema; the snapshot is None before the first commit.

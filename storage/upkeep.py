@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.named_errors import names_errors
 from lakewright.storage.operations.inspection.analyze import plan_analyze, run_analyze
 from lakewright.storage.operations.leases.leases import break_lease, list_leases
 from lakewright.storage.operations.partitions.add_partitions import (
@@ -246,6 +247,7 @@ def _plan_mark_done(
     )
 
 
+@names_errors
 @dataclass(frozen=True)
 class Upkeep:
     """The verbs of upkeep: `compact()` does the work, `compact(dry_run=True)` returns its plan.

@@ -8,6 +8,7 @@ from inspect import Parameter, signature, unwrap
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.named_errors import naming
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan, Runs
 
@@ -90,7 +91,9 @@ class Verb(Generic[P, PlanT_co]):
         how = {"engine": asked.pop("engine")} if asked.get("engine") else {}
         if self._plans_on_engine:
             asked |= how
-        plan = self._plan(self._face.table_files, *args, **asked)
+        files = self._face.table_files
+        with naming(files.name):
+            plan = self._plan(files, *args, **asked)
         return plan if dry_run else self._face.run(plan, **how)
 
 
@@ -111,7 +114,9 @@ class Planning(Generic[P, PlanT_co]):
         return Planning(self._plan, face)
 
     def __call__(self, *args: P.args, **asked: P.kwargs) -> PlanT_co:
-        return self._plan(self._face.table_files, *args, **asked)
+        files = self._face.table_files
+        with naming(files.name):
+            return self._plan(files, *args, **asked)
 
 
 @cache

@@ -68,15 +68,13 @@ class Filesystem(DynamicTableFactory):
         if place.is_pattern:
             raise UnsupportedError(
                 f"{context.name} reads the pattern {place.path}, into which no file can be "
-                "written; write the path of a folder",
-                table=context.name,
+                "written; write the path of a folder"
             )
         prefix = options["sink.file-prefix"]
         if is_hidden(prefix) or "/" in prefix or not prefix:
             raise InvalidOption(
                 f"sink.file-prefix of {context.name} is {prefix!r}; it begins the name of a file, "
                 "with no / in it, and readers pass over names that begin with _ or .",
-                table=context.name,
                 option="sink.file-prefix",
             )
         return FilesystemSink(

@@ -226,7 +226,7 @@ def _decoded(
         return decoder.decode(records)
     except StorageError as error:
         raise type(error)(
-            f"file {path}, behind line {first}: {error.message}", table=error.table, path=path
+            f"file {path}, behind line {first}: {error.message}", path=path
         ) from error
 
 

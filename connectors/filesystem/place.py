@@ -61,7 +61,6 @@ class Place:
             raise InvalidOption(
                 f"path of {context.name} is a pattern, whose folders are no partitions; write the "
                 "folder above them",
-                table=context.name,
                 option="path",
             )
         return cls(

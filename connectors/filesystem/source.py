@@ -98,8 +98,7 @@ class FilesystemScan(Scan):
             raise UnsupportedError(
                 f"{self._reading.place.table} follows {len(known) + len(taken)} files, and a "
                 f"stream remembers {_MOST_FILES}; move files that were read elsewhere, and begin "
-                "a new stream",
-                table=self._reading.place.table,
+                "a new stream"
             )
         return {"files": [*start["files"], *taken]} if taken else start
 
@@ -115,7 +114,6 @@ class FilesystemScan(Scan):
             raise NotFoundError(
                 f"{place.table} reads the folder {place.path}, which is not there; make it, or "
                 "correct the path",
-                table=place.table,
                 path=place.path,
             )
         new = {name: each for name, each in found.items() if name not in known}
@@ -142,7 +140,6 @@ class FilesystemScan(Scan):
                 f"{len(gone)} of {len(wanted - known)} files that {place.table} is to read are "
                 f"gone, such as {gone[0]} of {place.path}; put them back, empty ones if their rows "
                 "are not to come",
-                table=place.table,
                 path=gone[0],
             )
         return list(found.values())

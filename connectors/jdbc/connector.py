@@ -190,7 +190,6 @@ def _asked(context: Context) -> _Query:
         if root is None or root not in _EXACT - {TypeRoot.BOOLEAN}:
             raise InvalidOption(
                 f"{_COLUMN} of {context.name} is {column}, which is no column of whole numbers",
-                table=context.name,
                 option=_COLUMN,
             )
         ranges = _Range(column, options[_NUM], options[_LOWER], options[_UPPER])

@@ -105,7 +105,7 @@ class Database(ABC):
         for secret in (unquote(parts.password or ""), *parameters):
             text = text.replace(secret or "\0", "******")
         where = f"table {self.table} of {shown_url(self.url)}, which {self.owner} describes"
-        return InvalidRequestError(f"{where}: {text.strip()}", table=self.owner)
+        return InvalidRequestError(f"{where}: {text.strip()}")
 
 
 def _names(cursor: Any) -> list[str]:
@@ -209,7 +209,6 @@ class Sqlite(Database):
                 raise InvalidRows(
                     f"{self.owner}: column {name} has NaN, which SQLite would keep as null; write "
                     "null, or leave such rows out",
-                    table=self.owner,
                     column=name,
                 )
 
@@ -326,7 +325,6 @@ def open_database(
     raise InvalidOption(
         f"url of {owner} is {shown_url(url)!r}; write sqlite:///path or "
         "postgresql://host:port/database",
-        table=owner,
         option="url",
     )
 
@@ -335,8 +333,7 @@ def _root_of(data_type: DataType, owner: str) -> TypeRoot:
     if not isinstance(data_type, AtomicType):
         raise UnsupportedError(
             f"{owner} would have a column of {data_type}, which no table of a database is made "
-            "with here; make the table there, and describe it",
-            table=owner,
+            "with here; make the table there, and describe it"
         )
     return data_type.root
 

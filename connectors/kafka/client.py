@@ -91,9 +91,7 @@ class Cluster:
             )
             if why is not None:
                 raise InvalidOption(
-                    f"{PROPERTIES}{name} of {table} {why}; leave it out",
-                    table=table,
-                    option=PROPERTIES + name,
+                    f"{PROPERTIES}{name} of {table} {why}; leave it out", option=PROPERTIES + name
                 )
         return cls(table, {name: given[name] for name in given if name not in _NOT_SENT})
 

@@ -189,7 +189,6 @@ class _Layout:
             raise InvalidOption(
                 f"{context.name} has {_PREFIX} = {self.prefix!r}, so the key has columns of its "
                 f"own; set {_INCLUDE} = {_EXCEPT_KEY}",
-                table=context.name,
                 option=_PREFIX,
             )
         for name in self.keys:
@@ -198,7 +197,6 @@ class _Layout:
                 raise InvalidOption(
                     f"{_FIELDS} of {context.name} has {name!r}, which is no column{begin}; there "
                     f"are {', '.join(table.schema.field_names)}",
-                    table=context.name,
                     option=_FIELDS,
                 )
         self.values = tuple(
@@ -207,7 +205,6 @@ class _Layout:
         if not self.values:
             raise InvalidOption(
                 f"{context.name} has all columns in the key; set {_INCLUDE} = {_ALL}",
-                table=context.name,
                 option=_INCLUDE,
             )
         self.is_apart = is_apart
@@ -230,14 +227,11 @@ class _Layout:
         if _KEY_FORMAT in table.options and not keys:
             raise InvalidOption(
                 f"{context.name} has {_KEY_FORMAT} and no key; say {_FIELDS}, or DISTRIBUTED BY",
-                table=context.name,
                 option=_FIELDS,
             )
         if _FIELDS in options.given and keys and _KEY_FORMAT not in table.options:
             raise InvalidOption(
-                f"{context.name} has {_FIELDS} and no {_KEY_FORMAT}",
-                table=context.name,
-                option=_KEY_FORMAT,
+                f"{context.name} has {_FIELDS} and no {_KEY_FORMAT}", option=_KEY_FORMAT
             )
         return cls(context, keys, partitioner or "default")
 
@@ -248,15 +242,13 @@ class _Layout:
         if not table.primary_keys:
             raise InvalidOption(
                 f"{context.name} has no primary key, and messages of upsert-kafka are rows by "
-                "their keys; declare PRIMARY KEY (…) NOT ENFORCED, or use the connector kafka",
-                table=context.name,
+                "their keys; declare PRIMARY KEY (…) NOT ENFORCED, or use the connector kafka"
             )
         spread = table.distribution
         if spread is not None and spread.bucket_keys not in ((), table.primary_keys):
             raise InvalidOption(
                 f"{context.name} is distributed {spread}, and messages of upsert-kafka by the "
-                f"primary key ({', '.join(table.primary_keys)})",
-                table=context.name,
+                f"primary key ({', '.join(table.primary_keys)})"
             )
         return cls(context, table.primary_keys, "default")
 
@@ -265,7 +257,6 @@ def _contradiction(context: Context, one: str, other: str) -> InvalidOption:
     return InvalidOption(
         f"{context.name} has {one} and {other}, which say the same thing or contradict each "
         "other; leave one out",
-        table=context.name,
         option=other,
     )
 
@@ -274,8 +265,7 @@ def _check_insert_only_has_no_key(context: Context, mode: ChangelogMode) -> None
     if mode.is_insert_only and context.table.primary_keys:
         raise InvalidOption(
             f"{context.name} has a primary key, and the messages of its format are new rows, so "
-            "nothing keeps keys apart; use the connector upsert-kafka, or leave the key out",
-            table=context.name,
+            "nothing keeps keys apart; use the connector upsert-kafka, or leave the key out"
         )
 
 
@@ -350,7 +340,6 @@ class _KafkaSink(DynamicTableSink):
         if len(topics) != 1:
             raise InvalidOption(
                 f"{context.name} is written to one topic, and has {len(topics)} in topic; name one",
-                table=context.name,
                 option="topic",
             )
         prefix = options[_TRANSACTIONAL]
@@ -358,7 +347,6 @@ class _KafkaSink(DynamicTableSink):
             raise InvalidOption(
                 f"{context.name} is written exactly once and has no {_TRANSACTIONAL}; give it one "
                 "that no other table has",
-                table=context.name,
                 option=_TRANSACTIONAL,
             )
         self._target = Target(
@@ -414,7 +402,6 @@ def _check_of_rows(context: Context, mode: ChangelogMode) -> None:
         raise InvalidOption(
             f"{_VALUE_FORMAT} of {context.name} is a format of changes, and upsert-kafka takes "
             "formats of rows; use the connector kafka",
-            table=context.name,
             option=_VALUE_FORMAT,
         )
 
@@ -424,16 +411,13 @@ def _topics(context: Context) -> Topics:
     pattern = context.options.get("topic-pattern")
     if bool(names) == bool(pattern):
         what = "topic and topic-pattern" if names else "neither topic nor topic-pattern"
-        raise InvalidOption(
-            f"{context.name} has {what}; say one", table=context.name, option="topic"
-        )
+        raise InvalidOption(f"{context.name} has {what}; say one", option="topic")
     if pattern is not None:
         try:
             re.compile(pattern)
         except re.error as error:
             raise InvalidOption(
                 f"topic-pattern of {context.name} is no regular expression: {error}",
-                table=context.name,
                 option="topic-pattern",
             ) from error
     return Topics(tuple(dict.fromkeys(names)), pattern)
@@ -451,7 +435,6 @@ def _bound(context: Context, cluster: Cluster, topics: Topics, name: str, defaul
             told = f"no {name}.{suffix}" if found is None else f"{name}.{suffix}"
             raise InvalidOption(
                 f"{option} of {context.name} is {mode}, and there is {told}",
-                table=context.name,
                 option=f"{name}.{suffix}",
             )
         return found
@@ -459,14 +442,11 @@ def _bound(context: Context, cluster: Cluster, topics: Topics, name: str, defaul
     timestamp, specific = needed(_TIMESTAMP, "timestamp-millis"), needed(_SPECIFIC, _SPECIFIC)
     if mode == _SPECIFIC and len(topics.names) != 1:
         raise InvalidOption(
-            f"{option} of {context.name} is {mode}, which is for one topic",
-            table=context.name,
-            option=option,
+            f"{option} of {context.name} is {mode}, which is for one topic", option=option
         )
     if mode == _GROUP_OFFSETS and cluster.group is None:
         raise InvalidOption(
             f"{option} of {context.name} is {mode}, and there is no {PROPERTIES}{GROUP}",
-            table=context.name,
             option=option,
         )
     reset = context.table.options.get(_RESET)

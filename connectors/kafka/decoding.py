@@ -76,7 +76,7 @@ class RowReader:
             place = f"topic {message.topic()} partition {message.partition()}"
             place += f" offset {message.offset()}"
             if report is None:
-                raise InvalidRows(f"{self.table}: {place}: {why}", table=self.table)
+                raise InvalidRows(f"{self.table}: {place}: {why}")
             report(place, payload or b"", why)
 
         values = [each.value() for each in messages]

@@ -56,8 +56,7 @@ class Topics:
         for name in names:
             if name not in known:
                 raise NotFoundError(
-                    f"{cluster.table}: Kafka at {cluster.servers} has no topic {name}",
-                    table=cluster.table,
+                    f"{cluster.table}: Kafka at {cluster.servers} has no topic {name}"
                 )
         return [(name, number) for name in names for number in range(known[name])]
 
@@ -103,7 +102,6 @@ class Bound:
             raise InvalidOption(
                 f"{cluster.table}: {self.option} is {self.mode}, which says no offset of "
                 f"{', '.join(lacking[:5])}; say it{hint}",
-                table=cluster.table,
                 option=self.option,
             )
         return found
@@ -163,7 +161,6 @@ def offsets_by_partition(text: str, option: str, table: str) -> dict[int, int]:
         if read is None:
             raise InvalidOption(
                 f"{option} of {table}: {part[:80]!r} is not of the form partition:0,offset:42",
-                table=table,
                 option=option,
             )
         found[int(read[1])] = int(read[2])

@@ -71,8 +71,7 @@ class KafkaScan(Scan):
             if (topic, number) not in there:
                 raise NotFoundError(
                     f"{self._cluster.table}: partition {number} of topic {topic} is gone, which "
-                    f"was read up to offset {begin[topic, number]}; begin a new stream",
-                    table=self._cluster.table,
+                    f"was read up to offset {begin[topic, number]}; begin a new stream"
                 )
         if self._ends is None or not (self.is_bounded or self._is_drained):
             self._ends = self._end.positions(self._cluster, self._admin, there)
@@ -178,8 +177,7 @@ class KafkaScan(Scan):
                 raise FileMissing(
                     f"{self._cluster.table}: partition {number} of topic {topic} ends at offset "
                     f"{ends[topic, number]}, and was read up to {at}; the topic was made anew or "
-                    "lost messages: begin a new stream",
-                    table=self._cluster.table,
+                    "lost messages: begin a new stream"
                 )
 
     def _lost(self, partition: Partition, at: int, first: int) -> FileMissing:
@@ -187,8 +185,7 @@ class KafkaScan(Scan):
         return FileMissing(
             f"{self._cluster.table}: offsets {at} to {first - 1} of partition {number} of topic "
             f"{topic} are gone, {first - at} in all: the topic begins at {first}; keep messages "
-            "longer (retention.ms), and begin a new stream",
-            table=self._cluster.table,
+            "longer (retention.ms), and begin a new stream"
         )
 
 
@@ -220,8 +217,7 @@ class _Reader:
             if silent > ANSWER_SECONDS:
                 raise UnavailableError(
                     f"{self._cluster.table}: {self._place} gives nothing at offset "
-                    f"{self.position}, and ends at {wanted.end} or later",
-                    table=self._cluster.table,
+                    f"{self.position}, and ends at {wanted.end} or later"
                 )
             if kept := self._within(found, wanted.end):
                 yield kept

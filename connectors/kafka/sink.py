@@ -161,8 +161,7 @@ class KafkaSink(Sink):
         if left := producer.flush(ANSWER_SECONDS):
             raise UnavailableError(
                 f"{self._cluster.table}: {left} messages of topic {self._target.topic} are not "
-                f"acknowledged after {ANSWER_SECONDS:.0f} s",
-                table=self._cluster.table,
+                f"acknowledged after {ANSWER_SECONDS:.0f} s"
             )
 
     def _places(self, count: int) -> Callable[[int], int]:
@@ -190,8 +189,7 @@ class KafkaSink(Sink):
             raise InvalidRequestError(
                 f"{self._cluster.table} is distributed into {target.count} buckets, and topic "
                 f"{target.topic} has {found} partitions; ALTER TABLE … MODIFY DISTRIBUTION, or add "
-                "partitions to the topic",
-                table=self._cluster.table,
+                "partitions to the topic"
             )
         return found
 

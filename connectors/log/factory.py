@@ -49,8 +49,7 @@ class LogTables(DynamicTableFactory):
         if notification.is_temporary:
             raise UnsupportedError(
                 f"{notification.name} is temporary, and a log is for other processes; leave "
-                f"{LOG_SYSTEM} out",
-                table=notification.name,
+                f"{LOG_SYSTEM} out"
             )
         log = _log_of(notification, as_kept(options))
         assert log is not None
@@ -77,8 +76,7 @@ class LogTables(DynamicTableFactory):
         if log is None or context.configuration.get("execution.runtime-mode") != "streaming":
             raise UnsupportedError(
                 f"the log of {table.name} has changes without end, and is read by streams alone; "
-                "SET 'execution.runtime-mode' = 'streaming', or query the table without its log",
-                table=table.name,
+                "SET 'execution.runtime-mode' = 'streaming', or query the table without its log"
             )
         return LogSource(table, log, context)
 
@@ -185,8 +183,7 @@ class LogScan(Scan):
         if start[_TOPIC] != self._identity():
             raise StalePlan(
                 f"the log of {self._table.name} was made anew or dropped since the stream began; "
-                "begin a new stream, with a new checkpoint",
-                table=self._table.name,
+                "begin a new stream, with a new checkpoint"
             )
 
 

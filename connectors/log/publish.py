@@ -157,8 +157,7 @@ class Relay:
         if log is None:
             raise InvalidRequestError(
                 f"{table.name} has no log; give it one with ALTER TABLE {table.name} SET "
-                "('log.system'='kafka', 'log.bootstrap.servers'='…')",
-                table=table.name,
+                "('log.system'='kafka', 'log.bootstrap.servers'='…')"
             )
         self._files, self._log = table.table_files, log
         self._registry = registry or installed()
@@ -236,8 +235,7 @@ class Relay:
         if self._topic.identity() is None:
             raise NotFoundError(
                 f"topic {self._log.topic} of the log of {self._log.table} is gone; make it again "
-                f"(lakewright relay {self._log.table} --anew)",
-                table=self._log.table,
+                f"(lakewright relay {self._log.table} --anew)"
             )
         references = self._files.references
         found, held = self._topic.last(), references.consumers().get(CONSUMER, 0)
@@ -276,7 +274,7 @@ class Relay:
 
     def _stale(self, told: str) -> StalePlan:
         name = self._files.name
-        return StalePlan(f"{told}; make the log again (lakewright relay {name} --anew)", table=name)
+        return StalePlan(f"{told}; make the log again (lakewright relay {name} --anew)")
 
     def _snapshot(self, number: int) -> Snapshot:
         try:
@@ -284,8 +282,7 @@ class Relay:
         except (SnapshotNotFound, FileMissing) as error:
             raise SnapshotNotFound(
                 f"snapshot {number} of {self._files.name} expired before its changes were in the "
-                f"log; make the log again (lakewright relay {self._files.name} --anew)",
-                table=self._files.name,
+                f"log; make the log again (lakewright relay {self._files.name} --anew)"
             ) from error
 
     def _changes(self, after: Snapshot) -> ChangePlan | None:

@@ -84,7 +84,6 @@ class TableLog:
             raise InvalidOption(
                 f"{_FORMAT} of {table} is {options[_FORMAT]}, and the log of a table with {has} "
                 f"primary key has the format {form}; leave the option out",
-                table=table,
                 option=_FORMAT,
             )
         topic = options.get(_TOPIC) or table
@@ -92,7 +91,6 @@ class TableLog:
             raise InvalidOption(
                 f"the log of {table} would be topic {topic!r}, which Kafka does not allow; name "
                 f"one of letters, digits, '.', '_' and '-' with {_TOPIC}",
-                table=table,
                 option=_TOPIC,
             )
         properties = {
@@ -129,8 +127,7 @@ class TableLog:
             raise UnsupportedError(
                 f"the primary key of {self.table} lacks partition keys, so its rows move between "
                 "partitions, which a log does not tell in order; let the key have them, or leave "
-                "the log out",
-                table=self.table,
+                "the log out"
             )
         keys = schema.primary_keys or table_options(schema, table=self.table).bucket_keys
         options = {

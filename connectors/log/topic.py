@@ -59,8 +59,7 @@ class LogTopic:
         if self._name in self._cluster.partitions(self._admin):
             raise AlreadyExistsError(
                 f"topic {self._name} is there already, and may be the log of another table; delete "
-                f"it, or name another with log.topic",
-                table=self._cluster.table,
+                f"it, or name another with log.topic"
             )
         make_topic(self._cluster, self._admin, self._name, partitions)
         for _ in range(_PATIENCE):
@@ -134,7 +133,6 @@ class LogTopic:
         if left:
             raise UnavailableError(
                 f"{self._cluster.table}: topic {self._name} gives nothing after "
-                f"{ANSWER_SECONDS:.0f} s",
-                table=self._cluster.table,
+                f"{ANSWER_SECONDS:.0f} s"
             )
         return found

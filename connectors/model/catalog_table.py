@@ -71,7 +71,7 @@ class CatalogTable:
         names = [*schema.field_names, *(each.name for each in self.unstored)]
         repeated = [each for each in names if names.count(each) > 1]
         if repeated:
-            raise InvalidSchema(f"{name} has column {repeated[0]} twice", table=name)
+            raise InvalidSchema(f"{name} has column {repeated[0]} twice")
         keys = () if self.distribution is None else self.distribution.bucket_keys
         for key in keys:
             if key not in schema.field_names:
@@ -79,8 +79,7 @@ class CatalogTable:
                 what = "is computed or metadata" if is_other else "is no column"
                 raise InvalidSchema(
                     f"{name} is distributed by {key}, which {what}; the physical columns are "
-                    f"{', '.join(schema.field_names)}",
-                    table=name,
+                    f"{', '.join(schema.field_names)}"
                 )
         return ResolvedCatalogTable(name, self, schema)
 
@@ -144,9 +143,7 @@ class CatalogTable:
                 ),
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise CorruptionError(
-                f"the definition of {name} cannot be read: {error}", table=name
-            ) from error
+            raise CorruptionError(f"the definition of {name} cannot be read: {error}") from error
 
 
 @dataclass(frozen=True)

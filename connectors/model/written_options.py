@@ -77,7 +77,6 @@ def with_environment(options: Mapping[str, str], table: str) -> dict[str, str]:
             raise InvalidOption(
                 f"option {option} of {table} is the environment variable {found[1]}, which is not "
                 "set in this process",
-                table=table,
                 option=option,
             )
         return os.environ[found[1]]
@@ -108,7 +107,6 @@ def check_no_secret(options: Mapping[str, str], table: str) -> None:
             f"option {name} of {table} holds a secret, which a definition would keep in a file of "
             f"the warehouse; write '${{env:{variable}}}' in its place, and set the environment "
             f"variable {variable} where the table is used",
-            table=table,
             option=name,
         )
 

@@ -68,7 +68,7 @@ class Captured:
         return f"{quoted(self.server.database)}.{quoted(self.table)}"
 
     def error(self, message: str) -> InvalidRequestError:
-        return InvalidRequestError(f"{self.owner}: {message}", table=self.owner)
+        return InvalidRequestError(f"{self.owner}: {message}")
 
     def new_server_id(self) -> int:
         """The id of a reader of the log; two with the same end each other."""
@@ -87,8 +87,7 @@ class Captured:
         if found is None:
             raise NotFoundError(
                 f"{self.owner}: database {self.server.database} has no table {self.table} that "
-                f"user {self.server.username} sees",
-                table=self.owner,
+                f"user {self.server.username} sees"
             )
         if found.kind != "BASE TABLE" or found.engine.lower() != "innodb":
             raise self.error(

@@ -55,8 +55,7 @@ class ChangedRows:
                     found += self._update(row, new)
         except (ValueError, IndexError) as error:
             raise InvalidRows(
-                f"{self._of.owner}: a row of {self._of.place} in the log cannot be read: {error}",
-                table=self._of.owner,
+                f"{self._of.owner}: a row of {self._of.place} in the log cannot be read: {error}"
             ) from error
         return found
 

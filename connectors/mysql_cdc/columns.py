@@ -106,7 +106,6 @@ def check_columns(
                 f"column {field.name} of {declared.owner} is declared {field.type}, and {problem} "
                 f"in {declared.place}; define the external table anew with the columns that it "
                 "has, and start the stream again: with the same checkpoint it goes on where it is",
-                table=declared.owner,
                 column=field.name,
             )
 

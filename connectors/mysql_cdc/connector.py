@@ -88,8 +88,7 @@ class MysqlCdc(DynamicTableFactory):
         if not table.primary_keys:
             raise InvalidOption(
                 f"{context.name} has no primary key, by which changes of its rows are told; "
-                "declare that of the table: PRIMARY KEY (…) NOT ENFORCED",
-                table=context.name,
+                "declare that of the table: PRIMARY KEY (…) NOT ENFORCED"
             )
         place = [each for each in (_FILE, _POSITION) if each in options.given]
         if place != ([_FILE, _POSITION] if options[_MODE] == SPECIFIC else []):

@@ -57,8 +57,7 @@ class AbilitySpec(ABC):
             raise UnsupportedError(
                 f"a plan of {table.name} was made with {self.ability.__name__}, and its connector "
                 f"{table.definition.connector} ({target.summary}) has no such ability; plan the "
-                "statement again",
-                table=table.name,
+                "statement again"
             )
         self._apply(target, table)
 
@@ -95,8 +94,7 @@ class FilterPushDownSpec(AbilitySpec):
         if conjunction(tuple(found.accepted)) != conjunction(tuple(filters)):
             raise UnsupportedError(
                 f"a plan of {table.name} leaves `{self.where}` to its connector, which takes it "
-                "no more; plan the statement again",
-                table=table.name,
+                "no more; plan the statement again"
             )
 
 
@@ -149,8 +147,7 @@ class AggregatePushDownSpec(AbilitySpec):
         if not target.apply_aggregates(list(self.group_by), self.asked()):
             raise UnsupportedError(
                 f"a plan of {table.name} leaves aggregates to its connector, which takes them no "
-                "more; plan the statement again",
-                table=table.name,
+                "more; plan the statement again"
             )
 
 
@@ -277,7 +274,7 @@ def ability_of(found: Mapping[str, Any], table: str) -> AbilitySpec:
         return _SPECS[found["type"]](**parts)
     except (KeyError, TypeError) as error:
         raise CorruptionError(
-            f"a plan of {table} has no ability {dict(found)!r:.200}: {error}", table=table
+            f"a plan of {table} has no ability {dict(found)!r:.200}: {error}"
         ) from error
 
 

@@ -154,22 +154,19 @@ def _specs(
     if request.overwrite:
         if not isinstance(sink, SupportsOverwrite):
             raise UnsupportedError(
-                f"{table.name} ({sink.summary}) cannot be overwritten; write INSERT INTO",
-                table=table.name,
+                f"{table.name} ({sink.summary}) cannot be overwritten; write INSERT INTO"
             )
         yield OverwriteSpec()
     outside = [name for name in request.partition if name not in table.partition_keys]
     if outside:
         raise InvalidRequestError(
             f"{outside[0]} is no partition column of {table.name}; they are "
-            f"{', '.join(table.partition_keys) or 'none'}",
-            table=table.name,
+            f"{', '.join(table.partition_keys) or 'none'}"
         )
     if table.partition_keys and not isinstance(sink, SupportsPartitioning):
         raise UnsupportedError(
             f"{table.name} is partitioned by {', '.join(table.partition_keys)}, and "
-            f"{sink.summary} has no partitions; leave PARTITIONED BY out",
-            table=table.name,
+            f"{sink.summary} has no partitions; leave PARTITIONED BY out"
         )
     if request.partition:
         yield PartitioningSpec(dict(request.partition))
@@ -193,7 +190,6 @@ def _metadata(
             raise UnsupportedError(
                 f"column {each.name} of {table.name} is metadata {key!r}, which {sink.summary} "
                 f"does not write; it writes {', '.join(known) or 'none'}: declare the column "
-                "VIRTUAL",
-                table=table.name,
+                "VIRTUAL"
             )
     return wanted

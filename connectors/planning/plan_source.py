@@ -126,8 +126,7 @@ class PlannedScan:
         if not self.runtime.is_bounded:
             raise UnsupportedError(
                 f"{self.table.name} ({self.source.summary}) has no end: read it as a stream, or "
-                "INSERT its rows INTO a table",
-                table=self.table.name,
+                "INSERT its rows INTO a table"
             )
         pieces = self.changes(read=read)
         if not self.mode.is_insert_only:
@@ -219,8 +218,7 @@ def plan_scan(context: Context, request: ScanRequest) -> PlannedScan:
     found = source_of(context)
     if not isinstance(found, ScanTableSource):
         raise UnsupportedError(
-            f"{table.name} ({found.summary}) can only be looked up by keys, not scanned",
-            table=table.name,
+            f"{table.name} ({found.summary}) can only be looked up by keys, not scanned"
         )
     return plan_of(found.copy(), table, request)
 
@@ -300,14 +298,12 @@ def _delay_ms(watermark: Watermark, source: DynamicTableSource, table: str) -> i
     if delay_ms is None:
         raise UnsupportedError(
             f"the watermark of {table} is {watermark.expression}; write {watermark.column}, "
-            f"{watermark.column} - INTERVAL '5' SECOND, or SOURCE_WATERMARK()",
-            table=table,
+            f"{watermark.column} - INTERVAL '5' SECOND, or SOURCE_WATERMARK()"
         )
     if watermark.is_own and not isinstance(source, SupportsSourceWatermark):
         raise UnsupportedError(
             f"{table} ({source.summary}) has no watermarks of its own; write WATERMARK FOR "
-            f"{watermark.column} AS {watermark.column} - INTERVAL '5' SECOND",
-            table=table,
+            f"{watermark.column} AS {watermark.column} - INTERVAL '5' SECOND"
         )
     return delay_ms
 
@@ -330,7 +326,7 @@ def _columns(
     for name in asked:
         if name not in names:
             raise InvalidRequestError(
-                f"{table.name} has no column {name!r}; it has {', '.join(names)}", table=table.name
+                f"{table.name} has no column {name!r}; it has {', '.join(names)}"
             )
     return tuple(asked), metadata
 
@@ -400,8 +396,7 @@ def _check_metadata(
         if key not in known:
             raise UnsupportedError(
                 f"column {field_.name} of {table.name} is metadata {key!r}, which "
-                f"{source.summary} has not; it has {', '.join(known) or 'none'}",
-                table=table.name,
+                f"{source.summary} has not; it has {', '.join(known) or 'none'}"
             )
 
 

@@ -62,7 +62,7 @@ class Captured:
         return f"ONLY {marked(self.schema)}.{marked(self.table)}"
 
     def error(self, message: str) -> InvalidRequestError:
-        return InvalidRequestError(f"{self.owner}: {message}", table=self.owner)
+        return InvalidRequestError(f"{self.owner}: {message}")
 
     def facts(self, connection: Connection) -> TableFacts:
         """What the catalog says of the table, if it can be read.
@@ -75,8 +75,7 @@ class Captured:
         if found is None:
             raise NotFoundError(
                 f"{self.owner}: database {self.server.database} has no table {self.place} that "
-                f"user {self.server.username} sees",
-                table=self.owner,
+                f"user {self.server.username} sees"
             )
         if found.kind != "r":
             raise self.error(

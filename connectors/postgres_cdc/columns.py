@@ -55,7 +55,6 @@ def check_columns(
             f"column {field.name} of {owner} is declared {field.type}, and {found} in {place}; "
             "define the external table anew with the columns that it has, and start the stream "
             "again: with the same checkpoint it goes on where it is",
-            table=owner,
             column=field.name,
         )
 

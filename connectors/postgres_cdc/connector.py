@@ -82,8 +82,7 @@ class PostgresCdc(DynamicTableFactory):
         if not table.primary_keys:
             raise InvalidOption(
                 f"{context.name} has no primary key, by which changes of its rows are told; "
-                "declare that of the table: PRIMARY KEY (…) NOT ENFORCED",
-                table=context.name,
+                "declare that of the table: PRIMARY KEY (…) NOT ENFORCED"
             )
         server = Server(
             hostname=options["hostname"],

@@ -78,8 +78,7 @@ class Surveys:
         if missing or table.schema.primary_keys:
             raise InvalidRequestError(
                 f"{self.name} is not a table of Lakewright's surveys: it has no column "
-                f"{min(missing, default=MONTH)!r}, or a primary key; rename that table",
-                table=self.name,
+                f"{min(missing, default=MONTH)!r}, or a primary key; rename that table"
             )
         return table
 

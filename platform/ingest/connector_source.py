@@ -49,8 +49,7 @@ def connector_rows(
     if not planned.runtime.is_bounded or not planned.mode.is_insert_only:
         raise UnsupportedError(
             f"the source of {declaration.table} ({planned.source.summary}) gives rows without end, "
-            "or changes; follow it by INSERT INTO with execution.runtime-mode = streaming",
-            table=declaration.table,
+            "or changes; follow it by INSERT INTO with execution.runtime-mode = streaming"
         )
     # Without rows, the columns are checked all the same.
     yield planned.schema.empty_table()
@@ -88,7 +87,6 @@ def columns_not_read(declaration: TableDeclaration, planned: PlannedScan) -> tup
         raise InvalidRows(
             f"{planned.source.summary} has columns that {declaration.table} does not declare: "
             f"{', '.join(others)}; nothing was read; declare them, or write extra_columns: ignore",
-            table=declaration.table,
             unknown=others,
         )
     return others

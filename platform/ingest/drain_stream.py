@@ -193,8 +193,7 @@ class StreamDrain:
         if others and not ignores:
             raise InvalidRequestError(
                 f"{stream.table} has columns that {self.table.name} lacks: {', '.join(others)}; "
-                "nothing was read; declare them, or write extra_columns: ignore in the source",
-                table=self.table.name,
+                "nothing was read; declare them, or write extra_columns: ignore in the source"
             )
         return source.read_stream(
             self.session(),
@@ -221,8 +220,7 @@ class StreamDrain:
             )
             raise InvalidRows(
                 f"batch {staged.commit_identifier} does not meet the expectations of "
-                f"{self.table.name}",
-                table=self.table.name,
+                f"{self.table.name}"
             )
         self._judged[staged.commit_identifier] = report
 

@@ -42,7 +42,7 @@ def said_of_moments(error: InvalidRows, fields: Sequence[DataField], units: Unit
             own = f"{field.type} from {units[field.name].value}"
             number = str(replace(_NUMBER, nullable=field.type.nullable))
             message = error.message.replace(number, own)
-            return InvalidRows(message, table=error.table, **error.details)
+            return InvalidRows(message, **error.details)
     return error
 
 

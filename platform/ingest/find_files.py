@@ -170,8 +170,7 @@ class _Walk:
             raise InvalidRows(
                 f"{place} is no place of a partition of {self.search.table}, whose source is "
                 f"{self.search.path.text}: {names}: {error.message}; move it elsewhere, begin its "
-                "name with an underscore, or correct the pattern; nothing was written",
-                table=self.search.table,
+                "name with an underscore, or correct the pattern; nothing was written"
             ) from error
 
 

@@ -70,8 +70,7 @@ def given_rows(
         raise InvalidRows(
             f"the source of {table.name} returned a {type(rows).__name__}; return a pyarrow.Table, "
             "a DataFrame of pandas or Spark, a reader or a generator of record batches, or an "
-            "iterable of dicts",
-            table=table.name,
+            "iterable of dicts"
         )
     if bad is not None and leaves_out:
         return _FunctionRows(table, declaration, fixed, bad, wanted).fitting(rows)
@@ -96,9 +95,7 @@ def _stream(
                 raise
             told = said_of_moments(error, table.schema.fields, declaration.units)
             raise InvalidRows(
-                f"the source of {table.name}: {told.message}; nothing was written",
-                table=table.name,
-                **error.details,
+                f"the source of {table.name}: {told.message}; nothing was written", **error.details
             ) from error
         yield _fitting(part, table, declaration, fixed)
 

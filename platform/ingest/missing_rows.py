@@ -49,8 +49,7 @@ def missing_partitions(
         for name, specs in absent.items():
             what += f", and its upstream {name} has no rows of {_named(specs)}"
         raise InvalidRows(
-            f"the source of {table.name} returned no rows{what}; nothing was written; {INTENDED}",
-            table=table.name,
+            f"the source of {table.name} returned no rows{what}; nothing was written; {INTENDED}"
         )
     held = _with_rows(table) if replaces and missing else set()
     found: list[tuple[Spec, str]] = []

@@ -323,8 +323,7 @@ def _check_attempts(table: Table, order: WriteOrder) -> None:
         f"whether an earlier attempt of this run has written rows to {table.name} is not known: "
         f"snapshots since then have expired, and the oldest is {oldest.id}; nothing was written. "
         "Launch a new run for the partitions whose rows are missing, or write them with mode: "
-        "overwrite",
-        table=table.name,
+        "overwrite"
     )
 
 
@@ -437,8 +436,7 @@ def _check_partitions(
         raise InvalidRows(
             f"the source of {table.name} returned {rows} rows of {len(strange)} partitions that "
             f"were not requested, such as {describe_partition(strange[0].spec)}; return rows of "
-            "request.partitions only",
-            table=table.name,
+            "request.partitions only"
         )
 
 

@@ -93,7 +93,6 @@ def _as_numbers(rows: pa.Table, declaration: TableDeclaration) -> pa.Table:
                 raise InvalidRows(
                     f"the query of {declaration.table}: column {column.name} is {column.type}, "
                     f"and a number does not fit: {error}; nothing was written",
-                    table=declaration.table,
                     column=column.name,
                 ) from error
     return rows

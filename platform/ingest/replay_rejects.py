@@ -98,8 +98,7 @@ def replay_rejects(
     if kept is None:
         raise InvalidRequestError(
             f"{declaration.table} has no rejects: no run with `on_bad_row: quarantine` found a bad "
-            "row",
-            table=declaration.table,
+            "row"
         )
     target, drift = open_declared(catalog, declaration, Writing(kind=WriteKind.APPEND))
     check_rows_fit(drift)
@@ -130,8 +129,7 @@ def _declared(table: str, tables: Sequence[str | Path]) -> TableDeclaration:
     if found is None:
         raise NotFoundError(
             f"{table} is not declared in {first_few([*map(str, tables)]) or 'no file'}; name the "
-            "file or folder of its declaration",
-            table=table,
+            "file or folder of its declaration"
         )
     return found
 
@@ -184,8 +182,7 @@ class _Replay:
             f"whether replay {user} has appended its {len(rows)} rows to {self.table.name} is not "
             f"known: snapshots since then have expired, and the oldest is {oldest.id}; look for "
             f"the rows of {self.rejects.name} in state {REPLAYING}, and upsert them there as "
-            f"{OPEN} or {REPLAYED}",
-            table=self.table.name,
+            f"{OPEN} or {REPLAYED}"
         )
 
     def read(self, rows: Sequence[Row]) -> None:

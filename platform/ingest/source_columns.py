@@ -31,8 +31,7 @@ def check_returned_columns(
             f"the source of {table} returned rows that lack column {', '.join(missing)}"
             f"{_near_misses(missing, given)}; the rows have {', '.join(given) or 'no column'}; the "
             f"table declares {', '.join(declared)}: return every declared column, with nulls where "
-            "it has no value; nothing was written",
-            table=table,
+            "it has no value; nothing was written"
         )
 
 

@@ -395,8 +395,7 @@ def source_files(declaration: TableDeclaration, wanted: Partitions | None) -> li
         if not found and not any(True for _ in search.files(None)):
             raise NotFoundError(
                 f"the source of {declaration.table} is {search.path.text}, and no file matches "
-                f"{search.shown()}; nothing was written",
-                table=declaration.table,
+                f"{search.shown()}; nothing was written"
             )
     except (OSError, ValueError) as err:
         if isinstance(err, StorageError):
@@ -445,7 +444,6 @@ def read_in_turn(
             raise InvalidRows(
                 f"{err.message}; so have {len(alike)} of the {len(others)} {asked} files: "
                 f"{first_few(alike)}",
-                table=None,
                 **err.details,
             ) from err
 

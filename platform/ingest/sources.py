@@ -151,14 +151,12 @@ def _function(path: str, table: str) -> Source:
         module = importlib.import_module(module_name)
     except ImportError as err:
         raise NotFoundError(
-            f"the source of {table} is {path}, and module {module_name} cannot be imported: {err}",
-            table=table,
+            f"the source of {table} is {path}, and module {module_name} cannot be imported: {err}"
         ) from err
     function = getattr(module, name, None)
     if not callable(function):
         raise NotFoundError(
-            f"the source of {table} is {path}, and module {module_name} has no function {name}",
-            table=table,
+            f"the source of {table} is {path}, and module {module_name} has no function {name}"
         )
     found: Source = function
     return found
@@ -220,8 +218,7 @@ def explain_source(declaration: TableDeclaration, request: SourceRequest) -> Non
         f"of {row_count} rows in {len(files)} files of {source_text(source)} none is of the "
         f"{len(asked)} requested partitions ({first_few(asked)}); the files hold "
         f"partitions such as {first_few(sample)}; write partition values as in the column, or "
-        f"declare `allow_empty: true` in the source of {declaration.table}; nothing was written",
-        table=declaration.table,
+        f"declare `allow_empty: true` in the source of {declaration.table}; nothing was written"
     )
 
 
@@ -241,8 +238,7 @@ def _explain_folders(declaration: TableDeclaration, request: SourceRequest) -> N
         f"none of the {len(files)} files of {source_text(declaration.source)} is of the "
         f"{len(asked)} requested partitions ({first_few(asked)}); their paths tell "
         f"{first_few(list(held_by))}; declare `allow_empty: true` in the source of "
-        f"{declaration.table} if this is intended; nothing was written",
-        table=declaration.table,
+        f"{declaration.table} if this is intended; nothing was written"
     )
 
 

@@ -61,7 +61,6 @@ class StreamFileReader:
             raise InvalidRows(
                 f"{error.message.removesuffix(_NOTHING_WRITTEN)}; nothing of the batch was "
                 "written: correct the file or what is declared, and start the stream again",
-                table=self.table,
                 **error.details,
             ) from error
 
@@ -84,7 +83,6 @@ class StreamFileReader:
                 raise InvalidRows(
                     f"{path}: folder {name} is no value of column {field.name}: {error.message}; "
                     "nothing of the batch was written",
-                    table=self.table,
                     column=field.name,
                 ) from error
         return tuple(told.items())

@@ -86,8 +86,7 @@ class Ledger:
             except SchemaMoved:
                 continue
         raise SchemaMoved(
-            f"the schema of {self.name} was changed {_TRIES} times meanwhile; try again",
-            table=self.name,
+            f"the schema of {self.name} was changed {_TRIES} times meanwhile; try again"
         )
 
     def record(self, actions: Sequence[Action]) -> None:
@@ -187,8 +186,7 @@ def _check_ledger(table: Table) -> None:
         what = f"column {wrong[0]}" if wrong else "its primary key"
         raise InvalidRequestError(
             f"{table.name} is not a ledger of Lakewright: {what} does not fit; rename that table, "
-            "or switch the ledger off",
-            table=table.name,
+            "or switch the ledger off"
         )
 
 

@@ -176,6 +176,5 @@ def _check_own(table: Table) -> None:
     if missing or table.schema.primary_keys:
         raise InvalidRequestError(
             f"{table.name} has no counts of reads: it has no column {min(missing, default='day')!r}"
-            ", or a primary key; rename that table",
-            table=table.name,
+            ", or a primary key; rename that table"
         )

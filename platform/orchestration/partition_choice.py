@@ -67,14 +67,12 @@ def chosen_partitions(
             "are known once they are written: backfill the table without a choice of partitions, "
             "which writes all of its source; or name partitions (lakewright backfill "
             f"{declaration.table} --partitions KEY,KEY, in run config `partitions`), by keys such "
-            f"as {declaration.scheme.key_form}",
-            table=declaration.table,
+            f"as {declaration.scheme.key_form}"
         )
     if choice.is_empty:
         raise InvalidRequestError(
             f"no partitions of {declaration.table} are chosen; name partitions, or a filter in "
-            "where, or ask for those missing or failed",
-            table=declaration.table,
+            "where, or ask for those missing or failed"
         )
     if choice.keys:
         keys = _named(choice.keys, keys, declaration)
@@ -103,9 +101,7 @@ def _known(
     """The partitions of the asset; of those found in the data, also those that a run has tried."""
     definition = partitions_def(declaration.scheme, names)
     if definition is None:
-        raise InvalidRequestError(
-            f"{declaration.table} has no partitions; materialize its asset", table=declaration.table
-        )
+        raise InvalidRequestError(f"{declaration.table} has no partitions; materialize its asset")
     with dg.partition_loading_context(dynamic_partitions_store=instance):
         keys = [str(key) for key in definition.get_partition_keys()]
     if declaration.scheme.is_found_in_data:
@@ -151,8 +147,7 @@ def _named(asked: Sequence[str], known: Sequence[str], declaration: TableDeclara
     if unknown:
         have = f"it has {first_few(known)}" if known else f"keys look like {scheme.key_form}"
         raise InvalidRequestError(
-            f"{first_few(unknown)}: no partitions of the asset {declaration.table}; {have}",
-            table=declaration.table,
+            f"{first_few(unknown)}: no partitions of the asset {declaration.table}; {have}"
         )
     return list(asked)
 
@@ -169,8 +164,7 @@ def _matching(where: str, keys: Sequence[str], declaration: TableDeclaration) ->
     if others:
         raise InvalidRequestError(
             f"the filter looks at {', '.join(others)}, and partitions are chosen by partition "
-            f"keys alone; those of {declaration.table} are {', '.join(types)}",
-            table=declaration.table,
+            f"keys alone; those of {declaration.table} are {', '.join(types)}"
         )
     found = []
     for key in keys:

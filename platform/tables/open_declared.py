@@ -38,6 +38,5 @@ def check_rows_fit(drift: SchemaDrift) -> None:
         raise InvalidSchema(
             f"table {drift.table} is not as declared, and differs by: {'; '.join(drift.reasons)}; "
             f"run the job {' and the job '.join(jobs)}, which makes the table as declared, or "
-            "change the declaration to what the table has",
-            table=drift.table,
+            "change the declaration to what the table has"
         )

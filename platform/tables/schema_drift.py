@@ -100,8 +100,7 @@ def check_other_columns(declaration: TableDeclaration, table: Table, writing: Wr
         raise SchemaMoved(
             f"rows for {table.name} were staged without column {', '.join(wrong)}, which "
             "another client added or filled meanwhile; nothing was published: declare the column, "
-            "or drop it, and run again",
-            table=table.name,
+            "or drop it, and run again"
         )
 
 

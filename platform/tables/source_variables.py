@@ -48,8 +48,7 @@ def with_source_variables(
                 raise NotFoundError(
                     f"the source of {declaration.table} is {kind} {path}, and the environment "
                     f"variable {name} is not set; set it where the runs are executed; nothing was "
-                    "written",
-                    table=declaration.table,
+                    "written"
                 )
             values[name] = environment[name]
     if source is None or not values:
@@ -74,7 +73,7 @@ def values_hidden(values: Mapping[str, str]) -> Iterator[None]:
         for form, name in sorted(forms, key=lambda each: -len(each[0])):
             hidden = hidden.replace(form, f"${{{name}}}")
         if isinstance(error, StorageError):
-            raise type(error)(hidden, table=error.table) from None
+            raise type(error)(hidden) from None
         raise InvalidRows(hidden) from None
 
 

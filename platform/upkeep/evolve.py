@@ -76,8 +76,7 @@ def evolution_to(
             if found.others:
                 raise InvalidSchema(
                     f"table {table.name} cannot become as declared by a change of its schema: "
-                    f"{'; '.join(found.others)}; change the declaration",
-                    table=table.name,
+                    f"{'; '.join(found.others)}; change the declaration"
                 )
             policy = options.on_destructive or declaration.schema_policy.on_destructive
             changes = _made(table, found, policy)
@@ -127,8 +126,7 @@ def _made(table: Table, found: DeclaredChanges, policy: OnDestructive) -> tuple[
         raise InvalidSchema(
             f"the declaration of {table.name} asks for destructive changes: "
             f"{'; '.join(_told(found))}; schema.on_destructive is refuse, so nothing was "
-            "changed: name the changes in the run config, or correct the declaration",
-            table=table.name,
+            "changed: name the changes in the run config, or correct the declaration"
         )
     return found.harmless
 

@@ -96,8 +96,7 @@ def _contract(names: Sequence[str], table: Table) -> tuple[str, ...]:
         if name not in known:
             raise InvalidRequestError(
                 f"contract names {name!r}, which is no column of {table.name}; "
-                f"{did_you_mean(name, known)}",
-                table=table.name,
+                f"{did_you_mean(name, known)}"
             )
     return tuple(names)
 
@@ -124,8 +123,7 @@ def _waivers(
         if waiver.column not in known:
             raise InvalidRequestError(
                 f"waive names {waiver.column!r}, which is no column of {table.name}; "
-                f"{did_you_mean(waiver.column, known - {EVERY_COLUMN})}",
-                table=table.name,
+                f"{did_you_mean(waiver.column, known - {EVERY_COLUMN})}"
             )
     return waivers
 

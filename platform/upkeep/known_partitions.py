@@ -52,4 +52,4 @@ def check_partitions_known(table: Table, specs: Sequence[Mapping[str, object]]) 
     else:
         told = "it has none with rows"
     others = f" (nor {len(unknown) - 1} others asked for)" if len(unknown) > 1 else ""
-    raise NotFoundError(f"{table.name} has no partition {wanted}{others}; {told}", table=table.name)
+    raise NotFoundError(f"{table.name} has no partition {wanted}{others}; {told}")

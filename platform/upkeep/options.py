@@ -163,7 +163,7 @@ def _partitions(value: object, name: str, table: Table) -> Partitions:
         try:
             return decode_partition(text_argument(one, at), columns)
         except InvalidPartitionKeyError as error:
-            raise InvalidRequestError(str(error), table=table.name) from error
+            raise InvalidRequestError(str(error)) from error
 
     listed = list_argument(value, name, lambda one, _: one)
     if not columns:

@@ -37,8 +37,7 @@ def only_partition(table: Table, given: Partitions | None, option: str) -> Mappi
     """
     if not given or len(given) > 1:
         raise InvalidRequestError(
-            f"{option} names {len(given or ())} partitions of {table.name}; name one",
-            table=table.name,
+            f"{option} names {len(given or ())} partitions of {table.name}; name one"
         )
     return given[0]
 

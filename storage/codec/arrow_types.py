@@ -179,8 +179,7 @@ def conform(rows: pa.Table, fields: Sequence[DataField], *, table: str) -> pa.Ta
         parts = parts or ["have a column twice"]
         raise InvalidRows(
             f"rows for {table} {' and '.join(parts)}; the rows have {', '.join(names)}; the table "
-            f"has {', '.join(wanted)}",
-            table=table,
+            f"has {', '.join(wanted)}"
         )
     columns = [_conform_column(rows, field, table) for field in fields]
     return pa.table(columns, schema=to_arrow_schema(fields))
@@ -195,7 +194,7 @@ def _conform_column(rows: pa.Table, field: DataField, table: str) -> pa.ChunkedA
         if at is None:
             raise
         message = f"{error.message}; the first such row: {_row_text(rows, at)}"
-        raise InvalidRows(message, table=table, column=field.name) from error
+        raise InvalidRows(message, column=field.name) from error
 
 
 def _first_unfit(column: pa.ChunkedArray, field: DataField, table: str) -> int | None:
@@ -236,7 +235,6 @@ def _conformed(column: pa.ChunkedArray, field: DataField, table: str) -> pa.Chun
         raise InvalidRows(
             f"{table}: column {field.name} is NOT NULL, and {column.null_count} of "
             f"{len(column)} rows hold null",
-            table=table,
             column=field.name,
         )
     if not column.type.equals(target):
@@ -258,7 +256,6 @@ def _cast(
         raise InvalidRows(
             f"{table}: column {field.name} is {field.type}, and the rows hold {column.type}; "
             f"{way_out}",
-            table=table,
             column=field.name,
         )
     given = column
@@ -272,14 +269,12 @@ def _cast(
         raise InvalidRows(
             f"{table}: column {field.name} is {field.type}, and a value of the rows "
             f"({column.type}) does not fit: {error}",
-            table=table,
             column=field.name,
         ) from error
     if pa.types.is_floating(column.type) and _infinities(converted) != _infinities(column):
         raise InvalidRows(
             f"{table}: column {field.name} is {field.type}, and a value of the rows "
             f"({column.type}) does not fit: it would become infinite",
-            table=table,
             column=field.name,
         )
     return converted
@@ -384,15 +379,11 @@ def _parts(
 def _check_part(array: pa.Array, data_type: DataType, path: str, column: str, table: str) -> None:
     if not data_type.nullable and array.null_count:
         raise InvalidRows(
-            f"{table}: column {column} holds null in {path}, which is NOT NULL",
-            table=table,
-            column=column,
+            f"{table}: column {column} holds null in {path}, which is NOT NULL", column=column
         )
     unfit = _unfit_value(array, data_type) if isinstance(data_type, AtomicType) else None
     if unfit is not None:
-        raise InvalidRows(
-            f"{table}: {path} is {data_type}, and {unfit}", table=table, column=column
-        )
+        raise InvalidRows(f"{table}: {path} is {data_type}, and {unfit}", column=column)
 
 
 def _unfit_value(array: pa.Array, data_type: AtomicType) -> str | None:

@@ -26,9 +26,7 @@ def default_value(field: DataField, table: str) -> pa.Scalar:
         return _value_of(field)
     except _NoValue as error:
         raise UnsupportedError(
-            f"{table}: {error}; give the column a value in every row",
-            table=table,
-            column=field.name,
+            f"{table}: {error}; give the column a value in every row", column=field.name
         ) from error
 
 
@@ -41,7 +39,7 @@ def check_default(field: DataField, table: str) -> None:
     reason = unfit_default(field)
     if reason is not None:
         raise InvalidSchema(
-            f"{table}: {reason}; choose another default, or none", table=table, column=field.name
+            f"{table}: {reason}; choose another default, or none", column=field.name
         )
 
 

@@ -48,15 +48,13 @@ def check_text_columns(format_name: str, fields: Sequence[DataField], *, table: 
             names = ", ".join(f"{field.name} {field.type}" for field in fields)
             raise InvalidRequestError(
                 f"{table} has the columns {names} beside its partition keys, and text files hold "
-                "one column of type STRING",
-                table=table,
+                "one column of type STRING"
             )
     for field in fields:
         if not isinstance(field.type, AtomicType) or field.type.root.is_bytes:
             raise InvalidRequestError(
                 f"column {field.name} of {table} is {field.type}, which {format_name} files do "
                 "not hold; choose parquet, orc or avro",
-                table=table,
                 column=field.name,
             )
 
@@ -98,7 +96,6 @@ def encode_text_rows(
                 f"column {field.name} of {table} holds moments, and {format_name} files hold "
                 "times without a zone, which each reader takes for its own; make the column a "
                 "TIMESTAMP, or the table one of parquet, orc or avro",
-                table=table,
                 column=field.name,
             )
     if format_name == JSON:
@@ -122,7 +119,6 @@ def _check_lines(column: pa.ChunkedArray, name: str, format_name: str, table: st
             f"a {format_name} file of {table} holds one row a line, and column {name} of a row is "
             f"{found[0].as_py()!r:.100}; leave such rows out, or choose another format: json keeps "
             "line breaks and nulls",
-            table=table,
             column=name,
         )
 

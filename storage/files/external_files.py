@@ -46,8 +46,7 @@ def external_file_path(
     if path is None:
         raise UnsupportedError(
             f"{table}: data file {uri} lies in another store than the table, {fs.uri(root)}, "
-            f"which is not implemented; {_if_moved(table)}",
-            table=table,
+            f"which is not implemented; {_if_moved(table)}"
         )
     allowed = [_path(each, prefix) for each in roots]
     parts = path.split("/")
@@ -59,7 +58,6 @@ def external_file_path(
             f"{_OPTION} ({', '.join(roots) or 'not set'}); add its path there if it may be "
             f"read, or open the table again if add-partitions has just added it; "
             f"{_if_moved(table)}",
-            table=table,
             option=_OPTION,
         )
     return path
@@ -118,8 +116,7 @@ def path_in_store(fs: FileSystem, place: str, *, root: str, table: str) -> str:
     if path is None:
         raise UnsupportedError(
             f"{place} lies in another store than table {table}, {fs.uri(root)}, and a table reads "
-            "files of its own store alone; copy them there first",
-            table=table,
+            "files of its own store alone; copy them there first"
         )
     return path.rstrip("/")
 

@@ -153,8 +153,7 @@ class HiveNames:
         if found is not None:
             kind = "" if is_paimon(found) else f", as {_kind(found)}"
             raise AlreadyExistsError(
-                f"table {database}.{table} exists already in {self.what}{kind}",
-                table=f"{database}.{table}",
+                f"table {database}.{table} exists already in {self.what}{kind}"
             )
 
     def unfit(self, database: str, table: str) -> str | None:
@@ -246,9 +245,7 @@ class HiveNames:
         self._check_writable(f"rename table {database}.{table}")
         found = self._paimon(database, table)
         if found is None:
-            raise TableNotFound(
-                f"no table {database}.{table} in {self.what}", table=f"{database}.{table}"
-            )
+            raise TableNotFound(f"no table {database}.{table} in {self.what}")
         self.check_new(to_database, to_table)
         if self.metastore.database(to_database) is None:
             raise DatabaseNotFound(f"no database {to_database} in {self.what}; create it first")
@@ -333,8 +330,7 @@ class HiveRegistry:
             except (UnavailableError, InvalidRequestError) as error:
                 raise UnavailableError(
                     f"schema {schema.id} of {name} is written, and the metastore may not repeat "
-                    f"it: {error.message}; `lakewright sync` reports it",
-                    table=name,
+                    f"it: {error.message}; `lakewright sync` reports it"
                 ) from error
             # Another writer that adds a schema tells of it, and then looks again as this one does.
             told, schema = schema, latest()
@@ -347,8 +343,7 @@ class HiveRegistry:
             name = f"{self.database}.{self.table}"
             raise TableNotFound(
                 f"table {name} is not in the metastore at {self.metastore.url} any more: it was "
-                "dropped or renamed; open the catalog again",
-                table=name,
+                "dropped or renamed; open the catalog again"
             )
         return found
 

@@ -373,7 +373,6 @@ class ManifestStore:
             raise UnreadableManifest(
                 f"{path} is missing though a snapshot names it; if that snapshot was just "
                 "expired, read a later one; otherwise restore the file from a copy",
-                table=self.table or None,
                 path=path,
                 missing=True,
             ) from error
@@ -399,7 +398,6 @@ class ManifestStore:
         return UnreadableManifest(
             f"{path} of {self.table or self.paths.root} {why}; restore it from a copy, or roll "
             "back to a snapshot or tag that does not name it",
-            table=self.table or None,
             path=path,
             missing=False,
         )

@@ -79,7 +79,7 @@ class SchemaStore:
         """
         ids = self.ids()
         if not ids:
-            raise TableNotFound(f"table {table} does not exist at {self.paths.root}", table=table)
+            raise TableNotFound(f"table {table} does not exist at {self.paths.root}")
         return ids[-1]
 
     def read(self, schema_id: int) -> TableSchema:

@@ -60,8 +60,7 @@ class TablePartitions:
                 raise SchemaMoved(
                     f"a partition of {self._table} has {row_arity(row)} values, and the keys were "
                     f"{', '.join(keys.names)} when it was opened (schema {self._schema.id}); they "
-                    "have changed since, or its manifest is damaged: open the table again",
-                    table=self._table,
+                    "have changed since, or its manifest is damaged: open the table again"
                 )
             known = Partition(keys, row, decode_row(row, keys.types, first=True))
             self._known[schema_id, row] = known
@@ -131,8 +130,7 @@ class TablePartitions:
         if missing:
             raise InvalidRequestError(
                 f"a plan names a partition of {self._table} without its key {missing[0]!r}; "
-                "plan again",
-                table=self._table,
+                "plan again"
             )
         return self.of_values(tuple(values.values()))
 

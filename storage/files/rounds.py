@@ -31,6 +31,5 @@ class Rounds:
             raise UnavailableError(
                 f"{self._table} changed during each of the {MOST_ROUNDS:,} times that "
                 f"{self._what}; try again when fewer processes write to it; if none does, look for"
-                " metadata files that are listed and cannot be read",
-                table=self._table,
+                " metadata files that are listed and cannot be read"
             )

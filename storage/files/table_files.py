@@ -200,8 +200,7 @@ class TableFiles:
         if path is None:
             raise UnsupportedError(
                 f"{self.name}: data file {file.file_name} lies outside of the table, at "
-                f"{file.external_path}, which is not implemented",
-                table=self.name,
+                f"{file.external_path}, which is not implemented"
             )
         return path
 

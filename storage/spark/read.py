@@ -77,8 +77,7 @@ def check_reachable(files: TableFiles) -> None:
     if files.fs.scheme == "memory":
         raise UnsupportedError(
             f"{files.name} lies in this process's memory, which Spark tasks cannot reach; use the "
-            "local engine, or a warehouse on disk",
-            table=files.name,
+            "local engine, or a warehouse on disk"
         )
 
 

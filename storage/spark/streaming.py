@@ -145,24 +145,18 @@ def make_sink(
     """A sink for a stream, once rows, partition and table are found to fit."""
     table = files.name
     if not rows.isStreaming:
-        raise InvalidRequestError(
-            f"the rows for {table} are no stream; write them with write", table=table
-        )
+        raise InvalidRequestError(f"the rows for {table} are no stream; write them with write")
     if context_of(rows.sparkSession) is None:
         raise UnsupportedError(
             f"a stream into {table} needs a classic session of Spark: over Spark Connect the sink "
-            "would not learn which query calls it",
-            table=table,
+            "would not learn which query calls it"
         )
     if output not in _OUTPUTS:
-        raise InvalidRequestError(
-            f"output {output!r} is not one of {', '.join(_OUTPUTS)}", table=table
-        )
+        raise InvalidRequestError(f"output {output!r} is not one of {', '.join(_OUTPUTS)}")
     if output == "update" and not files.schema.has_primary_key:
         raise InvalidRequestError(
             f"output update writes a row again when it changes, and {table} has no primary key by "
-            "which the new one replaces it; write output append, or complete",
-            table=table,
+            "which the new one replaces it; write output append, or complete"
         )
     check_reachable(files)
     _check_is_sparks(checkpoint)
@@ -203,15 +197,13 @@ def _check_columns(sink: Sink, rows: DataFrame) -> None:
     if unknown:
         raise InvalidRequestError(
             f"the stream has columns that {sink.files.name} lacks: {', '.join(sorted(unknown))}; "
-            "leave them out, or add them to the table",
-            table=sink.files.name,
+            "leave them out, or add them to the table"
         )
     given = [each for each in made if each in rows.columns and each != time]
     if given:
         raise InvalidRequestError(
             f"the stream has the column {given[0]}, which is to be made of a time; leave it out of "
-            "the rows, or leave the time out and take the values of the rows",
-            table=sink.files.name,
+            "the rows, or leave the time out and take the values of the rows"
         )
     if time is None:
         return
@@ -220,8 +212,7 @@ def _check_columns(sink: Sink, rows: DataFrame) -> None:
         what = "is not there" if time not in kinds else f"is {kinds[time].simpleString()}"
         raise InvalidRequestError(
             f"partitions of {sink.files.name} follow from the time in column {time}, which {what}; "
-            "name a column of timestamps or dates",
-            table=sink.files.name,
+            "name a column of timestamps or dates"
         )
 
 
@@ -261,8 +252,7 @@ class Sink:
             raise UnsupportedError(
                 f"Spark did not report which query writes a batch into {self.files.name}, so "
                 "that it could not be recognised again; pin Python's threads to Java's, which is "
-                "the default (PYSPARK_PIN_THREAD)",
-                table=self.files.name,
+                "the default (PYSPARK_PIN_THREAD)"
             )
         batch = StreamBatch(stream=stream, checkpoint=self.place, number=number)
         before = self.files.streams.read(stream)

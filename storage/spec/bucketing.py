@@ -71,7 +71,6 @@ def check_said_once(
         raise InvalidOption(
             f"{table}: DISTRIBUTED {distribution} and option {both[0]}={options[both[0]]} both say "
             "how rows are distributed; leave one of them out",
-            table=table,
             option=both[0],
         )
 
@@ -98,8 +97,7 @@ def distributed(
         raise UnsupportedError(
             f"{table} has no primary key, and clients of the format find the bucket of a row by "
             f"its columns; write DISTRIBUTED BY (column) {distribution}, or leave the clause out: "
-            "then any task writes any row",
-            table=table,
+            "then any task writes any row"
         )
     options[BUCKET] = str(count)
     return replace(schema, options={**options, BUCKET_KEY: ",".join(keys)} if keys else options)
@@ -112,26 +110,22 @@ def _check_stored(schema: TableSchema, keys: tuple[str, ...], table: str) -> Non
             kind = "computed" if unstored[key].expression is not None else "metadata"
             raise InvalidSchema(
                 f"{table} cannot be distributed by {key}, a {kind} column: rows find their bucket "
-                "by stored columns",
-                table=table,
+                "by stored columns"
             )
         if key not in schema.field_names:
             raise InvalidSchema(
                 f"{table} cannot be distributed by {key}, which is no column; it has "
-                f"{', '.join(schema.field_names)}",
-                table=table,
+                f"{', '.join(schema.field_names)}"
             )
         if key in schema.partition_keys:
             raise InvalidSchema(
                 f"{table} cannot be distributed by {key}: a partition key is the same in all rows "
-                "of a partition, and chooses no bucket",
-                table=table,
+                "of a partition, and chooses no bucket"
             )
         if schema.has_primary_key and key not in schema.primary_keys:
             raise InvalidSchema(
                 f"{table} cannot be distributed by {key}, which is not in the primary key "
-                f"({', '.join(schema.primary_keys)}): rows of one key could lie in two buckets",
-                table=table,
+                f"({', '.join(schema.primary_keys)}): rows of one key could lie in two buckets"
             )
 
 
@@ -141,6 +135,5 @@ def _check_indexed(schema: TableSchema, distribution: TableDistribution, table: 
         have = f"the whole primary key ({', '.join(whole)})" if whole else "a primary key"
         raise UnsupportedError(
             f"{table}: without a number of buckets an index holds the bucket of each row, which "
-            f"needs {have}; write DISTRIBUTED {distribution} INTO n BUCKETS",
-            table=table,
+            f"needs {have}; write DISTRIBUTED {distribution} INTO n BUCKETS"
         )

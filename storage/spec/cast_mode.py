@@ -59,7 +59,6 @@ def cast_mode(schema: TableSchema, *, table: str) -> CastMode:
         raise InvalidOption(
             f"{table}: {CAST_MODE}={name} is not one of {known}; set one of them, or reset the "
             "option",
-            table=table,
             option=CAST_MODE,
         ) from None
     if mode not in modes_of(schema):
@@ -68,7 +67,6 @@ def cast_mode(schema: TableSchema, *, table: str) -> CastMode:
             "which combines the rows of a key: where a value is null because it does not fit, an "
             "older value would show as if it were the present one, and a sum would leave it out; "
             f"set {CAST_MODE} to {CastMode.EXPLICIT_FAIL.value} or {CastMode.EXPLICIT.value}",
-            table=table,
             option=CAST_MODE,
         )
     return mode

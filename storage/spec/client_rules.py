@@ -94,7 +94,6 @@ def check_clients_open(
             raise InvalidOption(
                 f"{table}: {each.problem}; Java's clients (Spark, Flink, Trino) would not open the "
                 "table any more, for reads either",
-                table=table,
                 option=each.option,
             )
 

@@ -113,7 +113,6 @@ def check_holds(format_name: str, fields: Sequence[DataField], *, table: str) ->
             raise UnsupportedError(
                 f"{table}: column {field.name} cannot be in an Avro file: {problem}; choose "
                 "parquet or orc (options file.format, file.format.per.level)",
-                table=table,
                 column=field.name,
                 option="file.format",
             )

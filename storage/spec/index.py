@@ -83,6 +83,5 @@ def check_known_indexes(entries: Iterable[IndexEntry], *, table: str) -> None:
             raise UnsupportedError(
                 f"{table} has index file {entry.file.file_name} of kind {entry.file.index_type}, "
                 f"and this release knows {' and '.join(sorted(KNOWN_INDEXES))}; the table can be "
-                "read, and nothing was written; upgrade lakewright",
-                table=table,
+                "read, and nothing was written; upgrade lakewright"
             )

@@ -83,14 +83,11 @@ class MergeOptionReader:
             self.invalid(option, text, f"names {repeated[0]!r} more than once")
 
     def invalid(self, option: str, value: str, problem: str) -> NoReturn:
-        raise InvalidOption(
-            f"{self.table}: {option}={value} {problem}", table=self.table, option=option
-        )
+        raise InvalidOption(f"{self.table}: {option}={value} {problem}", option=option)
 
     def unsupported(self, option: str, value: str, instead: str) -> NoReturn:
         raise UnsupportedError(
             f"{self.table} sets option {option}={value}, which is not implemented ({instead})",
-            table=self.table,
             option=option,
         )
 

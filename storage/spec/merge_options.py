@@ -48,7 +48,6 @@ def _check_counted(schema: TableSchema, table: str) -> None:
         raise InvalidOption(
             f"{table}: merge-engine={VALUE_COUNT} compares whole rows, and column "
             f"{nested[0].name} of type {nested[0].type} cannot be compared; leave the column out",
-            table=table,
             option="merge-engine",
         )
 

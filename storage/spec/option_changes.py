@@ -44,7 +44,7 @@ def with_option(
     """
     name, value = change.name.strip(), change.value.strip()
     if not name:
-        raise InvalidOption(f"{table}: an option without a name cannot be set", table=table)
+        raise InvalidOption(f"{table}: an option without a name cannot be set")
     check_option_name(name, value, table=table)
     check_option_type(name, value, table=table)
     options = trimmed(schema.options)
@@ -65,7 +65,7 @@ def without_option(
     name = change.name.strip()
     if name not in trimmed(schema.options):
         there = ", ".join(sorted(schema.options)) or "no options"
-        raise InvalidOption(f"{table} does not set {name}; it sets {there}", table=table)
+        raise InvalidOption(f"{table} does not set {name}; it sets {there}")
     _check_change(schema, name, None, table, has_snapshots=has_snapshots)
     return replace(schema, options=_without(schema, name))
 
@@ -114,4 +114,4 @@ def _check_bucket(schema: TableSchema, value: str | None, table: str) -> None:
 
 
 def _refuse(table: str, name: str, reason: str) -> NoReturn:
-    raise InvalidOption(f"{table}: option {name} cannot change: {reason}", table=table, option=name)
+    raise InvalidOption(f"{table}: option {name} cannot change: {reason}", option=name)

@@ -78,7 +78,7 @@ class OptionReader:
     def refuse(self, name: str, text: str, problem: str) -> NoReturn:
         """Raise an error about an option; `problem` follows its value in the message."""
         raise InvalidOption(
-            f"{self.table}: {name}={text[:_MOST_SHOWN]}{problem}", table=self.table, option=name
+            f"{self.table}: {name}={text[:_MOST_SHOWN]}{problem}", option=name
         ) from None
 
     def text(self, name: str, *, default: str | None = None) -> str:
@@ -172,9 +172,7 @@ class OptionReader:
         try:
             value = parse(text)
         except InvalidOption as error:
-            raise InvalidOption(
-                f"{self.table}: {name}={error.message}", table=self.table, option=name
-            ) from None
+            raise InvalidOption(f"{self.table}: {name}={error.message}", option=name) from None
         if value < 1 and name not in _MAY_BE_ZERO:
             self.refuse(name, text, " is not positive")
         return value
@@ -199,15 +197,12 @@ class OptionReader:
                 raise InvalidOption(
                     f"{self.table}: {name} holds {pair[:_MOST_SHOWN]!r}; write levels and values "
                     "as in 0:x,5:y",
-                    table=self.table,
                     option=name,
                 )
             try:
                 found[number] = value_of(value.strip())
             except InvalidOption as error:
-                raise InvalidOption(
-                    f"{self.table}: {name}: {error.message}", table=self.table, option=name
-                ) from None
+                raise InvalidOption(f"{self.table}: {name}: {error.message}", option=name) from None
         return found
 
     def stats_mode(self, name: str) -> str:

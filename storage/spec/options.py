@@ -219,9 +219,7 @@ def read_options(
     for key in bucket_keys:
         if key not in schema.field_names:
             raise InvalidOption(
-                f"{table}: bucket-key names {key!r}, which is not a column",
-                table=table,
-                option="bucket-key",
+                f"{table}: bucket-key names {key!r}, which is not a column", option="bucket-key"
             )
     trigger = reader.integer("num-sorted-run.compaction-trigger", minimum=1)
     default_target = 128 * MIB if schema.is_keyed else 256 * MIB
@@ -235,7 +233,6 @@ def read_options(
         raise InvalidOption(
             f"{table}: tag.creation-delay of {tag_delay_ms} ms is not shorter than the period of "
             f"tags, {tag_period.duration}",
-            table=table,
             option="tag.creation-delay",
         )
     return TableOptions(

@@ -77,15 +77,13 @@ class PartitionKeys:
         """
         if not isinstance(spec, Mapping):
             raise InvalidRequestError(
-                f"{spec!r:.100} names no partition of {table}; give keys with values, as a dict",
-                table=table,
+                f"{spec!r:.100} names no partition of {table}; give keys with values, as a dict"
             )
         for name in spec:
             if name not in self.names:
                 have = ", ".join(self.names) or "none, it is not partitioned"
                 raise InvalidRequestError(
-                    f"{name!r} is not a partition key of {table}; its partition keys are {have}",
-                    table=table,
+                    f"{name!r} is not a partition key of {table}; its partition keys are {have}"
                 )
         return {
             field.name: from_python(spec[field.name], field.type)

@@ -145,14 +145,13 @@ def partition_clock(
     if any(_without_layout(each) != _without_layout(first) for each in others):
         raise InvalidRequestError(
             f"the partition keys {', '.join(given)} of {table} need one time; give them the same "
-            "column, zone and delay, and differing layouts",
-            table=table,
+            "column, zone and delay, and differing layouts"
         )
     try:
         ZoneInfo(first.zone)
     except (ZoneInfoNotFoundError, ValueError):
         raise InvalidRequestError(
-            f"{first.zone!r} is not a time zone such as Europe/Berlin", table=table
+            f"{first.zone!r} is not a time zone such as Europe/Berlin"
         ) from None
     default = formatter if formatter is not None and len(given) == 1 else DATE_LAYOUT
     layouts = {
@@ -199,28 +198,24 @@ def _check(
             if given[field.name].layout is not None:
                 raise InvalidRequestError(
                     f"partition key {field.name} of {table} is a DATE, which needs no layout; "
-                    "leave it out",
-                    table=table,
+                    "leave it out"
                 )
             continue
         if root is None or not (root.is_text or root.is_integer):
             raise InvalidRequestError(
                 f"partition key {field.name} of {table} is {field.type}, and a time is written "
-                "into STRING, DATE and whole numbers",
-                table=table,
+                "into STRING, DATE and whole numbers"
             )
         written = write_time(layout, _PROBE)
         if root.is_integer and (not written.isdecimal() or str(int(written)) != written):
             raise InvalidRequestError(
                 f"layout {layout!r} writes {written!r}, which the number {field.name} of {table} "
-                "cannot hold; write a layout of digits without leading zeros, such as yyyyMMdd, H",
-                table=table,
+                "cannot hold; write a layout of digits without leading zeros, such as yyyyMMdd, H"
             )
     if "year" not in clock.units:
         raise InvalidRequestError(
             f"the layouts of {', '.join(given)} of {table} give no year, so no partition would "
-            "ever be over; give the time to the key of the day too",
-            table=table,
+            "ever be over; give the time to the key of the day too"
         )
 
 

@@ -103,7 +103,6 @@ class PartitionTimes:
         raise InvalidOption(
             f"{PATTERN_OPTION}={self.pattern!r}: {what} of {table}; write its keys as "
             f"{', '.join(f'${key}' for key in keys)}",
-            table=table,
             option=PATTERN_OPTION,
         )
 

@@ -188,8 +188,7 @@ class _Evolution:
         if schema.counts_rows:
             raise ColumnInUse(
                 f"{self.state.name} counts equal rows, so all its columns are its key, and none "
-                "can be added or changed; create a new table",
-                table=self.state.name,
+                "can be added or changed; create a new table"
             )
         if len(path) > 1:
             self._check_member(change, path)
@@ -245,9 +244,7 @@ class _Evolution:
 
     def _in_use(self, column: str, what: str, reason: str) -> NoReturn:
         raise ColumnInUse(
-            f"column {column!r} of {self.state.name} cannot be {what}: {reason}",
-            table=self.state.name,
-            column=column,
+            f"column {column!r} of {self.state.name} cannot be {what}: {reason}", column=column
         )
 
     def _check_nullability(self, path: _Path, nullable: bool) -> None:
@@ -257,8 +254,7 @@ class _Evolution:
             raise InvalidSchema(
                 f"column {path_text(path)} of {self.state.name} cannot become NOT NULL, since rows "
                 "may hold null there; set the option alter-column-null-to-not-null.disabled to "
-                "false if none does",
-                table=self.state.name,
+                "false if none does"
             )
 
     def _boolean(self, option: str) -> bool:

@@ -85,6 +85,5 @@ def check_known_fields(snapshot: Snapshot, *, table: str) -> None:
         raise UnsupportedError(
             f"snapshot {snapshot.id} of {table} has fields of a later version of the format: "
             f"{', '.join(snapshot.unknown_fields)}; the table can be read, and nothing was "
-            "written or deleted; upgrade lakewright",
-            table=table,
+            "written or deleted; upgrade lakewright"
         )

@@ -135,7 +135,6 @@ def check_option_name(name: str, value: str, *, table: str) -> None:
     if name.startswith(_OURS) and not is_ours:
         raise InvalidOption(
             f"{table}: {name}={value} is not an option of a table; did you mean {CAST_MODE!r}?",
-            table=table,
             option=name,
         )
     names = {option.name for option in KNOWN_OPTIONS if "*" not in option.name} - _COMMON_WORDS
@@ -145,7 +144,6 @@ def check_option_name(name: str, value: str, *, table: str) -> None:
     if near:
         raise InvalidOption(
             f"{table}: {name}={value} is not an option of a table; did you mean {near[0]!r}?",
-            table=table,
             option=name,
         )
 
@@ -158,9 +156,7 @@ def check_option_type(name: str, value: str, *, table: str) -> None:
     """
     option = find_option(name)
     if option is not None and not _is_of(option.kind, value):
-        raise InvalidOption(
-            f"{table}: {name}={value} is not {option.kind.value}", table=table, option=name
-        )
+        raise InvalidOption(f"{table}: {name}={value} is not {option.kind.value}", option=name)
 
 
 def _given(schema: TableSchema) -> Iterator[tuple[str, str]]:
@@ -193,7 +189,6 @@ def _refused(name: str, value: str, refusal: Refusal, use: Use, table: str) -> U
     return UnsupportedError(
         f"{table} sets option {name}={value}, which is not implemented{others}: "
         f"{refusal.reason}; the table cannot be {refusal.done or _DONE[use]}, and was not changed",
-        table=table,
         option=name,
     )
 
@@ -217,7 +212,6 @@ def _check_unknown(name: str, value: str, use: Use, table: str) -> None:
         f"Paimon's options begin with {group!r}, so it may be an option of a later version; the "
         f"table can be read, but cannot be {_DONE[use]}, and was not changed; if it is a "
         "property of your own, give it another name",
-        table=table,
         option=name,
     )
 
@@ -256,7 +250,7 @@ def _check_formats(schema: TableSchema, options: TableOptions, table: str) -> No
         encodings = [options.file_encoding(level) for level in levels]
         encodings += [options.file_encoding(0, changelog=True)]
     except (UnsupportedError, InvalidOption) as error:
-        raise type(error)(f"{table}: {error.message}", table=table, **error.details) from error
+        raise type(error)(f"{table}: {error.message}", **error.details) from error
     for format_name in sorted({encoding.format for encoding in encodings}):
         check_holds(format_name, schema.fields, table=table)
 
@@ -269,7 +263,6 @@ def _check_counted(schema: TableSchema, options: TableOptions, table: str) -> No
         raise InvalidOption(
             f"{table}: merge-engine={VALUE_COUNT} needs buckets in which equal rows meet; set "
             "bucket to a positive number",
-            table=table,
             option="merge-engine",
         )
     formats = {options.file_encoding(level).format for level in range(options.num_levels)}
@@ -284,7 +277,6 @@ def _check_counted(schema: TableSchema, options: TableOptions, table: str) -> No
             raise InvalidOption(
                 f"{table}: {name}={schema.options.get(name)} does not go with "
                 f"merge-engine={VALUE_COUNT}; leave it out",
-                table=table,
                 option=name,
             )
     for name in schema.options:
@@ -292,7 +284,6 @@ def _check_counted(schema: TableSchema, options: TableOptions, table: str) -> No
             raise InvalidOption(
                 f"{table}: {name} says how rows of a key are merged, and with "
                 f"merge-engine={VALUE_COUNT} they are counted; leave it out",
-                table=table,
                 option=name,
             )
 
@@ -305,20 +296,17 @@ def _check_bucket(schema: TableSchema, options: TableOptions, table: str, use: U
         postponed = ", or -2 to give rows a bucket later" if schema.has_primary_key else ""
         raise InvalidOption(
             f"{table}: bucket={options.bucket}; write -1 or a positive number{postponed}",
-            table=table,
             option="bucket",
         )
     if not schema.has_primary_key and options.bucket > 0 and not options.bucket_keys:
         raise InvalidOption(
             f"{table}: bucket={options.bucket} without a bucket-key; name the columns rows are "
             "hashed by, or leave bucket at -1",
-            table=table,
             option="bucket",
         )
     if options.bucket == -1 and options.bucket_keys:
         raise InvalidOption(
             f"{table}: a bucket-key needs a fixed number of buckets; set bucket",
-            table=table,
             option="bucket-key",
         )
     if schema.is_keyed:
@@ -328,7 +316,6 @@ def _check_bucket(schema: TableSchema, options: TableOptions, table: str, use: U
                 f"{table}: bucket-key {outside[0]!r} is not in the primary key without partition "
                 f"keys ({', '.join(schema.trimmed_primary_keys)}), so one key could be in two "
                 "buckets; add the column to the primary key, or leave it out of bucket-key",
-                table=table,
                 option="bucket-key",
             )
 
@@ -339,6 +326,5 @@ def _refuse_cross_partition(schema: TableSchema, table: str, use: Use) -> None:
         raise UnsupportedError(
             f"{table}: partition key {outside[0]!r} is not in the primary key "
             f"({', '.join(schema.primary_keys)}), so a key may move between partitions, which is "
-            "not implemented; add it to the primary key of a new table",
-            table=table,
+            "not implemented; add it to the primary key of a new table"
         )

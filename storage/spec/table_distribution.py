@@ -108,22 +108,19 @@ def check_distribution(distribution: TableDistribution, store: object, table: st
     if not isinstance(store, SupportsBucketing):
         raise UnsupportedError(
             f"{table} is distributed {distribution}, and its store has no buckets; leave the "
-            "clause out",
-            table=table,
+            "clause out"
         )
     known = store.list_algorithms()
     if distribution.kind not in known:
         names = ", ".join(sorted(each.name for each in known))
         raise UnsupportedError(
             f"{table} is distributed {distribution}, and its store distributes rows by {names}, "
-            f"not by {distribution.kind.name}",
-            table=table,
+            f"not by {distribution.kind.name}"
         )
     if distribution.bucket_count is None and store.requires_bucket_count():
         raise UnsupportedError(
             f"{table} is distributed {distribution}, and its store needs the number of buckets; "
-            f"write {distribution} INTO n BUCKETS",
-            table=table,
+            f"write {distribution} INTO n BUCKETS"
         )
 
 

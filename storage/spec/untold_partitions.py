@@ -41,7 +41,6 @@ def _parsed(text: str, table: str) -> _Untold:
         raise InvalidOption(
             f"{table}: {UNTOLD}={text!r:.100} is no list of partitions: {error}; reset the option, "
             "and write ALTER TABLE t PARTITION (…) SET 'change-tracking' = 'false'",
-            table=table,
             option=UNTOLD,
         ) from error
 

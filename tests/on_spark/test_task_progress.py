@@ -25,7 +25,7 @@ def test_tasks_are_told_while_others_still_work(spark: SparkSession, tmp_path: P
 
 
 def refuses(number: int) -> int:
-    raise InvalidRequestError(f"task {number} is refused", table="db.t")
+    raise InvalidRequestError(f"task {number} is refused")
 
 
 def breaks(number: int) -> int:

@@ -54,8 +54,7 @@ def check_rows(name: str, before: pa.Table, after: pa.Table) -> None:
     if not after.equals(before):
         raise CorruptionError(
             f"the change of partition keys left {after.num_rows:,} rows in {name} that are not "
-            f"the {before.num_rows:,} rows of before; roll back to the snapshot before it",
-            table=name,
+            f"the {before.num_rows:,} rows of before; roll back to the snapshot before it"
         )
 
 

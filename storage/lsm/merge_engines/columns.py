@@ -106,7 +106,6 @@ def _refuse_retraction(
         f"{table}: column {name!r} is aggregated with {function.value}, which cannot retract "
         f"values, and {count} keys have rows that retract some (-U or -D); set "
         f"fields.{name}.ignore-retract=true to leave those out; {_TO_READ}",
-        table=table,
         column=name,
     )
 
@@ -123,7 +122,6 @@ def _refuse_number(
     raise InvalidRows(
         f"{table}: the {function.value} of column {name!r} over {count} rows of one key does not "
         f"fit {kind}; give the column a wider type; {_TO_READ}",
-        table=table,
         column=name,
     )
 
@@ -133,6 +131,5 @@ def _refuse_nested_key(aggregate: FieldAggregate, name: str, table: str) -> NoRe
         f"{table}: column {name!r} has nested rows with a null in their key "
         f"({', '.join(aggregate.nested_key)}); fill it, or set "
         f"fields.{name}.nested-key-null-strategy to merge or ignore; {_TO_READ}",
-        table=table,
         column=name,
     )

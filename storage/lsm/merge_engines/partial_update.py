@@ -208,6 +208,5 @@ def _refuse(spec: MergeSpec, count: int) -> NoReturn:
         f"{spec.table} has merge-engine=partial-update, which takes no deletions by default, and "
         f"{count} of its rows are deletions; set ignore-delete=true to leave them out, "
         "partial-update.remove-record-on-delete=true to remove the record, or sequence groups to "
-        "empty their columns",
-        table=spec.table,
+        "empty their columns"
     )

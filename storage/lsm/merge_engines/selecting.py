@@ -72,6 +72,5 @@ def _last(candidates: np.ndarray, starts: np.ndarray) -> np.ndarray:
 def _refuse(spec: MergeSpec, count: int) -> NoReturn:
     raise InvalidRows(
         f"{spec.table} has merge-engine=first-row, which takes no deletions, and {count} of its "
-        "rows are deletions; set ignore-delete=true to leave them out",
-        table=spec.table,
+        "rows are deletions; set ignore-delete=true to leave them out"
     )

@@ -72,8 +72,7 @@ def told_if_mixed(files: TableFiles, snapshot: Snapshot) -> Iterator[None]:
             f"snapshot {snapshot.id} of {files.name} has files of several partition keys, as a "
             "client committed it that opened the table before the keys changed; it is unknown "
             "which of its rows replace others: compare a snapshot before it, or one after its rows "
-            "were moved to the present keys (lakewright respec)",
-            table=files.name,
+            "were moved to the present keys (lakewright respec)"
         ) from error
 
 
@@ -92,8 +91,7 @@ def with_keys_of(files: TableFiles, schema_id: int) -> TableFiles:
             raise UnsupportedError(
                 f"column {key!r} of {files.name} was in its keys (schema {schema_id}) and was "
                 "dropped since, so rows of then cannot be merged as rows of today; read the state "
-                "of then by itself, or changes after it",
-                table=files.name,
+                "of then by itself, or changes after it"
             )
     partition, primary = (
         tuple(names[then.field(key).id] for key in keys)
@@ -207,8 +205,7 @@ class _Compared:
             raise UnsupportedError(
                 f"the primary keys of {files.name} were {', '.join(first.primary_keys)} (schema "
                 f"{first.id}) and {', '.join(second.primary_keys)} (schema {second.id}), which "
-                "have no column in common that the table still has; read both states by themselves",
-                table=files.name,
+                "have no column in common that the table still has; read both states by themselves"
             )
         keys = {number for number, _ in common}
         partition = [{each.id for each in schema.partition_fields} for schema in (first, second)]
@@ -240,8 +237,7 @@ class _Compared:
             f"compared by the columns of both keys, {', '.join(names)}; of the state with the "
             f"primary key {', '.join(schema.primary_keys)}, {first['count_all']} rows have {told}, "
             f"and {several.num_rows} such values were found so far; compare states on one side of "
-            "the change, or read both by themselves",
-            table=files.name,
+            "the change, or read both by themselves"
         )
 
 

@@ -118,8 +118,7 @@ def _snapshot_ids(files: TableFiles, bounds: Sequence[int | str], tags: set[str]
     if unknown:
         raise TagNotFound(
             f"{files.name} has no tag {unknown[0]!r}, and it is not a snapshot id; "
-            f"tags there: {there}",
-            table=files.name,
+            f"tags there: {there}"
         )
     if texts:
         raise InvalidRequestError(
@@ -187,8 +186,7 @@ def _expired(files: TableFiles, bounds: tuple[int, int], earliest: int) -> Snaps
     latest = files.snapshots.latest_id()
     return SnapshotNotFound(
         f"changes of {files.name} from snapshot {bounds[0]} to {bounds[1]} cannot be read: it "
-        f"has snapshots {earliest} to {latest}; name bounds from {earliest - 1} to {latest}",
-        table=files.name,
+        f"has snapshots {earliest} to {latest}; name bounds from {earliest - 1} to {latest}"
     )
 
 
@@ -257,7 +255,6 @@ def _check_no_gap(
             f"changes of {files.name} from snapshot {start} to {end} cannot be read: the changes "
             f"of {lost} are missing; read with mode diff, or read up to {before} and "
             f"from {following} on",
-            table=files.name,
             missing=(before + 1, following - 1),
         )
 

@@ -64,8 +64,7 @@ def check_streamable(files: TableFiles) -> None:
     if reason is not None:
         raise UnsupportedError(
             f"{files.name} has streaming-read-overwrite=true, which a stream cannot follow, since "
-            f"{reason}; set the option to false",
-            table=files.name,
+            f"{reason}; set the option to false"
         )
 
 

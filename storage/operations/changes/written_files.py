@@ -121,8 +121,7 @@ def check_key_stands(files: TableFiles, schema_ids: Iterable[int]) -> None:
     if any(files.at_schema(each).schema.is_keyed != files.schema.is_keyed for each in schema_ids):
         raise UnsupportedError(
             f"{files.name} got its primary key amid these changes, and rows of before have none; "
-            "read what came before by a snapshot, and the changes after the key",
-            table=files.name,
+            "read what came before by a snapshot, and the changes after the key"
         )
 
 
@@ -140,8 +139,7 @@ def _check_only_added(files: TableFiles, snapshot_id: int, found: Iterable[Manif
     if removed:
         raise CorruptionError(
             f"snapshot {snapshot_id} of {files.name} removes {removed[0]} where it should only "
-            "add files; read with mode diff",
-            table=files.name,
+            "add files; read with mode diff"
         )
 
 

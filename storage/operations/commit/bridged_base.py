@@ -82,15 +82,13 @@ def ended(state: TableState) -> Change | None:
             return None if keys_fit(files, state.manifests) else without_removals(state)
         raise UnsupportedError(
             f"a client that opened {files.name} before its partition keys changed committed to it, "
-            f"and its rows may replace others; {ways_out(files)}",
-            table=files.name,
+            f"and its rows may replace others; {ways_out(files)}"
         )
     found = next(_recorded(files, latest), None)
     if found is None:
         raise UnsupportedError(
             f"the partition keys of {files.name} are changing, and no snapshot that is kept says "
-            "how; roll back to a tag or a snapshot of before",
-            table=files.name,
+            "how; roll back to a tag or a snapshot of before"
         )
     recorded, record = found
     added = _as_committed(files, recorded, latest, added)
@@ -196,8 +194,7 @@ def _removed_partitions(
             f"a client that opened {files.name} before its partition keys changed removed some "
             "files of a partition meanwhile, and which of the old files it meant is not known; "
             f"roll back (lakewright rollback {files.name} --snapshot {recorded.id}), and let it "
-            "commit again",
-            table=files.name,
+            "commit again"
         )
     return frozenset(removed)
 
@@ -220,8 +217,7 @@ def _restored(
             f"a change of the partition keys of {files.name} was stopped, and snapshot "
             f"{record.before_id}, which it began with, is gone, since another client expired it; "
             "roll back to a tag of before, or write the rows to a new table: what was committed "
-            "since may be there beside the rows that it replaces",
-            table=files.name,
+            "since may be there beside the rows that it replaces"
         ) from error
     of_row = files.partitions.of_row
     old = live_entries(files, before)

@@ -172,6 +172,5 @@ def _refuses_null(old: DataType | None, new: DataType) -> bool:
 def _refuse(files: TableFiles, schema: TableSchema, file: DataFileMeta, reason: str) -> None:
     raise SchemaMoved(
         f"rows for {files.name} were written under schema {file.schema_id}, and the table has "
-        f"schema {schema.id} now: {reason}; stage the rows again",
-        table=files.name,
+        f"schema {schema.id} now: {reason}; stage the rows again"
     )

@@ -106,8 +106,7 @@ def _check_still_apply(state: TableState, messages: Sequence[CommitMessage]) -> 
         raise StalePlan(
             f"another commit changed files of {files.name} whose rows were to change, in bucket "
             f"{place.bucket} of {files.partitions.of_row(place.partition).named} and "
-            f"{len(beaten) - 1} more; nothing was written, run it again",
-            table=files.name,
+            f"{len(beaten) - 1} more; nothing was written, run it again"
         )
 
 
@@ -211,8 +210,7 @@ def commit_statistics(
     def build(state: TableState) -> Change | None:
         if files.schemas.latest_id(table=files.name) != files.schema.id:
             raise SchemaMoved(
-                f"the schema of {files.name} changed while it was analyzed; analyze it again",
-                table=files.name,
+                f"the schema of {files.name} changed while it was analyzed; analyze it again"
             )
         return None if state.snapshot is None else Change(statistics=statistics)
 
@@ -269,7 +267,6 @@ def _replaced_partitions(
             raise UnsupportedError(
                 f"an overwrite of {files.name} names the partition keys {', '.join(spec)}, and "
                 f"data file {entry.file.file_name} was written under the keys "
-                f"{', '.join(keys) or 'none'}; overwrite by keys that both have, or all of it",
-                table=files.name,
+                f"{', '.join(keys) or 'none'}; overwrite by keys that both have, or all of it"
             )
     return PartitionFilter(files, rows=rows, named=[spec] if spec else None)

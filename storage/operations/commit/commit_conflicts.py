@@ -50,8 +50,7 @@ def check_schema(files: TableFiles, staged: StagedWrite) -> None:
     ) or not have_same_bucket_keys(written_with, files.schema):
         raise SchemaMoved(
             f"the keys of {files.name} changed between schema {staged.schema_id}, which the rows "
-            f"were staged with, and schema {files.schema.id}; stage the rows again",
-            table=files.name,
+            f"were staged with, and schema {files.schema.id}; stage the rows again"
         )
 
 
@@ -70,8 +69,7 @@ def check_rows_of_base(files: TableFiles, staged: StagedWrite, latest: Snapshot 
                 f"{files.name} changed after snapshot {staged.base_snapshot_id or 0}, whose rows "
                 f"were read to replace it: {snapshot.commit_user} committed snapshot {snapshot.id} "
                 f"({snapshot.commit_kind.value}) since; nothing was written, run the statement "
-                "again",
-                table=files.name,
+                "again"
             )
 
 
@@ -92,8 +90,7 @@ def check_staged_files(files: TableFiles, staged: StagedWrite) -> None:
                 f"file {folder}/{missing[0]} of a staged write to {files.name} is there no more: "
                 "the write was aborted, committed and rolled back or expired, or took longer than "
                 "removals of orphans wait; look whether its rows are there, and stage them again "
-                "if not",
-                table=files.name,
+                "if not"
             )
 
 
@@ -192,8 +189,7 @@ def check_conflicts(state: TableState, change: Change, committable: Committable)
             f"commit to {files.name} on top of snapshot {latest.id if latest else 'none'} "
             f"conflicts: bucket {gone[0].bucket} of "
             f"{files.partitions.of_entry(gone[0]).named} no longer holds {gone[0].file.file_name} "
-            f"(and {len(gone) - 1} more); plan again from the latest snapshot",
-            table=files.name,
+            f"(and {len(gone) - 1} more); plan again from the latest snapshot"
         )
     _check_bucket_counts(files, merged.values())
     if files.schema.is_keyed:
@@ -210,8 +206,7 @@ def _check_indexes(state: TableState, change: Change) -> None:
         raise IndexMoved(
             f"another writer changed the {first.file.index_type} index of bucket {first.bucket} in "
             f"{named} of {files.name} meanwhile; such a "
-            "table takes one writer at a time: stage the rows again",
-            table=files.name,
+            "table takes one writer at a time: stage the rows again"
         )
 
 
@@ -226,8 +221,7 @@ def _check_bucket_counts(files: TableFiles, entries: Iterable[ManifestEntry]) ->
             raise BucketCountChanged(
                 f"commit to {files.name} would leave {named} with files of "
                 f"{' and '.join(map(str, sorted(found)))} buckets; overwrite the partition to "
-                "change its bucket count",
-                table=files.name,
+                "change its bucket count"
             )
 
 
@@ -245,6 +239,5 @@ def _check_key_ranges(files: TableFiles, entries: Iterable[ManifestEntry]) -> No
                 raise KeyRangesOverlap(
                     f"commit to {files.name} would leave {pair[0].file_name} and "
                     f"{pair[1].file_name} with common keys in level {level} of bucket "
-                    f"{place.bucket}, {named}; plan again from the latest snapshot",
-                    table=files.name,
+                    f"{place.bucket}, {named}; plan again from the latest snapshot"
                 )

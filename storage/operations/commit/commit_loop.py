@@ -128,8 +128,7 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
     raise RetriesExhausted(
         f"commit to {files.name} by {committable.user} lost the race for the next snapshot "
         f"{attempt + 1} times, and waited {waited_ms / 1000:.0f} s in all; try again, or raise "
-        "commit.max-retries",
-        table=files.name,
+        "commit.max-retries"
     )
 
 
@@ -349,8 +348,7 @@ def _outcome_unknown(
     return CommitOutcomeUnknownError(
         f"the store failed while snapshot {snapshot.id} of {files.name} was created: {error}; "
         f"look for commit user {snapshot.commit_user}, identifier {snapshot.commit_identifier}, "
-        "before trying again",
-        table=files.name,
+        "before trying again"
     )
 
 

@@ -163,8 +163,7 @@ def _check_buckets_stay(files: TableFiles, schema: TableSchema) -> None:
     if not have_same_bucket_keys(schema, files.schema):
         raise SchemaMoved(
             f"{files.name} has other bucket keys now (schema {schema.id}) than when it was opened "
-            f"(schema {files.schema.id}); open the table, and stage the rows or plan again",
-            table=files.name,
+            f"(schema {files.schema.id}); open the table, and stage the rows or plan again"
         )
 
 

@@ -114,8 +114,7 @@ def ending_of_change(files: TableFiles) -> tuple[TableFiles, BuildChange, str]:
         raise UnsupportedError(
             f"data files of {files.name} have schema {lacking[0]}, with other partition keys, and "
             "no schema with the present keys has its columns: a client wrote them that opened the "
-            "table long ago; run respec with the present keys",
-            table=files.name,
+            "table long ago; run respec with the present keys"
         )
     how = Restatement(
         files=files,

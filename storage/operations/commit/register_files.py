@@ -47,8 +47,7 @@ def commit_registered(
     def build(state: TableState) -> Change | None:
         if files.schemas.latest_id(table=files.name) != files.schema.id:
             raise SchemaMoved(
-                f"the schema of {files.name} changed while files were registered; plan again",
-                table=files.name,
+                f"the schema of {files.name} changed while files were registered; plan again"
             )
         live = state.entries_of(entry.partition for entry in (*added, *removed))
         known = {entry.identity for entry in live}
@@ -92,6 +91,5 @@ def _check_joins(
     if taken:
         raise StalePlan(
             f"{files.partitions.of_row(min(taken)).named} of {files.name} got "
-            "other files since it was planned; plan again",
-            table=files.name,
+            "other files since it was planned; plan again"
         )

@@ -53,7 +53,7 @@ def commit_partitions(
         if changed and not leave_out_changed:
             base_id = None if base is None else base.id
             why = stale_partitions(files, changed, base_id, state.snapshot)
-            raise StalePlan(why, table=files.name)
+            raise StalePlan(why)
         if check is not None:
             check()
         return Change(

@@ -141,8 +141,7 @@ class Restatement:
             if row_arity(each.partition) != len(partitions.of_entry(each).keys.fields):
                 raise StalePlan(
                     f"another process is changing the partition keys of {self.files.name}; wait "
-                    "for its end, and plan again",
-                    table=self.files.name,
+                    "for its end, and plan again"
                 )
 
     def _partition(
@@ -158,8 +157,7 @@ class Restatement:
                 f"data file {entry.file.file_name} of {self.files.name} holds several values of "
                 f"{missing[0]}, which is a partition key now; a client that opened the table "
                 f"before wrote it: run respec with the keys {', '.join(self.keys.names)} to split "
-                "it",
-                table=self.files.name,
+                "it"
             )
         row = tuple(known[name] for name in self.keys.names)
         return Partition(self.keys, encode_row(row, self.keys.types), row)
@@ -186,8 +184,7 @@ class Restatement:
         if entry.file.index_type != DELETION_VECTORS_INDEX:
             raise UnsupportedError(
                 f"{self.files.name} has an index of kind {entry.file.index_type}, which cannot "
-                "be restated under other partition keys",
-                table=self.files.name,
+                "be restated under other partition keys"
             )
         by_row = defaultdict(list)
         for each in entry.file.deletion_vectors or ():

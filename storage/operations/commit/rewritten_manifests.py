@@ -73,6 +73,5 @@ def _live(files: TableFiles, metas: Iterable[ManifestFileMeta]) -> pa.Table:
 
 def _differs(files: TableFiles, why: str) -> VerificationFailed:
     return VerificationFailed(
-        f"the manifests of {files.name} were rewritten, and {why}; nothing was published",
-        table=files.name,
+        f"the manifests of {files.name} were rewritten, and {why}; nothing was published"
     )

@@ -56,8 +56,7 @@ def create_format_table(
     if spec.primary_keys:
         raise InvalidRequestError(
             f"format table {table} cannot have a primary key: its files are plain rows; create a "
-            "table with snapshots instead",
-            table=table,
+            "table with snapshots instead"
         )
     if spec.distribution is not None:
         # Plain files have no buckets.
@@ -91,6 +90,6 @@ def create_format_table(
         check_holds(found.format, found.data_fields, table=table)
     store = SchemaStore(fs, paths)
     if is_half_dropped(fs, root) or store.ids() or not store.put_schema(schema):
-        raise AlreadyExistsError(f"table {table} exists already at {root}", table=table)
+        raise AlreadyExistsError(f"table {table} exists already at {root}")
     fs.make_durable([paths.schema(schema.id)], below="/")
     return files

@@ -55,8 +55,7 @@ def format_spec(files: TableFiles) -> FormatSpec:
     options = files.schema.options
     if not is_format_table(files.schema):
         raise UnsupportedError(
-            f"{files.name} is not a format table but a table with snapshots; open it as a table",
-            table=files.name,
+            f"{files.name} is not a format table but a table with snapshots; open it as a table"
         )
     name = options.get(FORMAT_OPTION, "parquet").strip().lower()
     if name not in FORMATS:

@@ -53,7 +53,7 @@ def add_format_partitions(
     known = {each.partition for each in list_partitions(files, spec)}
     there = [each for each in wanted if each in known]
     if there and not if_not_exists:
-        raise PartitionExists(f"{there[0].named} of {files.name} exists already", table=files.name)
+        raise PartitionExists(f"{there[0].named} of {files.name} exists already")
     new = tuple(each for each in wanted if each not in known)
     check_own_folders(files, spec, [PartitionFolder(each, folders[each]) for each in new])
     for each in new:
@@ -75,17 +75,14 @@ def drop_format_partitions(
     if not spec.is_registered and not delete_files_too:
         raise InvalidRequestError(
             f"{files.name} has no registry (option {REGISTERED_OPTION}), so a partition is "
-            "there as long as its folder is; say that its files are to be deleted",
-            table=files.name,
+            "there as long as its folder is; say that its files are to be deleted"
         )
     wanted = _partitions(files, specs)
     folders = list_partitions(files, spec)
     known = {each.partition for each in folders}
     missing = [each for each in wanted if each not in known]
     if missing and not if_exists:
-        raise PartitionNotFound(
-            f"{files.name} has no partition {missing[0].words}", table=files.name
-        )
+        raise PartitionNotFound(f"{files.name} has no partition {missing[0].words}")
     going = {each: None for each in wanted if each in known}
     leaving = [each for each in folders if each.partition in going] if delete_files_too else []
     # Listed first: a link in a folder is refused while the registry still has the partition.
@@ -107,8 +104,7 @@ def folder_drift(files: TableFiles, spec: FormatSpec) -> FolderDrift:
     if not spec.is_registered:
         raise InvalidRequestError(
             f"{files.name} has no registry (option {REGISTERED_OPTION}): its partitions are its "
-            "folders, so there is nothing to repair",
-            table=files.name,
+            "folders, so there is nothing to repair"
         )
     there, left = [], []
     for each in folders_on_disk(files, spec):
@@ -158,8 +154,7 @@ def _partitions(files: TableFiles, specs: Specs) -> list[Partition]:
         missing = [name for name in files.partitions.keys.names if name not in values]
         if missing:
             raise InvalidRequestError(
-                f"partition {dict(each)} of {files.name} has no value for key {missing[0]!r}",
-                table=files.name,
+                f"partition {dict(each)} of {files.name} has no value for key {missing[0]!r}"
             )
         found.append(files.partitions.of_values(tuple(values.values())))
     return found

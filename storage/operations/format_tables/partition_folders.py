@@ -51,7 +51,6 @@ def folder_of(files: TableFiles, spec: FormatSpec, partition: Partition) -> str:
             raise InvalidRequestError(
                 f"{files.name} cannot hold partition {field.name} = {value!r:.100}: its folder "
                 f"would be {name}, {why}; {way_out}",
-                table=files.name,
                 column=field.name,
             )
         folder = f"{folder}/{name}"
@@ -138,8 +137,7 @@ def _registered_folder(files: TableFiles, spec: FormatSpec, partition: Partition
     except InvalidRequestError as error:
         raise CorruptionError(
             f"the registry of {files.name} has a partition without a folder of its own: "
-            f"{error.message}; a repair of the partitions in mode sync takes it off the registry",
-            table=files.name,
+            f"{error.message}; a repair of the partitions in mode sync takes it off the registry"
         ) from error
 
 

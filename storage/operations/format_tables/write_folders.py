@@ -157,7 +157,6 @@ def _with_static(files: TableFiles, rows: pa.Table, static: Mapping[str, Value])
             raise InvalidRows(
                 f"the write to {files.name} gives partition column {name} a value, and rows have "
                 "the column too; leave it out of the rows",
-                table=files.name,
                 column=name,
             )
         scalar = scalar_of(value, files.schema.field(name).type)

@@ -169,8 +169,7 @@ def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> Analyze
     if plan.schema_id != files.schema.id:
         raise StalePlan(
             f"the plan for {files.name} was made with schema {plan.schema_id}, and the table has "
-            f"schema {files.schema.id}; plan again",
-            table=files.name,
+            f"schema {files.schema.id}; plan again"
         )
     _check_columns(files, plan.columns)
     if plan.snapshot_id is None or plan.has_statistics:
@@ -179,8 +178,7 @@ def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> Analyze
     if not is_latest(files, snapshot):
         raise StalePlan(
             f"{files.name} was committed to since its snapshot {snapshot.id}, which the plan was "
-            "made for, and readers would take its statistics for those of the latest; plan again",
-            table=files.name,
+            "made for, and readers would take its statistics for those of the latest; plan again"
         )
     splits = plan_scan(files, snapshot).splits
     parts = engine.map(partial(profile_rows, files, plan.columns), _tasks(splits))

@@ -139,8 +139,7 @@ def break_lease(files: TableFiles, lease_id: str) -> Lease:
         many = f"{len(chosen)} leases" if chosen else "no lease"
         raise NotFoundError(
             f"{many} of {files.name} begin{'' if chosen else 's'} with {lease_id!r}; "
-            + (f"there are {ids}" if ids else "there are none"),
-            table=files.name,
+            + (f"there are {ids}" if ids else "there are none")
         )
     release_lease(files, chosen[0].id)
     return chosen[0]
@@ -213,7 +212,6 @@ def check_not_all_given_up(
     raise LeaseLost(
         f"nothing was published of {len(ours)} buckets of {files.name} that were worked on under "
         f"a lease: they were given up to {who}; plan again when that is done",
-        table=files.name,
         lease_id=lease.id,
         given_up_to=who,
     )
@@ -281,7 +279,6 @@ def _held(files: TableFiles, kind: LeaseKind, standing: Sequence[Lease], now_ms:
         f"{first.kind.value} until {_time(first.expires_ms)} by its clock (here it is "
         f"{_time(now_ms)}){more}; try again later, or, if that is dead, end it with "
         f"`lakewright lease break {files.name} {first.id[:8]}`",
-        table=files.name,
         lease_id=first.id,
     )
 
@@ -298,7 +295,6 @@ def _lost(files: TableFiles, lease_id: str, what: str = "") -> LeaseLost:
     return LeaseLost(
         f"{what}lease {lease_id} of {files.name} ran out and others came, or a person broke it; "
         "see who works there with `lakewright lease list`, and start again",
-        table=files.name,
         lease_id=lease_id,
     )
 

@@ -178,7 +178,7 @@ def plan_add_partitions(
             if files.fs.exists(root)
             else f"does not exist, so {files.name} can take nothing over from it; look at its path"
         )
-        raise InvalidRequestError(f"folder {folder} {why}", table=files.name)
+        raise InvalidRequestError(f"folder {folder} {why}")
     snapshot = files.snapshots.latest()
     live = state_at(files, snapshot).entries
     unknown = files_to_add(files, found, live, into_existing=into_existing)
@@ -209,8 +209,7 @@ def check_takes_files(files: TableFiles) -> None:
         raise UnsupportedError(
             f"{files.name} has a primary key or buckets, and files of other systems are neither "
             "sorted by it nor divided into them; take them over into an append table with "
-            "bucket=-1, and insert from there",
-            table=files.name,
+            "bucket=-1, and insert from there"
         )
 
 
@@ -226,14 +225,12 @@ def folder_path(files: TableFiles, folder: str) -> str:
     if f"{real}/".startswith(f"{real_own}/") or f"{real_own}/".startswith(f"{real}/"):
         raise InvalidRequestError(
             f"folder {folder} and table {files.name} lie in each other, and the table would take "
-            "the files for its own and delete them some day; move the folder elsewhere",
-            table=files.name,
+            "the files for its own and delete them some day; move the folder elsewhere"
         )
     if {"snapshot", "schema", "manifest"} <= set(files.fs.list_subdirs(root)):
         raise InvalidRequestError(
             f"folder {folder} is a Paimon table, whose files come and go with its snapshots; read "
-            "it as a table",
-            table=files.name,
+            "it as a table"
         )
     return root
 
@@ -247,8 +244,7 @@ def path_to_allow(files: TableFiles, root: str) -> str | None:
             return None
     if "," in uri:
         raise InvalidRequestError(
-            f"the path {uri} has a comma, which option {_OPTION} cannot hold; rename the folder",
-            table=files.name,
+            f"the path {uri} has a comma, which option {_OPTION} cannot hold; rename the folder"
         )
     return uri
 
@@ -282,8 +278,7 @@ def files_to_add(
             other = files.partitions.of_row(taken[lies[elsewhere[0]]])
             raise InvalidRequestError(
                 f"file {elsewhere[0]} is part of {other.named} of {files.name} already, "
-                f"and its rows would count again in {each.partition.words}; leave the folder out",
-                table=files.name,
+                f"and its rows would count again in {each.partition.words}; leave the folder out"
             )
         left = tuple(s for s in each.files if lies[s.path] not in taken)
         if left and counts[row] and not into_existing:
@@ -292,8 +287,7 @@ def files_to_add(
                 f"{counts[row]} files, and {len(left)} of the {len(each.files)} files in "
                 f"{each.folder} are not among them; if they hold further rows, add them into "
                 "the existing partition (--into-existing, into_existing); if a compaction may "
-                "have merged them, their rows are there already",
-                table=files.name,
+                "have merged them, their rows are there already"
             )
         unknown.append(replace(each, files=left))
     return unknown
@@ -401,8 +395,7 @@ def describe_planned(
         if (meta.file_size, meta.row_count) != (file.bytes, file.rows):
             raise StalePlan(
                 f"file {file.path} had {file.bytes} bytes and {file.rows} rows when its takeover "
-                f"was planned, and has {meta.file_size} and {meta.row_count}; plan again",
-                table=files.name,
+                f"was planned, and has {meta.file_size} and {meta.row_count}; plan again"
             )
         return partition, meta
 
@@ -455,6 +448,5 @@ def _copy(files: TableFiles, source: ExternalFile, target: str) -> None:
         sink.close()
     if size != source.bytes:
         raise StalePlan(
-            f"file {source.path} has {size} bytes, and {source.bytes} were planned; plan again",
-            table=files.name,
+            f"file {source.path} has {size} bytes, and {source.bytes} were planned; plan again"
         )

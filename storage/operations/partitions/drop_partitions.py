@@ -78,8 +78,7 @@ def plan_drop_partitions(
     if where is None and (not asked.named or not all(asked.named)):
         raise InvalidRequestError(
             f"say which partitions of {files.name} to drop: by a filter on their keys, or by "
-            "values of keys; an overwrite without rows empties a whole table",
-            table=files.name,
+            "values of keys; an overwrite without rows empties a whole table"
         )
     snapshot, found = read_latest(files, lambda latest: selected_entries(files, latest, asked))
     if not if_exists:

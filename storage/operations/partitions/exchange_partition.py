@@ -136,8 +136,7 @@ def plan_exchange_partition(
     _check_alike(files, other)
     if isinstance(partitions, (str, Mapping)) or not partitions or not all(partitions):
         raise InvalidRequestError(
-            f"say which partitions of {source} to move to {files.name}, as a list of dicts",
-            table=files.name,
+            f"say which partitions of {source} to move to {files.name}, as a list of dicts"
         )
     asked = selection(other, partitions=partitions)
     snapshot, (found, indexes) = read_latest(
@@ -158,8 +157,7 @@ def plan_exchange_partition(
     if differ:
         raise PartitionExists(
             f"{files.name} has {files.partitions.of_row(min(differ)).named}, and its rows are not "
-            f"those of {other.name}; {_way_out(files, other)}",
-            table=files.name,
+            f"those of {other.name}; {_way_out(files, other)}"
         )
     return ExchangePartitionPlan(
         table=files.name,
@@ -177,18 +175,17 @@ def _other_table(files: TableFiles, name: str) -> TableFiles:
     if not is_named:
         raise InvalidRequestError(f"{name!r} is not the name of a table, database.table")
     if name == files.name:
-        raise InvalidRequestError(f"{name} cannot exchange partitions with itself", table=name)
+        raise InvalidRequestError(f"{name} cannot exchange partitions with itself")
     if files.registry is not None:
         raise UnsupportedError(
             f"{files.name} cannot exchange partitions with {name}, since a metastore may place the "
-            "two anywhere, and an exchange works within one warehouse; INSERT the rows",
-            table=files.name,
+            "two anywhere, and an exchange works within one warehouse; INSERT the rows"
         )
     warehouse = files.paths.root.rsplit("/", 2)[0]
     paths = TablePaths(f"{warehouse}/{database}{DATABASE_SUFFIX}/{table}")
     store = SchemaStore(files.fs, paths)
     if not store.ids():
-        raise TableNotFound(f"no table {name} in {warehouse}", table=name)
+        raise TableNotFound(f"no table {name} in {warehouse}")
     return TableFiles(name, files.fs, paths, store.latest(table=name), files.env, run=files.run)
 
 
@@ -211,8 +208,7 @@ def _check_alike(files: TableFiles, other: TableFiles) -> None:
             raise InvalidRequestError(
                 f"{files.name} and {other.name} have other {what} ({_differing(own, others)}), and "
                 "partitions are exchanged between tables of the same schema; write the rows "
-                "instead",
-                table=files.name,
+                "instead"
             )
 
 
@@ -265,8 +261,7 @@ def run_exchange_partition(
     if differ:
         raise StalePlan(
             f"{files.name} has changes of its own in "
-            f"{files.partitions.of_row(min(differ)).named} by now; plan again",
-            table=files.name,
+            f"{files.partitions.of_row(min(differ)).named} by now; plan again"
         )
     rest = planned.keys() - begun
     snapshot = _copy(files, other, there, rest) if rest else None
@@ -336,8 +331,7 @@ def _check_held(
         since_id = None if since is None else since.id
         raise StalePlan(
             f"{stale_partitions(other, changed, since_id, now.snapshot)}; nothing was committed "
-            f"to {files.name}",
-            table=files.name,
+            f"to {files.name}"
         )
 
 
@@ -349,8 +343,7 @@ def _check_own(other: TableFiles, entries: Iterable[ManifestEntry]) -> None:
                 f"data file {entry.file.external_path} lies outside of {other.name}, so the "
                 "partition cannot be exchanged; take its folder over (lakewright add-partitions), "
                 f"or, if {other.name} was moved or copied from there, name its files where they "
-                f"lie now (lakewright respec {other.name} --moved-from PLACE)",
-                table=other.name,
+                f"lie now (lakewright respec {other.name} --moved-from PLACE)"
             )
 
 
@@ -376,8 +369,7 @@ def _schema_ids(files: TableFiles, other: TableFiles, ids: set[int]) -> dict[int
             raise InvalidRequestError(
                 f"files of {other.name} were written with schema {each}, and {files.name} never "
                 f"had its columns with its present keys; compact the partitions of {other.name} "
-                "fully first",
-                table=files.name,
+                "fully first"
             )
     return {each: known for each, known in found.items() if known is not None}
 
@@ -401,8 +393,7 @@ def _drop(
     except (StalePlan, SchemaMoved) as error:
         raise type(error)(
             f"{error}; nothing was dropped in {other.name}, of which {files.name} may have copies "
-            f"by now; {_way_out(files, other)}",
-            table=files.name,
+            f"by now; {_way_out(files, other)}"
         ) from error
     return snapshot
 
@@ -416,8 +407,7 @@ def _check_standing(
     if lost:
         raise StalePlan(
             f"others removed copied files from {files.partitions.of_row(min(lost)).named} of "
-            f"{files.name} before {other.name} dropped it",
-            table=files.name,
+            f"{files.name} before {other.name} dropped it"
         )
 
 

@@ -131,7 +131,6 @@ def plan_expire_partitions(
         raise InvalidOption(
             f"{files.name} has no {TIME_OPTION}; set it, or say how old partitions may become "
             "(--older-than, older_than_ms)",
-            table=files.name,
             option=TIME_OPTION,
         )
     most = whole_or_none(max_partitions, "max_partitions", minimum=1)
@@ -281,8 +280,7 @@ def run_expire_partitions(files: TableFiles, plan: ExpirePartitionsPlan) -> Expi
     if planned and not going:
         raise StalePlan(
             f"none of the {len(planned)} partitions of {files.name} to expire is due by now with "
-            "the files that it was planned with; plan again",
-            table=files.name,
+            "the files that it was planned with; plan again"
         )
     if going:
         check_not_ahead(files)

@@ -202,8 +202,7 @@ class _Levels:
             raise InvalidRequestError(
                 f"keys are {', '.join(asked.keys) or 'none'}, and the folders below {asked.root} "
                 f"have to give a value for each of {', '.join(self._wanted) or 'none'}: the "
-                f"partition keys of {files.name} without those that are given; name each once",
-                table=files.name,
+                f"partition keys of {files.name} without those that are given; name each once"
             )
         self._nulls = (files.options.partition_default_name, HIVE_DEFAULT_PARTITION)
 
@@ -265,8 +264,7 @@ class _Levels:
     def _wrong(self, folder: str, why: str) -> InvalidRequestError:
         return InvalidRequestError(
             f"folder {folder or '.'} below {self._root} is no partition of {self._files.name}: "
-            f"{why}",
-            table=self._files.name,
+            f"{why}"
         )
 
 
@@ -281,8 +279,7 @@ def check_not_busy(table: str, root: str, found: FoundFolders) -> None:
         raise InvalidRequestError(
             f"{len(busy)} folders below {root} may be being written, and {table} would miss "
             f"what comes: in {folder or '.'}, {sign}; wait until the writer is done, or, if it "
-            "is, give a smaller age and delete what it left behind",
-            table=table,
+            "is, give a smaller age and delete what it left behind"
         )
 
 

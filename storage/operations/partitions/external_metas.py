@@ -129,7 +129,6 @@ class ExternalFiles:
         raise InvalidSchema(
             f"file {path} is of another schema than {self._files.name}: {reasons[0]}; alter the "
             "table first, or leave the file out",
-            table=self._files.name,
             path=path,
         )
 

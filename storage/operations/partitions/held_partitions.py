@@ -98,8 +98,7 @@ def check_partitioned(files: TableFiles) -> None:
     check_supported(files.schema, Use.WRITE, table=files.name)
     if not files.schema.partition_keys:
         raise InvalidRequestError(
-            f"{files.name} has no partition keys, so no partition of it can be named",
-            table=files.name,
+            f"{files.name} has no partition keys, so no partition of it can be named"
         )
 
 
@@ -135,9 +134,7 @@ def check_as_planned(
     """
     changed = now.unlike(planned)
     if changed:
-        raise StalePlan(
-            stale_partitions(files, changed, planned_id, now.snapshot), table=files.name
-        )
+        raise StalePlan(stale_partitions(files, changed, planned_id, now.snapshot))
 
 
 def check_not_overtaken(files: TableFiles, snapshot: Snapshot | None, error: BaseException) -> None:
@@ -150,6 +147,5 @@ def check_not_overtaken(files: TableFiles, snapshot: Snapshot | None, error: Bas
         raise StalePlan(
             f"files of snapshot {None if snapshot is None else snapshot.id} of {files.name} were "
             "deleted while they were read, since other processes have committed on top of it; "
-            "plan again",
-            table=files.name,
+            "plan again"
         ) from error

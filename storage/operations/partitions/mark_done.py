@@ -76,8 +76,7 @@ def plan_mark_done(
     if asked.takes_all or asked.named == ():
         raise InvalidRequestError(
             f"say which partitions of {files.name} are done, by a filter on their keys or by "
-            "values of keys",
-            table=files.name,
+            "values of keys"
         )
     snapshot, found = read_latest(files, lambda latest: selected_entries(files, latest, asked))
     check_all_found(files, snapshot, asked, list(found))

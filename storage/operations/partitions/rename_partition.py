@@ -100,9 +100,7 @@ def plan_rename_partition(
     whole = _whole(files, partition)
     target = _whole(files, {**whole.spec, **to})
     if target == whole:
-        raise InvalidRequestError(
-            f"{whole.named} of {files.name} has these values already", table=files.name
-        )
+        raise InvalidRequestError(f"{whole.named} of {files.name} has these values already")
     _check_writable(files, target)
     _check_buckets_stay(files, whole, target)
     asked = selection(files, partitions=[whole.spec, target.spec])
@@ -114,8 +112,7 @@ def plan_rename_partition(
         raise PartitionExists(
             f"{files.name} has {target.named} with {len(found[target])} files; choose other "
             f"values, or INSERT the rows there and drop {whole.named}, or drop {target.named} "
-            "first, which deletes its rows",
-            table=files.name,
+            "first, which deletes its rows"
         )
     _check_settled(files, whole, {entry.bucket for entry in found[whole]})
     return RenamePartitionPlan(
@@ -133,8 +130,7 @@ def _whole(files: TableFiles, spec: Mapping[str, object]) -> Partition:
     if missing:
         raise InvalidRequestError(
             f"{describe_partition(spec)} names no single partition of {files.name}: give a "
-            f"value of {', '.join(missing)} too",
-            table=files.name,
+            f"value of {', '.join(missing)} too"
         )
     return files.partitions.of_values(tuple(stored.values()))
 
@@ -145,8 +141,7 @@ def _check_writable(files: TableFiles, target: Partition) -> None:
         if value is None and not field.type.nullable:
             raise InvalidRequestError(
                 f"partition key {field.name} of {files.name} is NOT NULL, so no partition can be "
-                "renamed to null there",
-                table=files.name,
+                "renamed to null there"
             )
 
 
@@ -158,8 +153,7 @@ def _check_buckets_stay(files: TableFiles, partition: Partition, target: Partiti
         raise InvalidRequestError(
             f"partition key {hashed[0]} of {files.name} is in its bucket-key, so rows with another "
             f"value belong to other buckets; write the rows of {partition.named} with the new "
-            "values, and drop it then",
-            table=files.name,
+            "values, and drop it then"
         )
 
 
@@ -168,8 +162,7 @@ def _check_settled(files: TableFiles, partition: Partition, buckets: set[int]) -
     if any(bucket < 0 for bucket in buckets):
         raise InvalidRequestError(
             f"{partition.named} of {files.name} has rows that wait for a bucket; assign "
-            "them first (lakewright postpone-compact)",
-            table=files.name,
+            "them first (lakewright postpone-compact)"
         )
 
 
@@ -235,10 +228,7 @@ def run_rename_partition(
 
 def _check_free(files: TableFiles, now: HeldNow, target: Partition) -> None:
     if any(entry.partition == target.row for entry in now.entries):
-        raise StalePlan(
-            f"{files.name} has {target.named} by now; drop it, or choose other values",
-            table=files.name,
-        )
+        raise StalePlan(f"{files.name} has {target.named} by now; drop it, or choose other values")
 
 
 def _tasks(files: TableFiles, now: HeldNow, row: bytes, target: Partition) -> list[RenameTask]:

@@ -203,8 +203,7 @@ def _roots(files: TableFiles, folder: str | None) -> list[str]:
     if not allowed:
         raise InvalidRequestError(
             f"{files.name} took no folder over, so there is none to compare it with; name a "
-            "folder, or take one over with add-partitions",
-            table=files.name,
+            "folder, or take one over with add-partitions"
         )
     root = files.paths.root
     return [path_in_store(files.fs, each, root=root, table=files.name) for each in allowed]
@@ -254,8 +253,7 @@ def _keys_of_values(
         raise InvalidRequestError(
             f"the folders below {asked.root} hold values alone, and the files that {files.name} "
             f"has there fit {len(fitting)} orders of its partition keys; name the folder and its "
-            "keys",
-            table=files.name,
+            "keys"
         )
     return fitting[0]
 
@@ -328,8 +326,7 @@ class _Drift:
             raise InvalidRequestError(
                 f"folder {asked.root} holds no data files {what}, and {self._files.name} refers to "
                 f"{len(live)} files there; look whether its disk is mounted, or drop the "
-                "partitions if their files were deleted",
-                table=self._files.name,
+                "partitions if their files were deleted"
             )
 
     def compare_without_files(self, asked: FolderQuestion) -> None:
@@ -489,8 +486,7 @@ def _live_of(files: TableFiles, uris: set[str]) -> list[ManifestEntry]:
         if is_back:
             raise StalePlan(
                 f"file {path} was gone when the repair of {files.name} was planned, and is there "
-                "now; plan again",
-                table=files.name,
+                "now; plan again"
             )
     return entries
 

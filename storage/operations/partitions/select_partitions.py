@@ -86,8 +86,7 @@ def check_on_keys(files: TableFiles, where: Predicate | None) -> None:
         have = ", ".join(keys) or "none, it is not partitioned"
         raise InvalidPredicate(
             f"the filter looks at {', '.join(others)}, and partitions are chosen by partition "
-            f"keys alone; those of {files.name} are {have}",
-            table=files.name,
+            f"keys alone; those of {files.name} are {have}"
         )
 
 
@@ -133,7 +132,7 @@ def check_all_found(
         what = f"no partition {both}{wanted}"
     others = f" (nor {len(missing) - 1} others asked for)" if len(missing) > 1 else ""
     have = f"there are {shown}{more}" if there else "it has none with rows"
-    raise PartitionNotFound(f"{files.name} has {what}{others}; {have}", table=files.name)
+    raise PartitionNotFound(f"{files.name} has {what}{others}; {have}")
 
 
 def _words(files: TableFiles, stored: Mapping[str, Value]) -> str:

@@ -58,7 +58,6 @@ def refuse_blank_keys_in_orc(rows: pa.Table, files: TableFiles) -> None:
                 f"have a key that ends in blanks, first {first!r}; readers of ORC files strip "
                 f"trailing blanks, so it would equal the key {first.rstrip(' ')!r}; strip the "
                 f"blanks, or {_WAY_OUT}",
-                table=files.name,
                 column=name,
             )
 
@@ -88,7 +87,6 @@ def with_keys_apart(pieces: Iterable[pa.Table], files: TableFiles, path: str) ->
                 "a writer wrote CHAR keys that end in blanks, and ORC files do not keep these "
                 "blanks, so a merge could lose rows; nothing was changed; copy the rows with "
                 f"the writer that made the file, and {_WAY_OUT}",
-                table=files.name,
                 path=path,
             )
         if keys.num_rows:

@@ -43,7 +43,6 @@ def told_if_expired(
                 f"{error.details['path']} is missing though snapshot {known[-1]} of {files.name} "
                 "names it, which has not expired; restore the file from a copy, or roll back to "
                 f"the last snapshot without it{_if_deleted(files, error)}",
-                table=files.name,
                 path=error.details["path"],
             ) from error
         if not gone and isinstance(error, CorruptionError) and _is_of_others(files, error):
@@ -51,7 +50,6 @@ def told_if_expired(
                 f"{error.message}; the file lies outside of the table, and its owner may have "
                 f"written over it: `lakewright repair-partitions {files.name}` tells such files "
                 "and the way to take them over again",
-                table=files.name,
                 **error.details,
             ) from error
         if not gone:
@@ -62,7 +60,6 @@ def told_if_expired(
             f"snapshot {gone[0]} of {files.name} expired while it was read; read one of the "
             f"snapshots that exist now ({range_text}), and keep a snapshot for a longer read by "
             "a tag or a consumer",
-            table=files.name,
             snapshot_id=gone[0],
         ) from error
 

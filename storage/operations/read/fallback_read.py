@@ -112,8 +112,7 @@ def scan_with_fallback(
 def _branch_of(files: TableFiles, name: str) -> TableFiles:
     if name != files.paths.branch and name not in files.references.branches():
         raise BranchNotFound(
-            f"{files.name} has no branch {name}, which its option {FALLBACK_BRANCH} names",
-            table=files.name,
+            f"{files.name} has no branch {name}, which its option {FALLBACK_BRANCH} names"
         )
     branch = on_branch(files, name)
     branch = replace(branch, schema=without_fallback(branch.schema))
@@ -124,7 +123,6 @@ def _branch_of(files: TableFiles, name: str) -> TableFiles:
         f"{files.name} and its branch {name}, which its option {FALLBACK_BRANCH} names, have "
         f"different columns ({', '.join(files.schema.field_names)}; "
         f"{', '.join(branch.schema.field_names)}); alter one of them",
-        table=files.name,
         option=FALLBACK_BRANCH,
     )
 

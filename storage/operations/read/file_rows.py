@@ -283,7 +283,6 @@ class FileRows:
             f"column {column} of {self.files.name} is {field.type}, and {count} of the "
             f"{file.row_count} rows of data file {path} hold values there that do not fit, such as "
             f"{mark['value']}; {way_out}",
-            table=self.files.name,
             path=path,
             column=column,
             value=mark["value"],
@@ -324,7 +323,6 @@ class FileRows:
                 f"a part of column {field.name} of {self.files.name} must not be null, and data "
                 f"file {path} with {rows.num_rows} rows or more holds {error} there; "
                 f"{_NULL_WAY_OUT}",
-                table=self.files.name,
                 path=path,
                 column=field.name,
             ) from error

@@ -92,8 +92,7 @@ class KeyValues:
             f"its statistics say: one for {file.row_count} rows by these, and {len(rows)} by the "
             "rows, or one that differs. It was not given to a partition. Filters leave rows of it "
             "out, too; let all files be rewritten, with statistics of their rows "
-            f"(lakewright sort-compact {self.files.name} --by {self.fields[-1].name})",
-            table=self.files.name,
+            f"(lakewright sort-compact {self.files.name} --by {self.fields[-1].name})"
         )
 
     def _by_statistics(self, entry: ManifestEntry, schemas: FileSchemas) -> KeyRow | None:

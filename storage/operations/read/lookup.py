@@ -84,7 +84,7 @@ def lookup(
     check_supported(files.schema, Use.READ, table=files.name)
     if not files.schema.has_primary_key:
         raise InvalidRequestError(
-            f"{files.name} has no primary key to look up; read it with a filter", table=files.name
+            f"{files.name} has no primary key to look up; read it with a filter"
         )
     wanted = files.schema.names_of(columns)
     fields = files.schema.fields_of(wanted)

@@ -58,7 +58,6 @@ def _kinds(spec: MergeSpec, rows: pa.Table, given: pa.ChunkedArray | None) -> np
         raise InvalidRows(
             f"{spec.table} takes row kinds from its column {spec.rowkind_field}, and the rows "
             f"have a column {ROW_KIND_COLUMN} too; leave {ROW_KIND_COLUMN} out",
-            table=spec.table,
             column=ROW_KIND_COLUMN,
         )
     return _codes(rows.column(spec.rowkind_field), spec.rowkind_field, spec.table)
@@ -76,7 +75,6 @@ def _codes(kinds: pa.ChunkedArray, column: str, table: str) -> np.ndarray:
             f"{table}: column {column} holds {kinds[int(unknown[0])].as_py()!r} in row "
             f"{unknown[0]}, and {len(unknown)} of {len(found)} rows hold no row kind; "
             "write +I, -U, +U or -D",
-            table=table,
             column=column,
         )
     return found
@@ -88,8 +86,7 @@ def _check_inserts(table: str, kinds: np.ndarray) -> None:
         raise InvalidRows(
             f"{table} has no primary key and takes +I rows only, and {others} of {len(kinds)} "
             f"rows are of another kind; leave {ROW_KIND_COLUMN} out, or give the table a primary "
-            "key",
-            table=table,
+            "key"
         )
 
 
@@ -100,8 +97,7 @@ def _check_accepted(spec: MergeSpec, kinds: np.ndarray) -> None:
         if problem is not None:
             raise InvalidRows(
                 f"{spec.table} has merge-engine={spec.engine.value}, and {count} of {len(kinds)} "
-                f"rows are {kind.short}: {problem}",
-                table=spec.table,
+                f"rows are {kind.short}: {problem}"
             )
 
 

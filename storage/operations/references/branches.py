@@ -109,9 +109,7 @@ def check_branch_exists(files: TableFiles, name: str) -> None:
     """Raise BranchNotFound, which lists all branches, unless the table has the branch."""
     if name not in branch_names(files):
         there = ", ".join([MAIN_BRANCH, *branch_names(files)])
-        raise BranchNotFound(
-            f"no branch {name} of {files.name}; there are {there}", table=files.name
-        )
+        raise BranchNotFound(f"no branch {name} of {files.name}; there are {there}")
 
 
 def check_is_main(files: TableFiles) -> None:
@@ -144,8 +142,7 @@ def create_branch(
         raise InvalidRequestError("a branch begins at a tag or at a snapshot, not at both")
     if name in branch_names(files):
         raise AlreadyExistsError(
-            f"branch {name} of {files.name} exists already; choose another name, or delete it",
-            table=files.name,
+            f"branch {name} of {files.name} exists already; choose another name, or delete it"
         )
     if name in files.references.branches():
         # Another process was interrupted while it created or deleted the branch.
@@ -204,7 +201,6 @@ def _check_beginning(files: TableFiles, name: str, snapshot: Snapshot) -> None:
         raise SnapshotNotFound(
             f"snapshot {snapshot.id} of {files.name} has expired or was rolled back, at least in "
             f"part, so branch {name} cannot begin there; {there}",
-            table=files.name,
             snapshot_id=snapshot.id,
         )
     check_lists(files, snapshot, f"branch {name}")
@@ -361,6 +357,5 @@ def check_nothing_new(
     if new:
         raise StalePlan(
             f"branch {branch or MAIN_BRANCH} of {files.name} has changed since the plan was "
-            f"made: {', '.join(new)} is new; plan again",
-            table=files.name,
+            f"made: {', '.join(new)} is new; plan again"
         )

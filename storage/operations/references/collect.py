@@ -303,8 +303,7 @@ def run_collect(files: TableFiles, plan: CollectPlan) -> CollectResult:
 def _check_due(files: TableFiles, early: Sequence[str]) -> None:
     if early:
         raise StalePlan(
-            f"the plan collects {early[0]} of {files.name}, which can still be undone; plan again",
-            table=files.name,
+            f"the plan collects {early[0]} of {files.name}, which can still be undone; plan again"
         )
 
 

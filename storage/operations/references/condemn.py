@@ -154,8 +154,7 @@ def check_no_rollback_before(condemnation: Condemnation, end_id: int) -> None:
             raise StalePlan(
                 f"a {record.verb} of {table} needs snapshot {needed[0]}, and is under way or was "
                 "stopped halfway; wait until it ends, or carry it out again, and plan again; after "
-                "an hour it counts as dead",
-                table=table,
+                "an hour it counts as dead"
             )
 
 
@@ -173,8 +172,7 @@ def check_pins_stay(condemnation: Condemnation) -> None:
             table = condemnation.files.name
             raise StalePlan(
                 f"{going[0]} of {table} has expired since the plan was made, or is expiring: a "
-                f"{record.verb} deletes it; plan again",
-                table=table,
+                f"{record.verb} deletes it; plan again"
             )
 
 

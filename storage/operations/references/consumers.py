@@ -78,8 +78,7 @@ def delete_consumer(files: TableFiles, name: str) -> None:
         there = ", ".join(sorted(files.references.consumer_modified_ms()))
         raise ConsumerNotFound(
             f"no consumer {name} of {files.name}; "
-            + (f"there are {there}" if there else "there are none"),
-            table=files.name,
+            + (f"there are {there}" if there else "there are none")
         )
     delete_files(files.fs, [files.paths.consumer(name)])
 

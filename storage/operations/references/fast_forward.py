@@ -167,8 +167,7 @@ def _check_schemas_are_there(
                 f"snapshot {each.id} of branch {name} of {seen.name} has files in schema "
                 f"{min(missing)}, which the branch has no copy of, so main would be unreadable as "
                 f"that branch; create another branch from that snapshot of main, write to it what "
-                f"was written to {name}, and forward main to it",
-                table=seen.name,
+                f"was written to {name}, and forward main to it"
             )
 
 
@@ -291,15 +290,13 @@ def _checked(files: TableFiles, plan: FastForwardPlan) -> FastForwardPlan:
     if set(fresh.new_snapshot_ids) != set(plan.new_snapshot_ids):
         raise StalePlan(
             f"branch {plan.branch} of {files.name} has other snapshots since the plan was made; "
-            "plan again",
-            table=files.name,
+            "plan again"
         )
     checked = replace(plan, files=files_of_both(files, plan.files, fresh.files))
     if checked != replace(fresh, files=checked.files):
         raise StalePlan(
             f"the plan to forward {files.name} to branch {plan.branch} is not the one that would "
-            "be made now: the table has changed since, or the plan; plan again",
-            table=files.name,
+            "be made now: the table has changed since, or the plan; plan again"
         )
     return checked
 
@@ -351,8 +348,7 @@ def _delete_first(
             condemned.withdraw()
             raise StalePlan(
                 f"snapshot {newer[-1]} was committed to {files.name} just before it was forwarded "
-                f"to branch {plan.branch}; nothing was changed: plan again",
-                table=files.name,
+                f"to branch {plan.branch}; nothing was changed: plan again"
             )
     rest = sorted(going - {latest_id}, reverse=True)
     delete_files(files.fs, [files.paths.snapshot(each) for each in rest])
@@ -391,8 +387,7 @@ def _check_keys_stayed(files: TableFiles, copied: TableSchema, plan: FastForward
             f"the partition keys of {files.name} became "
             f"{', '.join(own.partition_keys) or 'none'} while it was forwarded to branch "
             f"{plan.branch}, from a snapshot that both have or that main keeps; forward it again, "
-            "which names what to do first",
-            table=files.name,
+            "which names what to do first"
         )
 
 

@@ -71,8 +71,7 @@ def check_keys_agree(
         f"{_told(present)}, the branch {_told(its)}"
         f"{f', and the last snapshot of both {_told(due)}' if is_shared else ''}; meanwhile "
         "readers would take values of one key for those of another. "
-        f"First {', and '.join(ways)}; forward then, and change the keys afterwards",
-        table=name,
+        f"First {', and '.join(ways)}; forward then, and change the keys afterwards"
     )
 
 
@@ -123,6 +122,5 @@ def _check_stands(files: TableFiles, schema: TableSchema) -> None:
     raise UnsupportedError(
         f"a change of the partition keys of {name} is under way, or was stopped; end it with "
         f"its present keys (lakewright respec {name} --keys '{','.join(schema.partition_keys)}'), "
-        "and forward main then",
-        table=files.name,
+        "and forward main then"
     )

@@ -31,7 +31,6 @@ def files_of_both(
             if place not in kept and files.fs.exists(place):
                 raise StalePlan(
                     f"the plan deletes {path} of {files.name}, which a new plan would not delete: "
-                    "the table has changed since, or the plan; plan again",
-                    table=files.name,
+                    "the table has changed since, or the plan; plan again"
                 )
     return tuple(file for file in fresh if file.path in paths)

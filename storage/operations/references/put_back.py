@@ -91,8 +91,7 @@ def plan_put_back(files: TableFiles, record_id: str) -> PutBackPlan:
     if run is None or record is None:
         raise NotFoundError(
             f"no run has condemned {record_id} of {files.name}, or it was collected; there are "
-            f"{', '.join(known) or 'none'}",
-            table=files.name,
+            f"{', '.join(known) or 'none'}"
         )
     listed = files.condemned.listed().get(record_id)
     if not run.done and (listed is None or listed.claim is None):
@@ -122,8 +121,7 @@ def run_put_back(files: TableFiles, plan: PutBackPlan) -> PutBackResult:
     plan = plan_put_back(files, plan.record)
     if not files.condemned.claim(plan.record, _UNDONE):
         raise StalePlan(
-            f"what {plan.record} of {files.name} condemned is being deleted; it cannot come back",
-            table=files.name,
+            f"what {plan.record} of {files.name} condemned is being deleted; it cannot come back"
         )
     record, listed = files.condemned.read(plan.record), files.condemned.listed()
     if record is not None:
@@ -154,8 +152,7 @@ def _check_alone(files: TableFiles, record_id: str, record: Condemned) -> None:
     for other in others_at_work(Condemnation(files, record_id, record, ())):
         raise StalePlan(
             f"a {other.verb} of {files.name} is under way, or was stopped halfway; wait until it "
-            "ends, or carry it out again; after an hour it counts as dead",
-            table=files.name,
+            "ends, or carry it out again; after an hour it counts as dead"
         )
 
 
@@ -170,8 +167,7 @@ def _check_whole(
     if gone:
         raise NotRevertible(
             f"{gone} of the {run.files} files that {run.id} condemned of {files.name} are gone, "
-            f"{first} first: another client removed them as orphans, or they were collected",
-            table=files.name,
+            f"{first} first: another client removed them as orphans, or they were collected"
         )
     roots, reach = recorded_roots(files, record), Reach()
     try:
@@ -203,9 +199,7 @@ _PutBack = Callable[[TableFiles, Condemned, bool], None]
 
 
 def _refused(files: TableFiles, record: Condemned, why: str) -> NotRevertible:
-    return NotRevertible(
-        f"what {record.verb} deleted of {files.name} cannot come back: {why}", table=files.name
-    )
+    return NotRevertible(f"what {record.verb} deleted of {files.name} cannot come back: {why}")
 
 
 def _orphans(files: TableFiles, record: Condemned, run: bool) -> None:
@@ -280,8 +274,7 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
         if missing and not put_back_later(files, target_id, missing):
             raise StalePlan(
                 f"a commit followed snapshot {target_id} of {files.name} meanwhile, so what was "
-                "rolled back cannot come back",
-                table=files.name,
+                "rolled back cannot come back"
             )
         files.snapshots.hint_latest(max(found))
         _create(files, record, "/tag/", "/changelog/")

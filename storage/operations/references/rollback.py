@@ -135,8 +135,7 @@ def plan_rollback(
     latest_id = files.snapshots.latest_id()
     if target is None or latest_id is None:
         raise SnapshotNotFound(
-            f"{files.name} has no snapshot to roll back to: nothing was committed yet",
-            table=files.name,
+            f"{files.name} has no snapshot to roll back to: nothing was committed yet"
         )
     _check_target(files, target)
     roots = all_roots(files)
@@ -147,14 +146,12 @@ def plan_rollback(
     if not is_there and restored_tag is None:
         raise StalePlan(
             f"snapshot {target.id} of {files.name} expired while the rollback to it was planned; "
-            "plan again",
-            table=files.name,
+            "plan again"
         )
     if latest_id > target.id and not going:
         raise StalePlan(
             f"the snapshots of {files.name} after {target.id} went while the rollback to it was "
-            "planned; plan again",
-            table=files.name,
+            "planned; plan again"
         )
     consumers = consumers_beyond(files, target.id)
     if not going and not consumers:
@@ -193,7 +190,6 @@ def _check_target(files: TableFiles, target: Snapshot) -> None:
         raise SnapshotNotFound(
             f"snapshot {target.id} of {files.name} has expired, at least in part, and no tag holds "
             f"it; roll back to one that is kept, which are {there}, or to a tag",
-            table=files.name,
             snapshot_id=target.id,
         )
     then = files.at_schema(target.schema_id).schema
@@ -201,8 +197,7 @@ def _check_target(files: TableFiles, target: Snapshot) -> None:
         raise UnsupportedError(
             f"snapshot {target.id} of {files.name} is of the time before the table got its primary "
             "key, and its files have no keys; read it (--snapshot), or INSERT its rows into "
-            "another table",
-            table=files.name,
+            "another table"
         )
     check_whole(files, target, f"rollback to snapshot {target.id}")
 
@@ -275,9 +270,7 @@ def _condemn(files: TableFiles, plan: RollbackPlan) -> tuple[Condemnation, Snaps
         *map(files.paths.changelog, plan.changelog_ids),
     ]
     gone = StalePlan(
-        f"snapshot {plan.target_id} of {files.name} has expired since the plan was made; plan "
-        "again",
-        table=files.name,
+        f"snapshot {plan.target_id} of {files.name} has expired since the plan was made; plan again"
     )
     try:
         if plan.restored_tag is None:
@@ -330,8 +323,7 @@ def _delete_later(condemned: Condemnation, plan: RollbackPlan, snapshot_file: by
         condemned.withdraw()
         raise StalePlan(
             f"snapshot {newer[-1]} was committed to {files.name} just before it was rolled back to "
-            f"{plan.target_id}; nothing was changed: plan again",
-            table=files.name,
+            f"{plan.target_id}; nothing was changed: plan again"
         )
     files.snapshots.hint_latest(plan.target_id)
     if plan.restored_tag is None:
@@ -414,8 +406,7 @@ def check_nothing_newer(files: TableFiles, latest_id: int, while_what: str) -> N
     if new:
         raise StalePlan(
             f"snapshot {new[-1]} was committed to {files.name} while {while_what}, on top of what "
-            f"is gone; roll back to {latest_id}",
-            table=files.name,
+            f"is gone; roll back to {latest_id}"
         )
 
 
@@ -430,15 +421,13 @@ def check_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackPlan:
     except (InvalidRequestError, SnapshotNotFound, TagNotFound) as error:
         raise StalePlan(
             f"{files.name} cannot be rolled back as planned, to snapshot {plan.target_id}, since "
-            f"{error}; plan again",
-            table=files.name,
+            f"{error}; plan again"
         ) from error
     checked = replace(plan, files=files_of_both(files, plan.files, fresh.files))
     if checked != replace(fresh, files=checked.files):
         raise StalePlan(
             f"the plan to roll {files.name} back to snapshot {plan.target_id} is not the one that "
-            "would be made now: the table has changed since, or the plan; plan again",
-            table=files.name,
+            "would be made now: the table has changed since, or the plan; plan again"
         )
     return checked
 
@@ -455,8 +444,7 @@ def _check_current(files: TableFiles, plan: RollbackPlan) -> None:
         news += sorted(later_tags - planned.keys() | moved)
         raise StalePlan(
             f"{', '.join(news)} of {files.name} came after the plan to roll back to snapshot "
-            f"{plan.target_id}; plan again",
-            table=files.name,
+            f"{plan.target_id}; plan again"
         )
 
 

@@ -60,8 +60,7 @@ def stale_if_roots_go(files: TableFiles, ids: Collection[int]) -> Iterator[None]
         if not gone:
             raise
         raise StalePlan(
-            f"{gone[0]} of {files.name} was deleted while it was read; plan again",
-            table=files.name,
+            f"{gone[0]} of {files.name} was deleted while it was read; plan again"
         ) from error
 
 

@@ -74,8 +74,7 @@ def create_tag(
         held = files.references.tag(name).snapshot.id
         raise AlreadyExistsError(
             f"tag {name} of {files.name} exists already, for snapshot {held}; replace it "
-            "(replace_tag, or --replace on the command line) or delete it",
-            table=files.name,
+            "(replace_tag, or --replace on the command line) or delete it"
         )
     try:
         _check_kept(files, name, snapshot)
@@ -99,7 +98,6 @@ def _check_kept(files: TableFiles, name: str, snapshot: Snapshot) -> None:
         raise SnapshotNotFound(
             f"snapshot {snapshot.id} of {files.name} has expired or was rolled back, at least in "
             f"part, so tag {name} cannot name it; {there}",
-            table=files.name,
             snapshot_id=snapshot.id,
         )
     check_lists(files, snapshot, f"tag {name}")
@@ -164,8 +162,7 @@ def rename_tag(files: TableFiles, name: str, new_name: str) -> Tag:
         held = files.references.tag(new_name).snapshot.id
         raise AlreadyExistsError(
             f"tag {new_name} of {files.name} exists already, for snapshot {held}; choose another "
-            f"name for {name}, or delete {new_name} first",
-            table=files.name,
+            f"name for {name}, or delete {new_name} first"
         )
     delete_files(files.fs, [files.paths.tag(name)])
     return files.references.tag(new_name)
@@ -189,7 +186,7 @@ def _snapshot_to_tag(files: TableFiles, snapshot_id: int | None) -> tuple[bytes,
         latest = files.snapshots.latest()
         if latest is None:
             raise SnapshotNotFound(
-                f"{files.name} has no snapshot to tag: nothing was committed yet", table=files.name
+                f"{files.name} has no snapshot to tag: nothing was committed yet"
             )
         return files.snapshots.read_file(latest.id), latest
     try:
@@ -445,8 +442,7 @@ def run_delete_tags(
         raise StalePlan(
             f"snapshots of tags of {files.name} have expired since the plan was made: the "
             f"deletion of {', '.join(plan.tags)} would delete {len(surplus)} more files than "
-            "planned; plan again",
-            table=files.name,
+            "planned; plan again"
         )
     paths = [files.paths.tag(name) for name in plan.tags]
     going = files_of_both(files, plan.files, fresh)
@@ -468,12 +464,10 @@ def _check_still(files: TableFiles, name: str, snapshot_id: int) -> None:
         held = files.references.tag(name).snapshot.id
     except StorageError as error:
         raise StalePlan(
-            f"tag {name} of {files.name} was deleted after the plan was made; plan again",
-            table=files.name,
+            f"tag {name} of {files.name} was deleted after the plan was made; plan again"
         ) from error
     if held != snapshot_id:
         raise StalePlan(
             f"tag {name} of {files.name} names snapshot {held} now, and named {snapshot_id} when "
-            "the plan was made; plan again",
-            table=files.name,
+            "the plan was made; plan again"
         )

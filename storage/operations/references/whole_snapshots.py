@@ -59,7 +59,5 @@ def _check_there(files: TableFiles, paths: Iterable[str], what: str) -> None:
     for path in paths:
         if not files.fs.exists(path):
             raise CorruptionError(
-                f"{what} of {files.name} needs {path}, which is missing",
-                table=files.name,
-                path=path,
+                f"{what} of {files.name} needs {path}, which is missing", path=path
             )

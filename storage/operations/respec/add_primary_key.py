@@ -261,14 +261,12 @@ def _check_possible(files: TableFiles) -> None:
         told = f"the primary key {', '.join(schema.primary_keys)}" if schema.primary_keys else "one"
         raise InvalidRequestError(
             f"{name} has {told} already, by which its files are sorted; create a table with the "
-            "other key, and INSERT INTO it",
-            table=name,
+            "other key, and INSERT INTO it"
         )
     if has_log(schema.options):
         raise UnsupportedError(
             f"{name} has a log, whose messages have no key, and its readers could not go on; take "
             f"the log away first (ALTER TABLE {name} RESET ('{LOG_SYSTEM}')), and set it again",
-            table=name,
             option=LOG_SYSTEM,
         )
     consumers = sorted(files.references.consumers())
@@ -276,33 +274,28 @@ def _check_possible(files: TableFiles) -> None:
         raise UnsupportedError(
             f"consumer {consumers[0]} reads the changes of {name}, and would read every row anew "
             f"or fail; let it end, and delete it (lakewright consumer delete {name} "
-            f"{consumers[0]}) first",
-            table=name,
+            f"{consumers[0]}) first"
         )
     if branches := branch_names(files):
         raise UnsupportedError(
             f"{name} has branch {branches[0]}, whose rows have no key; delete it first (lakewright "
-            f"branch delete {name} {branches[0]})",
-            table=name,
+            f"branch delete {name} {branches[0]})"
         )
     if waiting := pending_batches(files):
         raise UnsupportedError(
             f"{name} has {len(waiting)} pending batches without a key; commit or abort them first "
-            "(lakewright pending)",
-            table=name,
+            "(lakewright pending)"
         )
     if schema.options.get("scan.fallback-branch"):
         raise UnsupportedError(
             f"{name} reads partitions that it lacks from a branch without a key; reset the option "
             "scan.fallback-branch first",
-            table=name,
             option="scan.fallback-branch",
         )
     if files.registry is not None:
         raise UnsupportedError(
             f"{name} is a table of a metastore, whose schema there would say nothing of the key; "
-            "create a table with the key, and INSERT INTO it",
-            table=name,
+            "create a table with the key, and INSERT INTO it"
         )
 
 
@@ -340,10 +333,7 @@ def _keyed_schema(files: TableFiles, keys: tuple[str, ...], buckets: int) -> Tab
 
 
 def _stale(files: TableFiles, why: str) -> StalePlan:
-    return StalePlan(
-        f"{files.name} changed since its primary key was planned: {why}; plan again",
-        table=files.name,
-    )
+    return StalePlan(f"{files.name} changed since its primary key was planned: {why}; plan again")
 
 
 @contextmanager
@@ -364,8 +354,7 @@ def _told_if_replaced(files: TableFiles, seen: Snapshot | None) -> Iterator[None
 def _followed(files: TableFiles) -> CommitConflictError:
     return CommitConflictError(
         f"another client committed to {files.name} while it got its primary key; the table has no "
-        "key, and all rows: try again when no writer is at work",
-        table=files.name,
+        "key, and all rows: try again when no writer is at work"
     )
 
 
@@ -445,7 +434,6 @@ def _refused(
         f"rows of {files.name} cannot have the primary key {', '.join(keys)}: "
         f"{'keys are null or stand' if nulls else 'keys stand'} more than once, such as {told}; "
         "nothing was changed: delete these rows, or choose a longer key",
-        table=files.name,
         duplicates=[dict(zip(keys, map(str, values), strict=True)) for values, _ in found],
     )
 

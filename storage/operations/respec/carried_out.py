@@ -30,14 +30,13 @@ def check_carried_out(files: TableFiles, plan: RespecPlan) -> None:
     # Where files of a moved table lie says no schema.
     if not has_keys or plan.moved_from is not None:
         told = _what_changed(files, plan)
-        raise SchemaMoved(f"{moved}{told}; plan again", table=files.name)
+        raise SchemaMoved(f"{moved}{told}; plan again")
     entries = latest_state(files, takes=ANY_KEYS).entries
     is_under_way = files.staged_changes.latest() is not None
     if is_under_way or not keys_stand(files) or late_entries(files, entries):
         raise SchemaMoved(
             f"{moved}, which has these keys; files of others are left, of a change that was "
-            "stopped or of a client that had opened the table before; plan again",
-            table=files.name,
+            "stopped or of a client that had opened the table before; plan again"
         )
 
 

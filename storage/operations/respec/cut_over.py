@@ -108,8 +108,7 @@ def _put_new_keys(prepared: Prepared, steps: list[_Step]) -> TableFiles:
             return put_schemas(files, keys, prepared.schemas)
     raise CommitConflictError(
         f"other clients committed to {files.name} {_MOST_ROUNDS} times between the two "
-        "steps of the change of its partition keys; run it again when fewer writers commit",
-        table=files.name,
+        "steps of the change of its partition keys; run it again when fewer writers commit"
     )
 
 
@@ -162,8 +161,7 @@ def _check_files_stayed(files: TableFiles, steps: list[_Step]) -> None:
                 f"snapshot {after.id} of {files.name} holds {found.num_rows} files under the keys "
                 f"{', '.join(files.schema.partition_keys) or 'none'} where snapshot {before.id} "
                 f"held {due.num_rows}, or others; roll back (lakewright rollback {files.name} "
-                f"--snapshot {before.id}), and report it",
-                table=files.name,
+                f"--snapshot {before.id}), and report it"
             )
 
 

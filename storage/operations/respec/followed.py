@@ -74,8 +74,7 @@ def write_proved(
     if found != sorted(base.entries, key=_name_and_kind):
         raise VerificationFailed(
             f"{len(metas)} manifests of {files.name} do not hold the {len(base.entries)} entries "
-            "that were written to them for a change of its partition keys; nothing was published",
-            table=files.name,
+            "that were written to them for a change of its partition keys; nothing was published"
         )
     return metas
 

@@ -154,8 +154,7 @@ class KeyedChange:
         raise CommitConflictError(
             f"other clients committed to {self.files.name} {_MOST_ROUNDS} times while its rows "
             "were written under new partition keys; what is staged stays: run it again when fewer "
-            "writers commit",
-            table=self.files.name,
+            "writers commit"
         )
 
     @property
@@ -264,8 +263,7 @@ class KeyedChange:
             # The end of the change keeps the rows of the other client.
             raise ChangeTakenBack(
                 f"another client committed to {files.name} while its partition keys changed; "
-                "run it again when fewer writers commit",
-                table=files.name,
+                "run it again when fewer writers commit"
             )
         return second
 
@@ -283,8 +281,7 @@ class KeyedChange:
         latest = state.snapshot
         if latest is None or latest.delta_manifest_list != base.delta_manifest_list:
             raise FilesGone(
-                f"another client committed to {self.files.name} while its partition keys changed",
-                table=self.files.name,
+                f"another client committed to {self.files.name} while its partition keys changed"
             )
         return change(state, latest)
 
@@ -314,8 +311,7 @@ class KeyedChange:
             put_schemas(present, old, Schemas(back, (), {}))
             raise CommitConflictError(
                 f"another client ended the change of the partition keys of {files.name}; run "
-                "it again when fewer writers commit",
-                table=files.name,
+                "it again when fewer writers commit"
             ) from error
         self._check_not_taken_back(present)
         if ended.snapshot is not None:
@@ -336,8 +332,7 @@ class KeyedChange:
             unchanged(files)
             raise ChangeTakenBack(
                 f"another process ended the change of the partition keys of {files.name}; run it "
-                "again when fewer writers commit",
-                table=files.name,
+                "again when fewer writers commit"
             ) from error
 
     def _check_not_taken_back(self, present: TableFiles) -> None:
@@ -346,8 +341,7 @@ class KeyedChange:
         if present.at_schema(latest_id).schema.partition_keys != self.keys:
             raise ChangeTakenBack(
                 f"another client committed to {present.name} while its partition keys changed; "
-                "run it again when fewer writers commit",
-                table=present.name,
+                "run it again when fewer writers commit"
             )
 
     def _is_done(self, present: TableFiles) -> bool:

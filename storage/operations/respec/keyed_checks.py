@@ -62,7 +62,6 @@ def check_keyed(
             f"the primary key ({primary}) of {files.name} lacks partition keys, so its rows move "
             f"between partitions, for which bucket={files.options.bucket} has no meaning; create a "
             "table with other keys, and write the rows of this one to it",
-            table=files.name,
             option="bucket",
         )
     if files.options.bucket_mode is BucketMode.POSTPONE:
@@ -71,7 +70,6 @@ def check_keyed(
             f"{files.options.bucket}): rows wait for a bucket, of which each partition has a "
             "number of its own, and no change of partition keys is defined for that; create a "
             "table with the new keys, write the rows of this one to it, and rename it",
-            table=files.name,
             option="bucket",
         )
     for shorter in steps(schema, keys):
@@ -263,8 +261,7 @@ def _check_levels_may_overlap(files: TableFiles, after: TableSchema) -> None:
             f"{', '.join(gone)} would be no partition key of {files.name} any more, and does not "
             f"come first in its primary key ({', '.join(files.schema.primary_keys)}), so sorted "
             f"files of several partitions would overlap, which {reason} does not allow; keep it, "
-            "or copy the rows into a table whose primary key has it first",
-            table=files.name,
+            "or copy the rows into a table whose primary key has it first"
         )
 
 
@@ -289,6 +286,5 @@ def check_told(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:
         raise InvalidRequestError(
             f"{files.name} holds {len(waiting)} files that wait for a compaction, which records "
             "their changes or makes their rows visible; compact the table fully first (lakewright "
-            f"compact {files.name} --full)",
-            table=files.name,
+            f"compact {files.name} --full)"
         )

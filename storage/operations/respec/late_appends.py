@@ -204,8 +204,7 @@ class LateAppends:
         return FilesGone(
             f"clients that opened {self.files.name} before its partition keys changed committed "
             "to it while their files were rewritten; stop them, or let them open the table "
-            "again, and run it again",
-            table=self.files.name,
+            "again, and run it again"
         )
 
     def _values_of(self, entries: Sequence[ManifestEntry]) -> dict[str, Mapping[str, Value]]:

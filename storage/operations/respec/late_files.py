@@ -107,8 +107,7 @@ class LateFiles:
         raise CommitConflictError(
             f"clients that opened {files.name} before its partition keys changed committed to it "
             f"{_MOST_ROUNDS} times while their files were moved; stop them, or let them open the "
-            "table again, and run it again",
-            table=files.name,
+            "table again, and run it again"
         )
 
     def _replace(
@@ -146,8 +145,7 @@ class LateFiles:
             latest = state.snapshot
             if latest is None or latest.delta_manifest_list != snapshot.delta_manifest_list:
                 raise FilesGone(
-                    f"another client committed to {files.name} while late files were moved",
-                    table=files.name,
+                    f"another client committed to {files.name} while late files were moved"
                 )
             hashes = [each for each in state.indexes if each.file.index_type == HASH_INDEX]
             return Change(
@@ -171,7 +169,7 @@ class LateFiles:
         if state.snapshot is None:
             return None
         if late_entries(self.files, state.entries):
-            raise FilesGone(f"more late files came to {self.files.name}", table=self.files.name)
+            raise FilesGone(f"more late files came to {self.files.name}")
         return without_removals(state)
 
 
@@ -270,16 +268,14 @@ class _LateHistory:
                 f"a client that opened {files.name} before its partition keys changed compacted "
                 f"its rows after snapshot {follower}, and those from before may have expired, so "
                 "it is unknown which rows came later; roll back to a tag of before, or "
-                f"{_late_rows_win(files)}",
-                table=files.name,
+                f"{_late_rows_win(files)}"
             )
         raise UnsupportedError(
             f"snapshot {late} of {files.name} holds rows of a client that opened the table before "
             f"its partition keys changed, and snapshot {follower} was committed after it, so "
             "it is unknown which of their rows came later; roll back (lakewright rollback "
             f"{files.name} --snapshot {late - 1}), and write the rows of both again, or "
-            f"{_late_rows_win(files)}",
-            table=files.name,
+            f"{_late_rows_win(files)}"
         )
 
 
@@ -299,8 +295,7 @@ def _check_none_may_have_followed(
                 f"clients that opened {files.name} before its partition keys changed committed "
                 f"{len(late)} files, in snapshots that have expired, and data file "
                 f"{each.file.file_name} was written after them, so it is unknown which of their "
-                f"rows came later; roll back to a tag of before, or {_late_rows_win(files)}",
-                table=files.name,
+                f"rows came later; roll back to a tag of before, or {_late_rows_win(files)}"
             )
 
 
@@ -328,8 +323,7 @@ def _hash_indexes_before(
     raise UnsupportedError(
         f"all snapshots of {files.name} hold rows that a client committed under former partition "
         "keys, and none is left that shows the buckets of the present ones; roll back to a tag of "
-        "before, or write the rows to a new table",
-        table=files.name,
+        "before, or write the rows to a new table"
     )
 
 
@@ -356,8 +350,7 @@ def _check_same_primary_key(
                 f"primary key ({', '.join(own)}), and it is "
                 f"({', '.join(files.schema.primary_keys)}) now, so they replace other rows; roll "
                 "back to the snapshot before that commit, and write its rows again (the latest is "
-                f"{latest.id})",
-                table=files.name,
+                f"{latest.id})"
             )
 
 
@@ -381,8 +374,7 @@ def _check_rows_stay_in_partitions(
             f"files, and under the partition keys ({', '.join(crossing.partition_keys)}), which "
             f"the primary key ({', '.join(crossing.primary_keys)}) lacks, rows move between "
             "partitions, so it is unknown which of two rows of a key came later; roll back to the "
-            f"snapshot before that commit, and write its rows again (the latest is {latest.id})",
-            table=files.name,
+            f"snapshot before that commit, and write its rows again (the latest is {latest.id})"
         )
 
 

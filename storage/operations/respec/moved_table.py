@@ -50,8 +50,7 @@ def find_moved(files: TableFiles, moved_from: str) -> list[ManifestEntry]:
         raise UnsupportedError(
             f"a change of the partition keys of {files.name} was under way when the table was "
             "moved or copied; end it at the former place (respec with its keys), and copy the "
-            "table again",
-            table=files.name,
+            "table again"
         )
     sizes = {each.path: each.size for each in files.fs.list_tree(files.paths.root)}
     lacking = [
@@ -104,8 +103,7 @@ def check_is_home(files: TableFiles) -> None:
                 f"a change of the partition keys of {line.name} is under way, or was stopped, and "
                 "its files are named by their places; end it with its present keys before it moves "
                 f"(lakewright respec '{line.name}' --keys "
-                f"'{','.join(line.schema.partition_keys)}')",
-                table=files.name,
+                f"'{','.join(line.schema.partition_keys)}')"
             )
         entries = latest_state(line, takes=ANY_KEYS).entries
         away = sum(is_away(line, each.file) for each in entries)
@@ -113,8 +111,7 @@ def check_is_home(files: TableFiles) -> None:
             raise UnsupportedError(
                 f"{away} files of {line.name} are named by their places, since its partition keys "
                 "changed, and could not be read after it moved; bring them home first (lakewright "
-                f"settle '{line.name}')",
-                table=files.name,
+                f"settle '{line.name}')"
             )
         tags = [
             name
@@ -125,8 +122,7 @@ def check_is_home(files: TableFiles) -> None:
             raise UnsupportedError(
                 f"{len(tags)} tags of {line.name} ({', '.join(tags[:5])}) name files by their "
                 "places, since its partition keys changed, and could not be read after it moved; "
-                f"delete them first (lakewright tag delete '{line.name}' {tags[0]})",
-                table=files.name,
+                f"delete them first (lakewright tag delete '{line.name}' {tags[0]})"
             )
 
 

@@ -119,8 +119,7 @@ def merged_indexes(
             raise VerificationFailed(
                 f"{shared} key hashes would lie in several buckets of "
                 f"{files.partitions.of_row(partition).named} of {files.name}, so keys would be "
-                "stored twice; nothing was committed; report it",
-                table=files.name,
+                "stored twice; nothing was committed; report it"
             )
     return tuple(found)
 

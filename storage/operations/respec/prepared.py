@@ -341,8 +341,7 @@ class Prepared:
             names = ", ".join(field.name for field in self.values.fields)
             raise SeveralValues(
                 f"data file {each.file.file_name} of {self.files.name} holds several values of "
-                f"{names}",
-                table=self.files.name,
+                f"{names}"
             )
 
     def _change(

@@ -328,8 +328,7 @@ def _told_if_replaced(files: TableFiles, seen: Callable[[], Snapshot | None]) ->
             raise
         raise StalePlan(
             f"{files.name} was rolled back, or files of it were replaced, while its files were "
-            "read for a change of its partition keys; plan again",
-            table=files.name,
+            "read for a change of its partition keys; plan again"
         ) from error
 
 
@@ -394,8 +393,7 @@ class _Run:
         raise CommitConflictError(
             f"clients that opened {files.name} before its partition keys changed committed to it "
             f"{_MOST_ROUNDS} times while their files were restated; stop them, or let them open "
-            "the table again, and run it again",
-            table=files.name,
+            "the table again, and run it again"
         )
 
     def restate_late_files(self, files: TableFiles) -> bool:
@@ -458,8 +456,7 @@ class _Run:
         raise CommitConflictError(
             f"other writers committed files of several partitions to {files.name} {_MOST_ROUNDS} "
             f"times while it was split by {', '.join(keys)}; what was split stays split: run it "
-            "again when fewer writers commit",
-            table=files.name,
+            "again when fewer writers commit"
         )
 
     def split(

@@ -111,8 +111,7 @@ def check_keys(
     elif schema.is_keyed:
         raise UnsupportedError(
             f"{files.name} stores equal rows once, with a count; a change of its partition keys is "
-            "not implemented",
-            table=files.name,
+            "not implemented"
         )
     _check_registry(files, keys)
     if schema.options.get("scan.fallback-branch"):
@@ -120,7 +119,6 @@ def check_keys(
             f"{files.name} reads partitions that it lacks from branch "
             f"{schema.options['scan.fallback-branch']}, which has the present partition keys; "
             "reset the option scan.fallback-branch first",
-            table=files.name,
             option="scan.fallback-branch",
         )
 
@@ -139,7 +137,6 @@ def _check_registry(files: TableFiles, keys: tuple[str, ...]) -> None:
             f"{files.name} has {PARTITIONS_ARE_TOLD}, so its partition keys are those of a table "
             "in the metastore, which never change there; write the rows to a table without that "
             "option, and give it the name",
-            table=files.name,
             option=PARTITIONS_ARE_TOLD,
         )
 
@@ -153,8 +150,7 @@ def check_splits(files: TableFiles) -> None:
     if files.schema.has_primary_key:
         raise UnsupportedError(
             f"{files.name} has a primary key, so its files are rewritten in one go, and none is "
-            "split before; change the keys without naming partitions",
-            table=files.name,
+            "split before; change the keys without naming partitions"
         )
 
 
@@ -172,8 +168,7 @@ def check_columns_stay(
             f"{len(lacking)} data files of {files.name} were taken over (the first is "
             f"{lacking[0].file.file_name}), and may have the values of {', '.join(old)} in the "
             "names of their folders only; rewrite the table first (lakewright sort-compact "
-            f"{files.name} --by {_sortable(files)}), which writes the columns",
-            table=files.name,
+            f"{files.name} --by {_sortable(files)}), which writes the columns"
         )
 
 
@@ -193,8 +188,7 @@ def check_nothing_waits(files: TableFiles) -> None:
         raise UnsupportedError(
             f"{files.name} has {len(waiting)} pending batches, staged under its present partition "
             f"keys (the first by {waiting[0].commit_user}); commit or abort them first (lakewright "
-            f"pending commit {files.name} {waiting[0].commit_user}, or abort)",
-            table=files.name,
+            f"pending commit {files.name} {waiting[0].commit_user}, or abort)"
         )
     latest = files.snapshots.latest_id() or 0
     behind = {name: each for name, each in files.references.consumers().items() if each <= latest}
@@ -204,8 +198,7 @@ def check_nothing_waits(files: TableFiles) -> None:
             f"consumer {name} of {files.name} reads from snapshot {position}, and the latest is "
             f"{latest}; other clients decode the snapshots between them by the new keys, which are "
             "not theirs: let it read to the end, or delete it (lakewright consumer delete "
-            f"{files.name} {name}), first{_past_compactions(files, name, position, latest)}",
-            table=files.name,
+            f"{files.name} {name}), first{_past_compactions(files, name, position, latest)}"
         )
 
 
@@ -256,8 +249,7 @@ def check_overwrites(files: TableFiles) -> None:
                 f"{', '.join(former[0])}, and took values of {own} for theirs: it "
                 f"removed {len(gone)} files of partitions that it did not name. Roll back "
                 f"(lakewright rollback {files.name} --snapshot {snapshot.id - 1}), and write what "
-                "came since again",
-                table=files.name,
+                "came since again"
             )
 
 

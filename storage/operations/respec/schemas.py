@@ -54,8 +54,7 @@ def put_schemas(files: TableFiles, keys: tuple[str, ...], schemas: Schemas) -> T
     store = files.schemas
     moved = SchemaMoved(
         f"the schema of {files.name} was changed while its partition keys became "
-        f"{', '.join(keys) or 'none'}; open the table and plan again",
-        table=files.name,
+        f"{', '.join(keys) or 'none'}; open the table and plan again"
     )
     if store.latest_id(table=files.name) != files.schema.id or not store.put_schema(schemas.latest):
         raise moved

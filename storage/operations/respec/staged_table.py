@@ -155,8 +155,7 @@ class StagedTable:
         if latest is None or self.at is None or not _is_same(latest, self.at):
             raise FilesGone(
                 f"other commits changed {self.files.name} while its rows were written under new "
-                "partition keys; plan again",
-                table=self.files.name,
+                "partition keys; plan again"
             )
         # After `latest` was read: a process that takes the change over commits a snapshot.
         self.staging.check_own()
@@ -217,8 +216,7 @@ class StagedTable:
             raise VerificationFailed(
                 f"snapshot {snapshot.id} of {files.name} holds {found.num_rows} files where "
                 f"{due.num_rows} were written under new partition keys, or others; roll back "
-                f"(lakewright rollback {files.name} --snapshot {self.at.id}), and report it",
-                table=files.name,
+                f"(lakewright rollback {files.name} --snapshot {self.at.id}), and report it"
             )
 
     def discard(self) -> None:
@@ -285,7 +283,7 @@ class StagedTable:
                 else f"a client that opened {files.name} before its partition keys changed earlier "
                 "committed to it; stop that client"
             )
-            raise StalePlan(f"{who}, and plan again", table=files.name)
+            raise StalePlan(f"{who}, and plan again")
 
     def _changed_since(self, latest: Snapshot) -> list[ManifestEntry] | None:
         """What others changed since `at`; None if that is not sure."""

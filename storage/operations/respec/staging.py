@@ -175,8 +175,7 @@ class Staging:
         if not self._is_own():
             raise StalePlan(
                 f"another process continues the change of the partition keys of "
-                f"{self.files.name}; wait for its end",
-                table=self.files.name,
+                f"{self.files.name}; wait for its end"
             )
 
     def load_counts(self, bases: Mapping[bytes, str], counts: dict[bytes, int]) -> None:
@@ -301,8 +300,7 @@ class Staging:
             if state.is_bridged:
                 raise StalePlan(
                     "another process is changing the partition keys of "
-                    f"{self.files.name}; wait for its end, and plan again",
-                    table=self.files.name,
+                    f"{self.files.name}; wait for its end, and plan again"
                 )
             return same_files(state)
 

@@ -241,8 +241,7 @@ def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> Expi
     if any(each <= last and each not in plan.changelog_ids for each in there):
         raise StalePlan(
             f"the plan expires changelogs up to {last} of {files.name}, which has different "
-            "changelogs now; plan again",
-            table=files.name,
+            "changelogs now; plan again"
         )
     listed = files.snapshots.listed()
     going = files_of_both(files, plan.files, _files_of(files, plan.changelog_ids))

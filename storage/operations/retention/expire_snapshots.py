@@ -241,8 +241,7 @@ def _check_changelogs(files: TableFiles, plan: ExpirePlan) -> None:
         raise StalePlan(
             f"the plan keeps the changelogs of {len(plan.changelog_ids)} of the "
             f"{len(plan.snapshot_ids)} snapshots of {files.name} that it expires, and the options "
-            f"of the table keep {'all' if outlive else 'none'}; plan again",
-            table=files.name,
+            f"of the table keep {'all' if outlive else 'none'}; plan again"
         )
 
 
@@ -251,8 +250,7 @@ def _check_same(files: TableFiles, end: Snapshot) -> None:
     if not is_same(files.snapshots.read(end.id), end):
         raise StalePlan(
             f"{files.name} was rolled back beyond snapshot {end.id} and written to again since the "
-            "expiry was checked; plan again",
-            table=files.name,
+            "expiry was checked; plan again"
         )
 
 
@@ -277,16 +275,14 @@ def _check_range(files: TableFiles, plan: ExpirePlan, ids: Sequence[int]) -> Non
         raise StalePlan(
             f"the plan expires snapshots {plan.snapshot_ids[0]} to {plan.snapshot_ids[-1]} of "
             f"{files.name}, which now has {ids[0] if ids else 'none'} to "
-            f"{ids[-1] if ids else 'none'}; plan again",
-            table=files.name,
+            f"{ids[-1] if ids else 'none'}; plan again"
         )
     for name, position in files.references.consumers().items():
         held = position < end and not files.options.consumer_changelog_only
         if held and name not in plan.consumers:
             raise StalePlan(
                 f"consumer {name} of {files.name} reads from snapshot {position} on, and the plan "
-                f"expires snapshots before {end}; plan again",
-                table=files.name,
+                f"expires snapshots before {end}; plan again"
             )
 
 
@@ -304,8 +300,7 @@ def _check_unused(
     if not present and plan.files:
         raise StalePlan(
             f"{_ids_text(plan.snapshot_ids)} of {files.name}, which the plan expires, "
-            f"{'is' if len(plan.snapshot_ids) == 1 else 'are'} gone already; plan again",
-            table=files.name,
+            f"{'is' if len(plan.snapshot_ids) == 1 else 'are'} gone already; plan again"
         )
     fresh: set[str] = set()
     if present and plan.end_id is not None:
@@ -316,15 +311,13 @@ def _check_unused(
     if still_used:
         raise StalePlan(
             f"the plan deletes {still_used[0]} (and {len(still_used) - 1} more) of {files.name}, "
-            "which a reference keeps now; plan again",
-            table=files.name,
+            "which a reference keeps now; plan again"
         )
     more = sorted(fresh.difference(file.path for file in plan.files))
     if more:
         raise StalePlan(
             f"the plan leaves {more[0]} (and {len(more) - 1} more) of {files.name} behind, which "
-            "no reference keeps once the snapshots are expired; plan again",
-            table=files.name,
+            "no reference keeps once the snapshots are expired; plan again"
         )
 
 

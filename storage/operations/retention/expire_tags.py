@@ -90,8 +90,7 @@ def run_expire_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult
     if kept:
         raise StalePlan(
             f"{len(kept)} of the {len(plan.tags)} tags of {files.name} to expire are to be "
-            f"retained for longer by now: {', '.join(kept)}; plan again",
-            table=files.name,
+            f"retained for longer by now: {', '.join(kept)}; plan again"
         )
     return run_delete_tags(files, plan, verb="expire_tags")
 

@@ -167,8 +167,7 @@ def _kept(files: TableFiles, snapshot_id: int) -> Snapshot:
     has = f"snapshots {ids[0]} to {ids[-1]}" if ids else "no snapshot"
     raise SnapshotNotFound(
         f"{files.name} has no snapshot {snapshot_id} to take back: it has {has}; what an expired "
-        "snapshot did is gone for good",
-        table=files.name,
+        "snapshot did is gone for good"
     )
 
 
@@ -281,7 +280,5 @@ def _of(indexes: Iterable[IndexEntry], rows: Collection[bytes]) -> frozenset[Ind
 
 def _refused(files: TableFiles, snapshot: Snapshot, why: str) -> NotRevertible:
     return NotRevertible(
-        f"snapshot {snapshot.id} of {files.name} cannot be taken back: {why}",
-        table=files.name,
-        snapshot=snapshot.id,
+        f"snapshot {snapshot.id} of {files.name} cannot be taken back: {why}", snapshot=snapshot.id
     )

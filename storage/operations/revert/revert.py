@@ -221,7 +221,7 @@ def _check_there(files: TableFiles, found: Standing) -> None:
     for folder, names in by_folder.items():
         missing = names - {status.name for status in files.fs.list_dir(folder)}
         if missing:
-            raise NotRevertible(_gone(files, f"{folder}/{min(missing)}"), table=files.name)
+            raise NotRevertible(_gone(files, f"{folder}/{min(missing)}"))
 
 
 def _gone(files: TableFiles, path: str) -> str:
@@ -317,15 +317,14 @@ def _replanned(files: TableFiles, plan: RevertPlan) -> tuple[RevertPlan, NetChan
     try:
         now, net = _looked_at(files, [each.id for each in plan.snapshots])
     except (NotRevertible, SnapshotNotFound) as error:
-        raise StalePlan(f"the plan for {files.name} is stale: {error}", table=files.name) from error
+        raise StalePlan(f"the plan for {files.name} is stale: {error}") from error
     same = [each.delta for each in now.snapshots] == [each.delta for each in plan.snapshots]
     if not same or _named(files, now) != _named(files, plan):
         by = f"by snapshot {now.taken_back_by}" if now.taken_back_by else "in another way"
         raise StalePlan(
             f"a plan to take back snapshots of {files.name} was made at snapshot "
             f"{plan.snapshot_id}, and they have been taken back {by} since, or other snapshots "
-            "have their ids; plan again",
-            table=files.name,
+            "have their ids; plan again"
         )
     return now, net
 
@@ -347,11 +346,11 @@ def _commit(files: TableFiles, plan: RevertPlan, net: NetChange) -> Snapshot | N
 
     def build(state: TableState) -> Change | None:
         if state.snapshot is None:
-            raise StalePlan(f"{files.name} has no snapshot any more; plan again", table=files.name)
+            raise StalePlan(f"{files.name} has no snapshot any more; plan again")
         try:
             found = standing(state, net)
         except (NotRevertible, UnsupportedError) as error:
-            raise StalePlan(f"another commit came between: {error}", table=files.name) from error
+            raise StalePlan(f"another commit came between: {error}") from error
         returned, indexes = copies.of(found)
         renamed = copies.renamed(found.to_rename)
         return Change(
@@ -382,9 +381,7 @@ def _commit(files: TableFiles, plan: RevertPlan, net: NetChange) -> Snapshot | N
     except BaseException as error:
         sweep_after_failure(files, [run_id], since_snapshot_id=base_id)
         if isinstance(error, FileMissing):
-            raise StalePlan(
-                f"nothing of {files.name} was taken back: {error}", table=files.name
-            ) from error
+            raise StalePlan(f"nothing of {files.name} was taken back: {error}") from error
         raise
     return result.snapshot
 

@@ -267,8 +267,7 @@ class _Judge:
         if _vectors(known, copied):
             raise UnsupportedError(
                 f"a deletion vector of {self.files.name} marks rows of files to come back, in an "
-                "index file that stays as it is; compact the table, or roll back instead",
-                table=self.files.name,
+                "index file that stays as it is; compact the table, or roll back instead"
             )
 
     def _index_changed(self, what: str) -> NotRevertible:
@@ -317,7 +316,6 @@ class _Judge:
         return NotRevertible(
             f"snapshot{'s' * (len(self.net.snapshots) > 1)} {those} of {files.name} cannot be "
             f"taken back: {who} {what}; {', or '.join(ways) or 'nothing undoes it'}",
-            table=files.name,
             snapshot=None if by is None else by.id,
         )
 
@@ -328,15 +326,13 @@ def _check_own(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:
         if files.is_foreign(entry.file):
             raise UnsupportedError(
                 f"data file {entry.file.external_path} of {files.name} belongs to another system; "
-                "take its folder over again (lakewright add-partitions)",
-                table=files.name,
+                "take its folder over again (lakewright add-partitions)"
             )
         if entry.bucket < 0:
             raise UnsupportedError(
                 f"data file {entry.file.file_name} of {files.name} waited for its bucket, and the "
                 "names of such files order their rows, so copies of them cannot come back; roll "
-                "back instead",
-                table=files.name,
+                "back instead"
             )
 
 

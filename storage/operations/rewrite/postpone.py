@@ -73,8 +73,7 @@ def plan_postpone_compact(
     if files.options.bucket_mode is not BucketMode.POSTPONE:
         raise InvalidRequestError(
             f"{files.name} has {files.options.bucket_mode.value} buckets and no postponed rows; "
-            "compact it as usual (lakewright compact)",
-            table=files.name,
+            "compact it as usual (lakewright compact)"
         )
     snapshot_id, held = read_held(files, partitions)
     tasks = []

@@ -112,13 +112,12 @@ def plan_rescale(
     if mode not in (BucketMode.FIXED, BucketMode.POSTPONE):
         raise InvalidRequestError(
             f"{files.name} has {mode.value} buckets, which have no fixed number; only tables "
-            "whose option bucket is positive, or -2, can be rescaled",
-            table=files.name,
+            "whose option bucket is positive, or -2, can be rescaled"
         )
     bucket_count = whole_number(bucket_count, "bucket_count")
     if bucket_count < 1:
         raise InvalidRequestError(
-            f"{files.name} cannot have {bucket_count} buckets; ask for 1 or more", table=files.name
+            f"{files.name} cannot have {bucket_count} buckets; ask for 1 or more"
         )
     snapshot_id, held = read_held(files, partitions)
     tasks = []
@@ -160,8 +159,7 @@ def _check_told(files: TableFiles, partition: bytes, entries: Sequence[ManifestE
             f"{named} of {files.name} holds {len(untold)} files whose changes "
             f"changelog-producer={options.changelog_producer.value} has not recorded yet, and a "
             "rescale would lose them; compact the partition fully first (lakewright compact, "
-            "with --full)",
-            table=files.name,
+            "with --full)"
         )
 
 
@@ -202,8 +200,7 @@ def run_rescale(
     if files.schema.id != plan.schema_id:
         raise SchemaMoved(
             f"{files.name} was opened with schema {files.schema.id}, and the rescale was planned "
-            f"with schema {plan.schema_id}; plan again",
-            table=files.name,
+            f"with schema {plan.schema_id}; plan again"
         )
     rewrite = Rewrite(
         plan=plan,
@@ -217,8 +214,7 @@ def run_rescale(
     if plan.bucket_option is not None and files.options.bucket_mode is not BucketMode.FIXED:
         raise InvalidRequestError(
             f"the plan sets option bucket of {files.name} to {plan.bucket_option}, and its buckets "
-            f"are {files.options.bucket_mode.value}; plan again",
-            table=files.name,
+            f"are {files.options.bucket_mode.value}; plan again"
         )
     if plan.bucket_option is not None:
         files = set_bucket_option(files, plan.bucket_option)
@@ -246,8 +242,7 @@ def set_bucket_option(files: TableFiles, bucket_count: int) -> TableFiles:
     if not files.schemas.put_schema(changed.schema):
         raise SchemaMoved(
             f"another client changed the schema of {files.name} just now; open the table and plan "
-            "again",
-            table=files.name,
+            "again"
         )
     return changed
 

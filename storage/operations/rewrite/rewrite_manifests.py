@@ -290,8 +290,7 @@ def _parted(
     if len(places) < len(names):
         raise StalePlan(
             f"{len(names) - len(places)} of {len(names)} manifests that the plan for {files.name} "
-            "rewrites are gone: another commit merged them; plan again",
-            table=files.name,
+            "rewrites are gone: another commit merged them; plan again"
         )
     end = places[-1] + 1
     before = [meta for meta in metas[:end] if meta.file_name not in names]
@@ -337,6 +336,5 @@ def _live_by_manifest(
 
 def _leaves_out(files: TableFiles) -> StalePlan:
     return StalePlan(
-        f"the plan for {files.name} leaves out a manifest with deleted entries; plan again",
-        table=files.name,
+        f"the plan for {files.name} leaves out a manifest with deleted entries; plan again"
     )

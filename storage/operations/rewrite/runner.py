@@ -233,8 +233,7 @@ def check_plan(files: TableFiles, rewrite: Rewrite[Task, Work]) -> LiveWork[Task
         raise StalePlan(
             f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and other "
             f"commits up to snapshot {latest_id} changed all {plan.files_before} files that its "
-            "tasks would replace; plan again",
-            table=files.name,
+            "tasks would replace; plan again"
         )
     return LiveWork(rewrite=rewrite, snapshot=snapshot, parts=parts, started_ms=started_ms)
 
@@ -356,8 +355,7 @@ def _round(
         if isinstance(error, FileMissing) and not is_latest(files, latest):
             raise StalePlan(
                 f"files of snapshot {base_id} of {files.name} were deleted while they were read, "
-                "since other processes have committed on top of it; plan again",
-                table=files.name,
+                "since other processes have committed on top of it; plan again"
             ) from error
         raise
     return published

@@ -31,14 +31,12 @@ def check_changes_rows(files: TableFiles) -> None:
     if files.schema.counts_rows:
         raise UnsupportedError(
             f"{files.name} counts equal rows, and no single one of them can change; write rows "
-            "with the kinds -D and +I",
-            table=files.name,
+            "with the kinds -D and +I"
         )
     if files.schema.is_keyed and files.options.bucket_mode is BucketMode.POSTPONE:
         raise UnsupportedError(
             f"{files.name} has bucket=-2: its rows are seen once a compaction gives them buckets, "
-            "so that a change of them would miss rows that wait; " + _WRITE,
-            table=files.name,
+            "so that a change of them would miss rows that wait; " + _WRITE
         )
 
 
@@ -52,24 +50,20 @@ def check_deletes(files: TableFiles) -> None:
         return
     spec, what = files.merge_spec, f"rows of {files.name} cannot be deleted: "
     if spec.ignore_delete:
-        raise UnsupportedError(f"{what}it sets ignore-delete=true", table=files.name)
+        raise UnsupportedError(f"{what}it sets ignore-delete=true")
     if spec.rowkind_field is not None:
         raise UnsupportedError(
             f"{what}its column {spec.rowkind_field} says what a row does (rowkind.field); write "
-            "rows with -D there",
-            table=files.name,
+            "rows with -D there"
         )
     if spec.engine is MergeEngine.FIRST_ROW:
-        raise UnsupportedError(
-            f"{what}merge-engine=first-row keeps the first row of a key", table=files.name
-        )
+        raise UnsupportedError(f"{what}merge-engine=first-row keeps the first row of a key")
     removes = spec.remove_record_on_delete
     if spec.engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION) and not removes:
         option = f"{spec.engine.value}.remove-record-on-delete"
         raise UnsupportedError(
             f"{what}merge-engine={spec.engine.value} deletes whole rows of tables that are created "
-            f"with {option}=true; rewrite the partition by an overwrite",
-            table=files.name,
+            f"with {option}=true; rewrite the partition by an overwrite"
         )
 
 
@@ -87,24 +81,20 @@ def check_updates(files: TableFiles, columns: Collection[str]) -> None:
     if keys:
         raise InvalidRequestError(
             f"{keys[0]} is in the primary key of {files.name}, which an update leaves as it is; "
-            "delete the rows, and insert them with other keys",
-            table=files.name,
+            "delete the rows, and insert them with other keys"
         )
     if spec.engine in (MergeEngine.FIRST_ROW, MergeEngine.AGGREGATION):
         raise UnsupportedError(
             f"{what}merge-engine={spec.engine.value} does not take a new value in place of the "
-            f"old one; {_WRITE}",
-            table=files.name,
+            f"old one; {_WRITE}"
         )
     if spec.sequence_groups or spec.aggregates:
         raise UnsupportedError(
-            f"{what}its sequence groups or aggregates decide which value stays; {_WRITE}",
-            table=files.name,
+            f"{what}its sequence groups or aggregates decide which value stays; {_WRITE}"
         )
     if spec.rowkind_field in columns:
         raise UnsupportedError(
-            f"{what}its column {spec.rowkind_field} says what a row does (rowkind.field)",
-            table=files.name,
+            f"{what}its column {spec.rowkind_field} says what a row does (rowkind.field)"
         )
 
 
@@ -124,7 +114,6 @@ def check_new_values(files: TableFiles, before: pa.Table, after: pa.Table) -> No
                 raise InvalidRows(
                     f"column {name} of {files.name} would become null, which "
                     "merge-engine=partial-update does not take for a value; give another value",
-                    table=files.name,
                     column=name,
                 )
     names = [name for name in spec.sequence_fields if name in files.schema.field_names]
@@ -150,6 +139,5 @@ def check_new_values(files: TableFiles, before: pa.Table, after: pa.Table) -> No
             f"sequence.field {', '.join(names)} of {files.name} would fall in {len(fallen)} rows, "
             f"first from {before.select(names).slice(at, 1).to_pylist()[0]} to "
             f"{after.select(names).slice(at, 1).to_pylist()[0]}, so that the rows of before would "
-            "stay; give it a value that is not below",
-            table=files.name,
+            "stay; give it a value that is not below"
         )

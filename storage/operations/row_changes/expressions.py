@@ -71,8 +71,7 @@ class Assignments:
             if name not in files.schema.field_names:
                 raise InvalidRequestError(
                     f"{files.name} has no column {name}; it has "
-                    f"{', '.join(files.schema.field_names)}",
-                    table=files.name,
+                    f"{', '.join(files.schema.field_names)}"
                 )
         return cls(tuple((name, expression_of(name, each)) for name, each in values.items()))
 
@@ -112,8 +111,7 @@ class Assignments:
         if values.num_rows != count or values.column_names != list(self.columns):
             raise InvalidRequestError(
                 f"the new values of {', '.join(self.columns)} of {files.name} are not one for each "
-                "row; an expression sees a row alone, without sum() or unnest()",
-                table=files.name,
+                "row; an expression sees a row alone, without sum() or unnest()"
             )
         return values
 
@@ -179,8 +177,7 @@ def check_names(names: Iterable[str], table: str) -> None:
         if other != name:
             raise UnsupportedError(
                 f"{table} has columns {other} and {name}, which expressions of SQL do not tell "
-                "apart; rename one",
-                table=table,
+                "apart; rename one"
             )
 
 
@@ -310,9 +307,9 @@ def query_rows(connection: duckdb.DuckDBPyConnection, query: str, table: str) ->
     try:
         return connection.sql(query).to_arrow_table()
     except (duckdb.ConversionException, duckdb.OutOfRangeException) as error:
-        raise InvalidRows(f"{table}: {_reason(error)}", table=table) from error
+        raise InvalidRows(f"{table}: {_reason(error)}") from error
     except duckdb.Error as error:
-        raise InvalidRequestError(f"{table}: {_reason(error)}", table=table) from error
+        raise InvalidRequestError(f"{table}: {_reason(error)}") from error
 
 
 def _types(

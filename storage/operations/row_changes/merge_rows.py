@@ -216,7 +216,6 @@ def _check(files: TableFiles, merge: Merge, source: pa.Table) -> None:
             raise InvalidRows(
                 f"the source of the merge into {files.name} has no column {of_source}; it has "
                 f"{', '.join(source.column_names)}",
-                table=files.name,
                 column=of_source,
             )
     check_names(files.schema.field_names, files.name)
@@ -381,7 +380,6 @@ class _Merging:
             raise InvalidRows(
                 f"{new.num_rows} rows of the source match none of {self.files.name}, and to insert "
                 f"them column {', '.join(lacking)} needs a value; give it, or insert none",
-                table=self.files.name,
                 column=lacking[0],
             )
 
@@ -396,8 +394,7 @@ class _Merging:
         if twice.num_rows and not spec.sequence_fields:
             raise InvalidRows(
                 f"{twice.num_rows} primary keys stand more than once among the rows to insert into "
-                f"{self.files.name}, first {twice.slice(0, 1).to_pylist()[0]}; give each key once",
-                table=self.files.name,
+                f"{self.files.name}, first {twice.slice(0, 1).to_pylist()[0]}; give each key once"
             )
 
     def _pairs(self, rows: pa.Table) -> pa.Table:
@@ -433,8 +430,7 @@ class _Merging:
             raise InvalidRows(
                 f"{len(set(targets[twice].tolist()))} rows of {self.files.name} match several "
                 f"rows of the source, first {first}; give each row at most one match, or a "
-                "condition that holds for one",
-                table=self.files.name,
+                "condition that holds for one"
             )
 
     def _change(

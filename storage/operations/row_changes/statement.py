@@ -140,8 +140,7 @@ def check_same_statement(files: TableFiles, plan: RowChangePlan[Any]) -> None:
     if plan.snapshot_id is not None and (latest is None or latest < plan.snapshot_id):
         raise StalePlan(
             f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and its latest is "
-            f"{latest or 'none'} now: it was created again or rolled back since; plan again",
-            table=files.name,
+            f"{latest or 'none'} now: it was created again or rolled back since; plan again"
         )
 
 
@@ -335,8 +334,7 @@ def _settle(files: TableFiles, engine: Engine) -> None:
         raise UnsupportedError(
             f"rows that are written to {files.name} are seen after a compaction, which "
             "write-only=true forbids to writers; write rows with their kinds, or set "
-            "write-only=false",
-            table=files.name,
+            "write-only=false"
         )
     _, waits = read_latest(
         files, lambda latest: any(not each.file.level for each in live_entries(files, latest))

@@ -24,7 +24,6 @@ def check_no_links(links: Iterable[str], table: str) -> None:
             f"{link} is a symbolic link, and {table} neither reads, writes nor deletes through one "
             "below its place; put what it leads to in its place (move or mount it there), or begin "
             "its name with an underscore, and readers pass over it",
-            table=table,
             path=link,
         )
 
@@ -40,6 +39,5 @@ def check_is_no_link(fs: FileSystem, folder: str, table: str) -> None:
             f"{folder} is a symbolic link, and {table} would be deleted where it leads to; nothing "
             "was deleted; put the folder itself in its place, or delete the link and what it "
             "leads to by hand",
-            table=table,
             path=folder,
         )

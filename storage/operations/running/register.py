@@ -107,6 +107,5 @@ class Register(Generic[Value]):
     def _busy(self) -> UnavailableError:
         return UnavailableError(
             f"other processes changed the {self.what} of {self.files.name} {_MOST_TRIES} times "
-            "meanwhile; try again",
-            table=self.files.name,
+            "meanwhile; try again"
         )

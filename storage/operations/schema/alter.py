@@ -194,8 +194,7 @@ def _check_latest_rows(
     raise CommitConflictError(
         f"the rows of {files.name} changed {_MOST_ROUNDS} times while the change of its schema was "
         "judged, and the rows of the latest commit are not judged; try again when fewer writers "
-        "commit",
-        table=files.name,
+        "commit"
     )
 
 
@@ -214,7 +213,6 @@ def _check_allowed(files: TableFiles, evolution: _Evolved, findings: Sequence[Fi
         f"the change of {files.name} is denied for {len(against)} reasons: {told}"
         if len(against) > 1
         else f"the change of {files.name} is denied: {against[0]}",
-        table=files.name,
         findings=tuple(against),
     )
 
@@ -362,7 +360,6 @@ def _keep_if_rows_fit(files: TableFiles, evolution: _Evolved, judged: ProposedSc
         raise SchemaDenied(
             f"rows were committed to {files.name} while its schema changed: {error.message}; "
             f"{told}",
-            table=files.name,
             **error.details,
         ) from error
 
@@ -372,8 +369,7 @@ def _moved(files: TableFiles, base: TableSchema) -> SchemaMoved:
     told = "; ".join(_told(base, latest)) or "nothing that differs"
     return SchemaMoved(
         f"the schema of {files.name} is {latest.id} now, and the change was made for schema "
-        f"{base.id}; another client changed since: {told}; open the table and plan again",
-        table=files.name,
+        f"{base.id}; another client changed since: {told}; open the table and plan again"
     )
 
 

@@ -52,11 +52,10 @@ def create_table(
         # The remains of the old table would become history of the new table.
         raise AlreadyExistsError(
             f"table {table} is still partly at {root}: a drop of it was stopped halfway; drop it "
-            "again, then create it",
-            table=table,
+            "again, then create it"
         )
     if store.ids() or not store.put_schema(schema):
-        raise AlreadyExistsError(f"table {table} exists already at {root}", table=table)
+        raise AlreadyExistsError(f"table {table} exists already at {root}")
     # Another process may have made the parent folders a moment ago.
     fs.make_durable([store.paths.schema(schema.id)], below="/")
     return schema
@@ -70,7 +69,6 @@ def _keys(
     if given and names and given != names:
         raise InvalidSchema(
             f"table {table} has the keys {', '.join(given)}, and option {option} names "
-            f"{', '.join(names)}; leave the option out",
-            table=table,
+            f"{', '.join(names)}; leave the option out"
         )
     return given or names

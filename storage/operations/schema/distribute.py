@@ -54,8 +54,7 @@ def distribute(
         raise UnsupportedError(
             f"{files.name} has rows with bucket={now.bucket}, and they cannot go to "
             f"bucket={then.bucket}, by which rows are found in another way; create a table with "
-            "this distribution from a query of this one, and rename it",
-            table=files.name,
+            "this distribution from a query of this one, and rename it"
         )
     if now.bucket_keys != then.bucket_keys:
         _check_one_bucket(files)
@@ -76,8 +75,7 @@ def _check_one_bucket(files: TableFiles) -> None:
             f"rows of {files.name} lie by other bucket keys ({keys}) in {name}, in which clients "
             "would look for them by the new ones; distribute the table into one bucket, and expire "
             "or delete all snapshots, tags, branches and changelogs of before; or create a table "
-            "with this distribution from a query, and rename it",
-            table=files.name,
+            "with this distribution from a query, and rename it"
         )
 
 
@@ -100,8 +98,7 @@ def _rescaled(files: TableFiles, buckets: int, engine: Engine) -> TableSchema:
     if done.dropped:
         raise CommitConflictError(
             f"other clients wrote to {files.name} while its rows moved to other buckets; all rows "
-            "are there: try again when no writer is at work",
-            table=files.name,
+            "are there: try again when no writer is at work"
         )
     return files.schemas.read(done.schema_id)
 
@@ -120,7 +117,6 @@ def _changed(files: TableFiles, options: Mapping[str, str]) -> TableFiles:
     )
     if not files.schemas.put_schema(schema):
         raise SchemaMoved(
-            f"another client changed the schema of {files.name} just now; open the table again",
-            table=files.name,
+            f"another client changed the schema of {files.name} just now; open the table again"
         )
     return replace(files, schema=schema)

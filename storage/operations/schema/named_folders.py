@@ -55,6 +55,5 @@ def check_folders_keep_names(files: TableFiles, new: TableSchema) -> None:
                     f"{files.name}: option {changed[0]} cannot change: the files of "
                     f"{partition.named} lie in {partition.path}, and every client would look for "
                     f"them in {folder}; write the rows to a new table with the option",
-                    table=files.name,
                     option=changed[0],
                 )

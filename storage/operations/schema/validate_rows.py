@@ -215,8 +215,7 @@ def _tasks(files: TableFiles, plan: ValidateRowsPlan) -> list[_Task]:
         if entry is None or _sampled(files, entry) != sampled:
             raise StalePlan(
                 f"the plan names file {sampled.file}, which snapshot {snapshot.id} of "
-                f"{files.name} does not hold like that; plan again",
-                table=files.name,
+                f"{files.name} does not hold like that; plan again"
             )
         split = DataSplit(
             partition=entry.partition,

@@ -170,8 +170,7 @@ class BucketChooser:
                 f"{named} of {files.name} has {present} buckets and the table's option "
                 f"asks for {wanted}, so keys would be stored twice; rescale the partition "
                 f"(lakewright rescale, with --buckets {wanted}) or overwrite it, or set bucket "
-                f"back to {present}",
-                table=files.name,
+                f"back to {present}"
             )
         return present
 
@@ -194,8 +193,7 @@ class BucketChooser:
             raise CorruptionError(
                 f"bucket {min(unknown)} of {named} of {self._files.name} has data files "
                 "and no hash index, so its keys would be stored twice; overwrite the partition "
-                "to index its keys again",
-                table=self._files.name,
+                "to index its keys again"
             )
 
 
@@ -325,8 +323,7 @@ class DynamicPartition:
         if self.max_buckets is None:
             raise StorageError(
                 f"{self.table} would need more than {limit} buckets in a partition; raise "
-                "dynamic-bucket.target-row-num",
-                table=self.table,
+                "dynamic-bucket.target-row-num"
             )
         return None
 

@@ -33,7 +33,6 @@ def check_key_types(files: TableFiles, schema_ids: Iterable[int]) -> None:
                     f"{files.name}: primary key {field.name!r} has the type {field.type}, and "
                     f"live files hold it as {stored.type} (schema {schema_id}); change the type "
                     "back, or copy the rows into a new table with a client that can read them",
-                    table=files.name,
                     column=field.name,
                 )
 

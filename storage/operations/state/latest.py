@@ -47,8 +47,7 @@ def planned_snapshot(files: TableFiles, snapshot_id: int) -> Snapshot:
     except SnapshotNotFound as error:
         raise StalePlan(
             f"snapshot {snapshot_id} of {files.name}, which the plan was made for, is expired; "
-            "plan again",
-            table=files.name,
+            "plan again"
         ) from error
 
 

@@ -39,8 +39,7 @@ def index_entries(files: TableFiles, snapshot: Snapshot | None) -> tuple[IndexEn
         if entry.file.external_path is not None:
             raise UnsupportedError(
                 f"{files.name}: index file {entry.file.file_name} lies outside of the table, at "
-                f"{entry.file.external_path}, which is not implemented",
-                table=files.name,
+                f"{entry.file.external_path}, which is not implemented"
             )
     return entries
 

@@ -24,8 +24,7 @@ def check_current_schema(files: TableFiles) -> None:
     if latest != files.schema.id:
         raise SchemaMoved(
             f"{files.name} was opened with schema {files.schema.id}, and has schema {latest} now; "
-            "open the table and plan again",
-            table=files.name,
+            "open the table and plan again"
         )
 
 
@@ -40,8 +39,7 @@ def check_rewritable(files: TableFiles, metas: Iterable[DataFileMeta]) -> None:
             raise SchemaMoved(
                 f"data file {file.file_name} of {files.name} was written with schema "
                 f"{file.schema_id}, and the table was opened with schema {files.schema.id}, which "
-                "may lack its columns; open the table and plan again",
-                table=files.name,
+                "may lack its columns; open the table and plan again"
             )
 
 
@@ -55,16 +53,14 @@ def check_keys_stay(files: TableFiles, schema: TableSchema) -> None:
         raise SchemaMoved(
             f"{files.name} has {_key_text(schema)} now (schema {schema.id}), and had "
             f"{_key_text(files.schema)} when it was opened (schema {files.schema.id}); open the "
-            "table, and stage the rows or plan again",
-            table=files.name,
+            "table, and stage the rows or plan again"
         )
     if schema.partition_keys != files.schema.partition_keys:
         before = ", ".join(files.schema.partition_keys) or "none"
         raise SchemaMoved(
             f"the partition keys of {files.name} were {before} when it was opened (schema "
             f"{files.schema.id}), and are {', '.join(schema.partition_keys) or 'none'} now (schema "
-            f"{schema.id}); open the table, and stage the rows or plan again",
-            table=files.name,
+            f"{schema.id}); open the table, and stage the rows or plan again"
         )
 
 

@@ -109,7 +109,6 @@ def _tell(files: TableFiles, error: CorruptionError, damaged: list[CorruptionErr
         f"{error.message}; no row depends on it: respec deletes it, and stages again what it "
         "named, or gives the change up if it is given the present keys "
         f"(lakewright respec {shell_name(files)} --keys '{present}')",
-        table=files.name,
         **error.details,
     ) from error
 

@@ -46,8 +46,7 @@ def read_store_clock(files: TableFiles) -> int:
             if found[0].modified_ms <= 0:
                 raise UnsupportedError(
                     f"the store of {files.name} does not say when files were written, so their "
-                    "ages are unknown; nothing was removed",
-                    table=files.name,
+                    "ages are unknown; nothing was removed"
                 )
             return found[0].modified_ms
     raise UnavailableError(
@@ -69,7 +68,6 @@ def check_clock(
             f"the clock of the store says {moment_text(now_ms)}, and file {path} of {files.name} "
             f"has the later time {moment_text(latest_ms)}, so ages are unknown; nothing was "
             f"{what}; correct the clock of the store, or wait until it has passed that time",
-            table=files.name,
             now_ms=now_ms,
             latest_ms=latest_ms,
         )
@@ -89,7 +87,6 @@ def check_machine_clock(files: TableFiles, latest: Snapshot | None) -> None:
             "the clock of this machine if it is behind; if the snapshot was committed under a "
             f"wrong clock, the next commit is dated right again (lakewright analyze {files.name} "
             "makes one)",
-            table=files.name,
             latest_ms=latest.time_millis,
             now_ms=now_ms,
         )
@@ -111,7 +108,6 @@ def check_not_ahead(files: TableFiles) -> None:
             f"the clock of this machine says {moment_text(now_ms)}, and the store of {files.name} "
             f"says {moment_text(store_ms)}, so ages are unknown; nothing was deleted; correct the "
             "clock of this machine, or that of the store",
-            table=files.name,
             latest_ms=now_ms,
             now_ms=store_ms,
         )

@@ -178,8 +178,7 @@ class TableState:
         raise SchemaMoved(
             f"the partition keys of {self.files.name} are changing, which takes a moment, or a "
             "process was stopped that changed them, or wrote under former ones; end it (lakewright "
-            f"respec {self.files.name} --keys {keys!r}), and plan again",
-            table=self.files.name,
+            f"respec {self.files.name} --keys {keys!r}), and plan again"
         )
 
     def check_keys_of(self, metas: Iterable[DataFileMeta]) -> None:
@@ -220,8 +219,7 @@ class TableState:
                     f"a change of the partition keys of {files.name} is under way or was stopped, "
                     "and another client committed rows meanwhile, which may replace others; the "
                     f"next commit to the table ends the change, or lakewright respec {files.name} "
-                    f"--keys {','.join(files.schema.partition_keys)!r}",
-                    table=files.name,
+                    f"--keys {','.join(files.schema.partition_keys)!r}"
                 )
         self._refuse_files_of(foreign)
 
@@ -237,8 +235,7 @@ class TableState:
         if self.is_bridged:
             raise SchemaMoved(
                 f"the partition keys of {self.files.name} are changing, which takes a moment; open "
-                "the table and look the keys up again, or read it with a filter",
-                table=self.files.name,
+                "the table and look the keys up again, or read it with a filter"
             )
         late = {each.file.schema_id for each in late_entries(self.files, live)}
         self._refuse_files_of(sorted(late))
@@ -251,16 +248,14 @@ class TableState:
         if foreign[-1] > files.schema.id:
             raise SchemaMoved(
                 f"the partition keys of {files.name} changed since it was opened (schema "
-                f"{files.schema.id}; files have schema {foreign[-1]}); open the table again",
-                table=files.name,
+                f"{files.schema.id}; files have schema {foreign[-1]}); open the table again"
             )
         raise UnsupportedError(
             f"data files of {files.name} have the partition keys "
             f"{', '.join(keys_of(files, foreign[0])) or 'none'} (schema {foreign[0]}), and the "
             f"table has {', '.join(files.schema.partition_keys) or 'none'}: a client that opened "
             "the table before its keys changed wrote them, and their rows may replace others; "
-            f"{ways_out(files)}",
-            table=files.name,
+            f"{ways_out(files)}"
         )
 
 

@@ -124,8 +124,7 @@ def _of_time(files: TableFiles, as_of_ms: int) -> Snapshot | None:
         return None
     raise SnapshotNotFound(
         f"{files.name} has no snapshot at or before {moment_text(as_of_ms)}; its earliest is "
-        f"snapshot {earliest}, of {moment_text(files.snapshots.read(earliest).time_millis)}",
-        table=files.name,
+        f"snapshot {earliest}, of {moment_text(files.snapshots.read(earliest).time_millis)}"
     )
 
 
@@ -142,8 +141,7 @@ def _of_watermark(files: TableFiles, watermark_ms: int) -> Snapshot | None:
     if found is None and files.snapshots.latest_id() is not None:
         have = "no snapshot has a watermark" if highest is None else f"the highest is {highest}"
         raise SnapshotNotFound(
-            f"no snapshot of {files.name} has reached watermark {watermark_ms}; {have}",
-            table=files.name,
+            f"no snapshot of {files.name} has reached watermark {watermark_ms}; {have}"
         )
     return found
 

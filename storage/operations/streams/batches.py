@@ -92,8 +92,7 @@ def is_committed(files: TableFiles, batch: StreamBatch, clock: PartitionClock | 
             f"{files.name} holds batch {batch.number} of stream {batch.stream} up to "
             f"{record.position}, and its checkpoint {batch.checkpoint} has it read to "
             f"{batch.position}; delete the checkpoint, and the stream goes on where the rows of "
-            "the table end",
-            table=files.name,
+            "the table end"
         )
     return True
 
@@ -129,8 +128,7 @@ def commit_batch(
             f"batch {batch.number} for {files.name} has rows of the time {time_ms} (milliseconds "
             f"since 1970) in column {clock.column}, which is not in the years 1 to 9999; the "
             "partitions before it would all count as over; correct these rows or filter them out, "
-            "and start the stream again",
-            table=files.name,
+            "and start the stream again"
         )
     if before is not None and (before.batch, before.committed) >= (batch.number, True):
         # Another driver of the same query went on while this one staged.
@@ -213,8 +211,7 @@ def set_back(files: TableFiles, stream: str) -> SetBack | None:
             f"{files.name} was rolled back behind batch {record.batch} of stream {stream}, and the "
             "snapshots of the batches before it have expired, so it is unknown where its rows end; "
             f"forget the stream (lakewright stream forget {files.name} {stream}), and begin a new "
-            "checkpoint where the rows of the table end",
-            table=files.name,
+            "checkpoint where the rows of the table end"
         )
     return SetBack(number=-1, position=None, lost=record.batch)
 
@@ -311,10 +308,7 @@ def _known(files: TableFiles, stream: str) -> StreamRecord:
     record = files.streams.read(text_argument(stream, "stream"))
     if record is None:
         there = ", ".join(each.stream for each in list_streams(files)) or "none"
-        raise NotFoundError(
-            f"no stream {stream} has written into {files.name}; there are {there}",
-            table=files.name,
-        )
+        raise NotFoundError(f"no stream {stream} has written into {files.name}; there are {there}")
     return record
 
 
@@ -323,8 +317,7 @@ def _check_not_behind(files: TableFiles, batch: StreamBatch, record: StreamRecor
         raise InvalidRequestError(
             f"{files.name} holds batch {record.batch} of stream {batch.stream}, and its checkpoint "
             f"{batch.checkpoint} is back at batch {batch.number}; bring back the newer checkpoint, "
-            "or begin a new one where the rows of the table end",
-            table=files.name,
+            "or begin a new one where the rows of the table end"
         )
 
 
@@ -343,8 +336,7 @@ def _check_not_set_back(files: TableFiles, batch: StreamBatch, staged: StagedWri
                     else f"its checkpoint {batch.checkpoint} is ahead of the rows: {forget}, and "
                     "let a new checkpoint begin where the rows of the table end, or go on without "
                     "those that were taken away"
-                ),
-                table=files.name,
+                )
             )
     except BaseException:
         with suppress(StorageError):
@@ -361,8 +353,7 @@ def _check_not_begun_anew(files: TableFiles, batch: StreamBatch) -> None:
                 f"that of a new stream, {batch.stream}, whose source begins again, so its rows "
                 "would be in the table twice; bring the checkpoint back, or let the source begin "
                 "where the rows of the table end; then, or if rows may come again, forget the "
-                f"earlier stream: lakewright stream forget {files.name} {other.stream}",
-                table=files.name,
+                f"earlier stream: lakewright stream forget {files.name} {other.stream}"
             )
 
 
@@ -375,8 +366,7 @@ def _check_same_table(files: TableFiles, batch: StreamBatch) -> None:
             f"{files.name} knows no batch of stream {batch.stream}, whose checkpoint "
             f"{batch.checkpoint} is at batch {batch.number}: the table was dropped and created "
             "anew, or the stream was forgotten, so rows of the earlier batches may not be in it; "
-            "begin a new checkpoint, and let the source begin where the rows of the table end",
-            table=files.name,
+            "begin a new checkpoint, and let the source begin where the rows of the table end"
         )
 
 
@@ -395,8 +385,7 @@ def _was_committed(files: TableFiles, batch: StreamBatch, record: StreamRecord) 
         f"after snapshot {record.base_id or 0}, and the snapshots before {earliest} have expired, "
         "so it is unknown whether the table holds it; look for its rows; if they are there: "
         f"lakewright stream settle {files.name} {batch.stream}, and if not: lakewright stream "
-        f"forget {files.name} {batch.stream}",
-        table=files.name,
+        f"forget {files.name} {batch.stream}"
     )
 
 

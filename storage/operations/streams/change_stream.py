@@ -114,8 +114,7 @@ class ChangeStream:
             raise StalePlan(
                 f"{files.name} was dropped and created again since the stream began, so rows that "
                 "it delivered are gone, and the first rows of the table would be skipped; begin "
-                "a new stream, with a new checkpoint",
-                table=files.name,
+                "a new stream, with a new checkpoint"
             )
         try:
             is_same = (
@@ -128,8 +127,7 @@ class ChangeStream:
         if not is_same:
             raise StalePlan(
                 f"{files.name} was rolled back behind snapshot {read}, which the stream has read; "
-                "begin a new stream, with a new checkpoint",
-                table=files.name,
+                "begin a new stream, with a new checkpoint"
             )
 
 
@@ -151,14 +149,12 @@ def open_stream(
     if CHANGE_ORDER_COLUMN in names:
         raise UnsupportedError(
             f"{files.name} has a column {CHANGE_ORDER_COLUMN}, and a stream of it a column of that "
-            "name with the order of the changes; name the columns to read without it, or rename it",
-            table=files.name,
+            "name with the order of the changes; name the columns to read without it, or rename it"
         )
     after, latest = whole_or_none(after, "after", minimum=0), files.snapshots.latest_id() or 0
     if after is not None and after > latest:
         raise InvalidRequestError(
-            f"a stream of {files.name} cannot begin after snapshot {after}; the latest is {latest}",
-            table=files.name,
+            f"a stream of {files.name} cannot begin after snapshot {after}; the latest is {latest}"
         )
     if consumer is not None:
         position = files.references.consumers().get(consumer)

@@ -68,8 +68,7 @@ def with_partition_times(
         what = "is not there" if kind is None else f"is {kind}"
         raise InvalidRequestError(
             f"partitions of {table} follow from the time in column {clock.column}, which {what}; "
-            "name a column of timestamps or dates",
-            table=table,
+            "name a column of timestamps or dates"
         )
     times = rows.column(clock.column)
     is_instant = pa.types.is_timestamp(kind) and kind.tz is not None

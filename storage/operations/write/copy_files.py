@@ -114,6 +114,5 @@ class CopyRun:
             raise CorruptionError(
                 f"{path} of {self.source.name} has {copied} bytes, and its metadata says {size}; "
                 "nothing was published",
-                table=self.source.name,
                 path=path,
             )

@@ -142,8 +142,7 @@ class RollingWriter:
                 raise CorruptionError(
                     f"data files of {self.files.name} hold {column.null_count} nulls in column "
                     f"{field.name}, which is NOT NULL: another client committed rows of an older "
-                    f"schema; allow null again (alter, --nullable {field.name}), or delete them",
-                    table=self.files.name,
+                    f"schema; allow null again (alter, --nullable {field.name}), or delete them"
                 )
 
     def _write_slice(self, rows: pa.Table) -> None:

@@ -347,7 +347,6 @@ def refuse_written(
         f"replaces: {what}; nothing was committed, and the new files are deleted; try again with "
         "verify=full; if this comes back, check the memory and the disk of the machine, and "
         "report it",
-        table=files.name,
         partition=partition,
         buckets=buckets,
         differs=differs,

@@ -271,8 +271,7 @@ class StagingWriter:
                 raise InvalidRows(
                     f"the write to {self._files.name} is for partition {name}=null, and column "
                     f"{name} has the default {default!r}, so no row can be in that partition; "
-                    "write the rows to the partition of the default, or of another value",
-                    table=self._files.name,
+                    "write the rows to the partition of the default, or of another value"
                 )
             data_type = self._files.schema.field(name).type
             scalar = scalar_of(value, data_type)
@@ -288,8 +287,7 @@ class StagingWriter:
                 held = [to_python(each, data_type) for each in strange[:3]]
                 raise InvalidRows(
                     f"the write to {self._files.name} is for partition {name}={shown}, and rows "
-                    f"hold {held}; leave the column out or filter the rows",
-                    table=self._files.name,
+                    f"hold {held}; leave the column out or filter the rows"
                 )
         return rows
 

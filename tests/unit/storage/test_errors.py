@@ -70,7 +70,8 @@ def test_the_tree_has_the_shape_that_callers_rely_on() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_an_error_pickles_with_its_kind_and_numbers(kind: type[StorageError]) -> None:
-    error = kind("what happened", table="db.t", count=3)
+    error = kind("what happened", count=3)
+    error.table = "db.t"
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is kind
     assert (str(copy), copy.table, copy.details) == ("what happened", "db.t", {"count": 3})

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import signature
+from pathlib import Path
 
 import pytest
 
 from lakewright.storage import AddColumn, Catalog, Table
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.errors import FileMissing, InvalidRequestError, StorageError
 from lakewright.storage.history import History
 from lakewright.storage.inspection import Inspection
 from lakewright.storage.operations.inspection.system_tables import READ_OPTIMIZED
@@ -44,6 +45,34 @@ def test_every_verb_is_one_call_that_takes_what_its_plan_takes(table: Table) -> 
             for each, parameter in planned.items():
                 assert taken[each].default == parameter.default, f"{name}: {each}"
             assert taken["dry_run"].default is False, name
+
+
+FAILING: dict[str, Callable[[Table], object]] = {
+    "a verb": lambda table: table.upkeep.rescale(0),
+    "a plan": lambda table: table.history.plan_rollback(snapshot=99),
+    "a read": lambda table: table.read("no_such_column = 1"),
+    "a state": lambda table: table.at(snapshot=99),
+    "a system table": lambda table: table.inspect.table("no_such_table"),
+}
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_an_error_of_a_face_says_which_table_it_is_about(table: Table, case: str) -> None:
+    with pytest.raises(StorageError) as caught:
+        FAILING[case](table)
+    assert caught.value.table == table.name
+
+
+def test_an_error_amid_a_stream_of_rows_says_which_table_it_is_about(table: Table) -> None:
+    scan = table.scan()
+    files = [*Path(table.location.removeprefix("file://")).rglob("data-*.parquet")]
+    for path in files:
+        path.rename(path.with_suffix(".away"))
+    with pytest.raises(FileMissing) as caught:
+        list(scan.batches())
+    for path in files:
+        path.with_suffix(".away").rename(path)
+    assert caught.value.table == table.name
 
 
 VERBS: dict[str, Verb] = {

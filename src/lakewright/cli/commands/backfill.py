@@ -111,8 +111,7 @@ def backfill(
             raise InvalidRequestError(
                 f"{declaration.table} is not written by partition: it has no source, no columns, "
                 "or no partition keys in its declaration, or its source is a stream; without a "
-                "choice of partitions, all that its source gives is written",
-                table=declaration.table,
+                "choice of partitions, all that its source gives is written"
             )
         if call.dry_run:
             return _planned((), 0, writes_all=True)
@@ -210,7 +209,7 @@ def _run(
     if not isinstance(found, dg.TableMetadataValue) or not isinstance(
         outcome, dg.TextMetadataValue
     ):
-        raise InvalidRequestError(error, table=declaration.table)
+        raise InvalidRequestError(error)
     records = [dict(each.data) for each in found.records]
     told = outcome.text or ""
     if not result.success:
@@ -262,7 +261,7 @@ def _run_whole(
             raise_on_error=False,
         )
     if not result.success:
-        raise InvalidRequestError(_failure_of(result), table=declaration.table)
+        raise InvalidRequestError(_failure_of(result))
     written = [
         each.materialization.metadata
         for each in result.get_asset_materialization_events()

@@ -49,8 +49,7 @@ def evolve_schema(
     if declaration is None or not declaration.columns:
         raise InvalidRequestError(
             f"no declaration of {table.name} with columns was found; name its file with --tables "
-            f"or ${TABLES_VARIABLE}, or name the changes with `lakewright alter {table.name}`",
-            table=table.name,
+            f"or ${TABLES_VARIABLE}, or name the changes with `lakewright alter {table.name}`"
         )
     verb = evolution_to(declaration, workspace)
     return run_verb(verb, call, table, read_options(EvolveOptions, given, table))

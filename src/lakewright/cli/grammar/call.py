@@ -109,8 +109,7 @@ class Call:
             raise UnsupportedError(
                 f"{self.table_name} is a format table, folders of plain files without snapshots, "
                 f"which `lakewright {self.command}` does not take: {instead}, and "
-                f"`lakewright show {name}` describes it",
-                table=self.table_name,
+                f"`lakewright show {name}` describes it"
             )
         return table
 

@@ -217,8 +217,7 @@ class WarehouseTools:
             command = shlex.join(["lakewright", verb.replace("_", "-"), table, "--dry-run"])
             raise InvalidRequestError(
                 f"a plan of {verb} must {error.details['refused']}, and no tool here writes: run "
-                f"`{command}`, with these options, where commands may write",
-                table=table,
+                f"`{command}`, with these options, where commands may write"
             ) from error
         report = known.report(opened, outcome)
         rows = {

@@ -39,7 +39,7 @@ def test_what_may_pass_is_tried_again(kind: type[StorageError]) -> None:
 
 
 def test_a_stale_plan_is_tried_again_only_by_a_step_that_plans_again() -> None:
-    stale = errors.StalePlan("3 of its files are gone; plan again", table="a.b")
+    stale = errors.StalePlan("3 of its files are gone; plan again")
     with pytest.raises(dg.RetryRequested), failures_for_dagster():
         raise stale
     with pytest.raises(dg.Failure) as raised, failures_for_dagster(plans_again=False):

@@ -22,7 +22,7 @@ from lakewright.storage.errors import InvalidRows
 )
 def test_an_error_shows_a_variable_however_a_store_writes_its_value(value: str, seen: str) -> None:
     with pytest.raises(InvalidRows) as caught, values_hidden({"ROOT": value}):
-        raise InvalidRows(f"{seen}: line 3 is wrong", table="shop.sales")
+        raise InvalidRows(f"{seen}: line 3 is wrong")
     assert "s3cret" not in str(caught.value)
     assert "${ROOT}" in str(caught.value)
     assert "line 3 is wrong" in str(caught.value)

@@ -237,7 +237,7 @@ def test_what_every_format_gives_back_is_what_was_due(
 
 
 def test_a_failed_proof_crosses_processes_with_its_numbers() -> None:
-    error = VerificationFailed("rows differ", table="db.t", partition={"day": "a"}, buckets=[1])
+    error = VerificationFailed("rows differ", partition={"day": "a"}, buckets=[1])
     again = pickle.loads(pickle.dumps(error))
     assert (again.message, again.details) == (error.message, error.details)
 
