@@ -34,6 +34,7 @@ from lakewright.storage.operations.references.roots import (
 from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.running.plan import UnreachableFile
 from lakewright.storage.operations.state.branch_files import on_branch
+from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.spec.condemned import Condemned, CondemnedFile, HeldFile
 
 # For so long a record that is not done is that of a verb at work.
@@ -192,11 +193,13 @@ def others_at_work(condemnation: Condemnation) -> Iterator[Condemned]:
 
 
 def is_being_rolled_back(files: TableFiles) -> bool:
-    """Whether a rollback of the branch is running, or was stopped halfway."""
-    return any(
-        record.pins and not record.done and record.branch == files.paths.branch
-        for _, record in records(files)
-    )
+    """Whether a rollback of the branch is running, or was stopped within the last hour."""
+    begun_ms = [
+        listed.head.modified_ms
+        for listed, record in records(files)
+        if listed.head and record.pins and not record.done and record.branch == files.paths.branch
+    ]
+    return bool(begun_ms) and max(begun_ms) > read_store_clock(files) - FLOOR_MS
 
 
 def _snapshot_id(held: HeldFile) -> int | None:
