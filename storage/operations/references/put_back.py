@@ -36,7 +36,10 @@ from lakewright.storage.operations.references.condemn import (
     recorded_roots,
 )
 from lakewright.storage.operations.references.reachable import Reach
-from lakewright.storage.operations.references.rollback import put_back_later
+from lakewright.storage.operations.references.rollback import (
+    delete_changelogs_from,
+    put_back_later,
+)
 from lakewright.storage.operations.references.roots import RootKind
 from lakewright.storage.operations.references.whole_snapshots import is_same
 from lakewright.storage.operations.running.delete_files import delete_files
@@ -237,6 +240,9 @@ def _snapshots(files: TableFiles, record: Condemned, run: bool) -> None:
         for number in sorted(found, reverse=True):
             files.snapshots.restore(number, found[number])
         files.snapshots.hint_earliest(min(found))
+        # Their changelogs outlived them, and are theirs again.
+        copies = [each for each in files.references.changelog_ids() if each in found]
+        delete_changelogs_from(files, tuple(copies))
 
 
 def _of_another_history(files: TableFiles, record: Condemned, there: Iterable[int]) -> int | None:

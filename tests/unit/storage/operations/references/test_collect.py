@@ -320,3 +320,15 @@ def test_what_a_dead_process_left_of_a_record_goes_with_the_orphans(catalog: Cat
     assert files.condemned.claim(run.id, b"undo")
     table.upkeep.remove_orphans(age_ms=0, even_recent=True, grace_ms=0)
     assert files.condemned.listed() == {}
+
+
+def test_an_expiry_that_comes_back_takes_its_long_lived_changelogs_away(catalog: Catalog) -> None:
+    """Other clients expire a changelog without asking for a snapshot of its id."""
+    table = with_history(catalog, "expire changelogs")
+    before = [each.id for each in table.history.changelogs()]
+    assert before
+    expire_for_an_hour(table)
+    (run,) = table.upkeep.condemned()
+    table.upkeep.put_back(run.id)
+    assert [each.id for each in table.history.changelogs()] == before
+    assert_sound(table)
