@@ -272,7 +272,9 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
     # A put-back that died has restored some.
     back = [each for each in found if _is_there(files, each, found[each])]
     latest = max((each for each in files.snapshots.ids() if each not in back), default=None)
-    if latest != target_id or not _is_there(files, target_id, pins[target_id]):
+    is_latest = latest == target_id and _is_there(files, target_id, pins[target_id])
+    # The latest came back first. Since then commits follow that, and not the target.
+    if not is_latest and max(found) not in back:
         raise _refused(
             files, record, f"snapshot {target_id} must be the latest, and snapshot {latest} is"
         )
@@ -289,7 +291,7 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
                 "rolled back cannot come back",
                 table=files.name,
             )
-        files.snapshots.hint_latest(max(found))
+        files.snapshots.hint_latest(files.snapshots.ids()[-1])
         _create(files, record, "/tag/", "/changelog/")
 
 

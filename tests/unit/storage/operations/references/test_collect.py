@@ -11,6 +11,7 @@ import pytest
 from lakewright.storage import Catalog, CondemnedRun, Table
 from lakewright.storage.errors import CorruptionError, NotFoundError, NotRevertible, StalePlan
 from lakewright.storage.files import condemned_store
+from tests.support.stores.watched_files import Crashed, Fault, puts_snapshot, watched
 from tests.support.tables.builders import content, events, expire, replacing, rows, values_of
 from tests.support.tables.invariants import RawTable, assert_sound, unreachable_files
 
@@ -320,6 +321,24 @@ def test_what_a_dead_process_left_of_a_record_goes_with_the_orphans(catalog: Cat
     assert files.condemned.claim(run.id, b"undo")
     table.upkeep.remove_orphans(age_ms=0, even_recent=True, grace_ms=0)
     assert files.condemned.listed() == {}
+
+
+@pytest.mark.parametrize("died_after", range(1, 4))
+def test_a_rollback_comes_back_whole_after_a_put_back_that_died_and_a_commit(
+    catalog: Catalog, died_after: int
+) -> None:
+    table = replacing(catalog)
+    table.history.rollback(snapshot=2, grace_ms=HOUR)
+    (run,) = table.upkeep.condemned()
+    dies, _ = watched(table, fail_at=died_after, fault=Fault.DIES_AFTER, counts=puts_snapshot)
+    with pytest.raises(Crashed):
+        dies.upkeep.put_back(run.id)
+    table.write(rows(table, events(20, 22)))
+    after = content(table)
+    table.upkeep.put_back(run.id)
+    assert content(table) == after
+    assert ids(table) == [1, 2, 3, 4, 5, 6, 7]
+    assert_sound(table)
 
 
 def test_an_expiry_that_comes_back_takes_its_long_lived_changelogs_away(catalog: Catalog) -> None:
