@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from lakewright.storage.codec.snapshot_json import decode_snapshot
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import (
     CorruptionError,
@@ -293,12 +294,21 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
             )
         files.snapshots.hint_latest(files.snapshots.ids()[-1])
         _create(files, record, "/tag/", "/changelog/")
+        if min(found) > target_id + 1 and _is_tagged(files, target_id, pins[target_id]):
+            # Only a tag held the target, which would be below a gap of ids.
+            files.snapshots.hint_earliest(min(found))
+            delete_files(files.fs, [files.paths.snapshot(target_id)])
 
 
 def _is_there(files: TableFiles, snapshot_id: int, data: bytes) -> bool:
     with suppress(SnapshotNotFound):
         return files.snapshots.read_file(snapshot_id) == data
     return False
+
+
+def _is_tagged(files: TableFiles, snapshot_id: int, data: bytes) -> bool:
+    then = decode_snapshot(data, name=files.paths.snapshot(snapshot_id), snapshot_id=snapshot_id)
+    return any(is_same(tag.snapshot, then) for tag in files.references.tags().values())
 
 
 def _check_keys(files: TableFiles, record: Condemned) -> None:

@@ -323,6 +323,20 @@ def test_what_a_dead_process_left_of_a_record_goes_with_the_orphans(catalog: Cat
     assert files.condemned.listed() == {}
 
 
+def test_a_rollback_to_a_tag_that_comes_back_leaves_no_gap_of_ids(catalog: Catalog) -> None:
+    """Only the tag held the target, so its snapshot goes again."""
+    table = replacing(catalog)
+    table.history.create_tag("t", snapshot=2)
+    expire(table, keep=2)
+    before = {each: content(table.at(snapshot=each)) for each in ids(table)}
+    table.history.rollback(tag="t", grace_ms=HOUR)
+    assert ids(table) == [2]
+    (run,) = table.upkeep.condemned()
+    table.upkeep.put_back(run.id)
+    assert {each: content(table.at(snapshot=each)) for each in ids(table)} == before
+    assert_sound(table)
+
+
 @pytest.mark.parametrize("died_after", range(1, 4))
 def test_a_rollback_comes_back_whole_after_a_put_back_that_died_and_a_commit(
     catalog: Catalog, died_after: int
