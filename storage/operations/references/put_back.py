@@ -270,12 +270,15 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
     target_id = next(iter(pins))
     if not found:
         raise _refused(files, record, "it deleted no snapshot")
-    # A put-back that died has restored some.
-    back = [each for each in found if _is_there(files, each, found[each])]
-    latest = max((each for each in files.snapshots.ids() if each not in back), default=None)
+    # A put-back that died has restored the latest first; since then commits follow that.
+    there = files.snapshots.ids()
+    later = [each for each in there if target_id < each <= max(found)]
+    goes_on = max(found) in later and all(
+        each in found and _is_there(files, each, found[each]) for each in later
+    )
+    latest = max(there, default=None)
     is_latest = latest == target_id and _is_there(files, target_id, pins[target_id])
-    # The latest came back first. Since then commits follow that, and not the target.
-    if not is_latest and max(found) not in back:
+    if not is_latest and not goes_on:
         raise _refused(
             files, record, f"snapshot {target_id} must be the latest, and snapshot {latest} is"
         )
@@ -285,13 +288,14 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
         if "/tag/" in path and _is_other(files, path, each.data):
             raise _refused(files, record, f"{each.path} exists anew")
     if run:
-        missing = {each: data for each, data in found.items() if each not in back}
-        if missing and not put_back_later(files, target_id, missing):
+        if not goes_on and not put_back_later(files, target_id, found):
             raise StalePlan(
-                f"a commit followed snapshot {target_id} of {files.name} meanwhile, so what was "
-                "rolled back cannot come back",
+                f"a commit followed snapshot {target_id} of {files.name} meanwhile, or it was "
+                "rolled back too, so what was rolled back cannot come back",
                 table=files.name,
             )
+        for each in found:
+            files.snapshots.put_back(each, found[each])
         files.snapshots.hint_latest(files.snapshots.ids()[-1])
         _create(files, record, "/tag/", "/changelog/")
         if min(found) > target_id + 1 and _is_tagged(files, target_id, pins[target_id]):

@@ -11,7 +11,14 @@ import pytest
 from lakewright.storage import Catalog, CondemnedRun, Table
 from lakewright.storage.errors import CorruptionError, NotFoundError, NotRevertible, StalePlan
 from lakewright.storage.files import condemned_store
-from tests.support.stores.watched_files import Crashed, Fault, puts_snapshot, watched
+from tests.support.stores.watched_files import (
+    Crashed,
+    Fault,
+    interrupted,
+    overtaken,
+    puts_snapshot,
+    watched,
+)
 from tests.support.tables.builders import content, events, expire, replacing, rows, values_of
 from tests.support.tables.invariants import RawTable, assert_sound, unreachable_files
 
@@ -364,4 +371,42 @@ def test_an_expiry_that_comes_back_takes_its_long_lived_changelogs_away(catalog:
     (run,) = table.upkeep.condemned()
     table.upkeep.put_back(run.id)
     assert [each.id for each in table.history.changelogs()] == before
+    assert_sound(table)
+
+
+def rolled_back(catalog: Catalog) -> tuple[Table, str]:
+    """Snapshots 3 to 6 were rolled back; the record that holds them."""
+    table = replacing(catalog)
+    table.history.rollback(snapshot=2, grace_ms=HOUR)
+    (run,) = table.upkeep.condemned()
+    return table, run.id
+
+
+def test_a_rollback_does_not_come_back_above_a_target_that_was_rolled_back_meanwhile(
+    catalog: Catalog,
+) -> None:
+    table, record = rolled_back(catalog)
+    beside, _ = interrupted(
+        table, when=puts_snapshot, meanwhile=lambda: table.history.rollback(snapshot=1)
+    )
+    with pytest.raises(StalePlan, match="or it was rolled back too"):
+        beside.upkeep.put_back(record)
+    assert ids(table) == [1]
+
+
+def test_no_commit_takes_the_id_after_the_target_once_snapshots_come_back(
+    catalog: Catalog,
+) -> None:
+    """A commit that began before would end the put-back, and those that followed the latest."""
+    table, record = rolled_back(catalog)
+    put = []
+    beside = overtaken(
+        table,
+        lambda call: puts_snapshot(call) and bool(put.append(call.path) or len(put) == 2),
+        lambda: table.write(rows(table, events(20, 22))),
+    )
+    beside.upkeep.put_back(record)
+    assert put[:2] == [table.table_files.paths.snapshot(each) for each in (6, 3)]
+    assert ids(table) == [1, 2, 3, 4, 5, 6, 7]
+    assert 21 in values_of(table, "id")
     assert_sound(table)
