@@ -45,7 +45,11 @@ from lakewright.storage.operations.references.roots import RootKind
 from lakewright.storage.operations.references.whole_snapshots import is_same
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import Plan
-from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID, on_branch
+from lakewright.storage.operations.state.branch_files import (
+    FIRST_SCHEMA_ID,
+    is_whole_branch,
+    on_branch,
+)
 from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.condemned import Condemned
 from lakewright.storage.spec.file_names import is_place_below
@@ -103,6 +107,8 @@ def plan_put_back(files: TableFiles, record_id: str) -> PutBackPlan:
         raise _refused(files, record, "it is under way, or was stopped; carry it out again")
     if record.verb not in _KINDS:
         raise _refused(files, record, "no run of it can be taken back")
+    if record.branch and not is_whole_branch(files, record.branch):
+        raise _refused(files, record, f"branch {record.branch} was deleted since")
     _check_whole(files, run, record, [] if listed is None else listed.lists)
     _KINDS[record.verb](on_branch(files, record.branch), record, False)
     return PutBackPlan(
@@ -329,8 +335,20 @@ def _tags(files: TableFiles, record: Condemned, run: bool) -> None:
         path = files.paths.below(each.path)
         if _is_other(files, path, each.data):
             raise _refused(files, record, f"{each.path} exists anew; rename or delete that tag")
+    latest = files.snapshots.latest_id() or 0
+    for root in recorded_roots(files, record):
+        # Other clients take the tags of a table for those of one history, and delete files so.
+        if root.snapshot.id > latest or not _is_of_history(files, root.snapshot):
+            raise _refused(files, record, f"the table was rolled back before tag {root.label}")
     if run:
         _create(files, record, "/tag/")
+
+
+def _is_of_history(files: TableFiles, snapshot: Snapshot) -> bool:
+    """Whether no other snapshot has the id of one, which may have expired."""
+    with suppress(SnapshotNotFound):
+        return is_same(files.snapshots.read(snapshot.id), snapshot)
+    return True
 
 
 def _changelogs(files: TableFiles, record: Condemned, run: bool) -> None:
@@ -338,6 +356,10 @@ def _changelogs(files: TableFiles, record: Condemned, run: bool) -> None:
     left = [each for each in files.references.changelog_ids() if each not in found]
     if not found or (left and min(left) < max(found)):
         raise _refused(files, record, "earlier changelogs exist")
+    first = min(files.snapshots.ids(), default=max(found))
+    paths = {files.paths.changelog(each): found[each] for each in found}
+    if first <= max(found) or any(_is_other(files, each, paths[each]) for each in paths):
+        raise _refused(files, record, "snapshots or changelogs have their ids since")
     if run:
         for number, data in found.items():
             files.references.put_changelog(number, data)

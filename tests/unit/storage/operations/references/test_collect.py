@@ -410,3 +410,50 @@ def test_no_commit_takes_the_id_after_the_target_once_snapshots_come_back(
     assert ids(table) == [1, 2, 3, 4, 5, 6, 7]
     assert 21 in values_of(table, "id")
     assert_sound(table)
+
+
+def test_a_tag_does_not_come_back_beside_another_history(catalog: Catalog) -> None:
+    """Other clients would take its files for those of the tags before it, and delete theirs."""
+    table = replacing(catalog)
+    table.history.create_tag("late", snapshot=5)
+    table.history.delete_tags("late", grace_ms=HOUR)
+    (run,) = table.upkeep.condemned()
+    table.history.rollback(snapshot=2)
+    for _ in range(2):
+        with pytest.raises(NotRevertible, match="was rolled back before tag late"):
+            table.upkeep.put_back(run.id)
+        for at in range(4):
+            table.write(rows(table, events(20 + at, 22 + at)))
+    assert table.history.tags() == ()
+
+
+def test_a_tag_does_not_come_back_without_its_branch(catalog: Catalog) -> None:
+    table = with_history(catalog, "expire")
+    branch = table.history.at_branch("b")
+    branch.history.create_tag("t")
+    branch.history.delete_tags("t", grace_ms=HOUR)
+    (run,) = table.upkeep.condemned()
+    table.history.delete_branch("b")
+    with pytest.raises(NotRevertible, match="branch b was deleted since"):
+        table.upkeep.put_back(run.id)
+    assert not [each for each in RawTable(table).paths if each.startswith("branch/")]
+
+
+@pytest.mark.parametrize("way", ["its snapshots are back", "another history"])
+def test_changelogs_do_not_come_back_where_their_ids_are_taken(catalog: Catalog, way: str) -> None:
+    table = with_history(catalog, "expire changelogs")
+    table.upkeep.expire_snapshots(**LEFT, grace_ms=HOUR)
+    (expiry,) = table.upkeep.condemned()
+    expire_changelogs(table)
+    (run,) = (each for each in table.upkeep.condemned() if each.verb == "expire_changelogs")
+    if way == "another history":
+        table.history.rollback(tag="first")
+        for at in range(6):
+            table.write(rows(table, events(20 + at, 22 + at)))
+        expire(table, keep=1)
+    else:
+        table.upkeep.put_back(expiry.id)
+    before = set(RawTable(table).paths)
+    with pytest.raises(NotRevertible, match="snapshots or changelogs have their ids since"):
+        table.upkeep.put_back(run.id)
+    assert set(RawTable(table).paths) == before
