@@ -273,9 +273,9 @@ def _of_another_history(files: TableFiles, record: Condemned, there: Iterable[in
 def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
     found = _files_by_number(record, "snapshot/snapshot-")
     pins = _files_by_number(record, "snapshot/snapshot-", of_pins=True)
-    target_id = next(iter(pins))
-    if not found:
-        raise _refused(files, record, "it deleted no snapshot")
+    if not found or not pins:
+        raise _refused(files, record, "it deleted no snapshot of the table's history")
+    target_id = min(pins)
     # A put-back that died has restored the latest first; since then commits follow that.
     there = files.snapshots.ids()
     later = [each for each in there if target_id < each <= max(found)]

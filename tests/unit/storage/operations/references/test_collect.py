@@ -457,3 +457,23 @@ def test_changelogs_do_not_come_back_where_their_ids_are_taken(catalog: Catalog,
     with pytest.raises(NotRevertible, match="snapshots or changelogs have their ids since"):
         table.upkeep.put_back(run.id)
     assert set(RawTable(table).paths) == before
+
+
+def test_what_a_rollback_deleted_of_a_dead_committer_does_not_come_back(catalog: Catalog) -> None:
+    """Its snapshot lay on top of those that the rollback had deleted."""
+    table = replacing(catalog)
+    files = table.table_files
+    latest = files.snapshots.read_file(6)
+    beside = overtaken(
+        table,
+        lambda call: call.name == "replace" and call.path.endswith("/snapshot/LATEST"),
+        lambda: files.snapshots.put_back(6, latest),
+    )
+    beside.history.rollback(snapshot=2, grace_ms=HOUR)
+    assert ids(table) == [1, 2]
+    whole, stray = sorted(table.upkeep.condemned(), key=lambda each: -each.files)
+    with pytest.raises(NotRevertible, match="it deleted no snapshot of"):
+        table.upkeep.put_back(stray.id)
+    table.upkeep.put_back(whole.id)
+    assert ids(table) == [1, 2, 3, 4, 5, 6]
+    assert_sound(table)
