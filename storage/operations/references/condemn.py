@@ -161,13 +161,22 @@ def check_no_rollback_before(condemnation: Condemnation, end_id: int) -> None:
 
 
 def check_pins_stay(condemnation: Condemnation) -> None:
-    """Check that no other verb under way deletes what the record pins.
+    """Check that no other verb under way deletes what the record pins, or puts snapshots back.
 
     Raises:
-        StalePlan: an expiry does; the record is withdrawn.
+        StalePlan: an expiry or a put-back does; the record is withdrawn.
     """
     pinned = {each.path for each in condemnation.record.pins}
     for record in others_at_work(condemnation):
+        if not {*record.roots}.isdisjoint(record.pins):
+            condemnation.withdraw()
+            table = condemnation.files.name
+            raise StalePlan(
+                f"what a {record.verb} deleted of {table} is being put back, or that was stopped "
+                "halfway; wait until it ends, or carry it out again, and plan again; after an "
+                "hour it counts as dead",
+                table=table,
+            )
         going = [each.path for each in record.roots if each.path in pinned]
         if going and record.verb != condemnation.record.verb:
             condemnation.withdraw()

@@ -130,25 +130,29 @@ def run_put_back(files: TableFiles, plan: PutBackPlan) -> PutBackResult:
     """
     started = files.env.now_ms()
     plan = plan_put_back(files, plan.record)
-    if not files.condemned.claim(plan.record, _UNDONE):
+    claim = files.paths.condemned(f"{plan.record}.claim")
+    is_ours = files.condemned.claim(plan.record, _UNDONE)
+    record, listed = files.condemned.read(plan.record), files.condemned.listed()
+    if not is_ours or record is None or plan.record not in listed:
+        if is_ours:
+            delete_files(files.fs, [claim])
         raise StalePlan(
-            f"what {plan.record} of {files.name} condemned is being deleted; it cannot come back",
+            f"what {plan.record} of {files.name} condemned is being deleted, or another process "
+            "decided on it; it cannot come back",
             table=files.name,
         )
-    record, listed = files.condemned.read(plan.record), files.condemned.listed()
-    if record is not None:
-        at_work = replace(record, done=False, pins=(*record.pins, *record.roots))
-        files.condemned.replace(plan.record, at_work)
-        try:
-            _check_alone(files, plan.record, at_work)
-            put_back = _KINDS[record.verb]
-            for creates in (False, True):
-                put_back(on_branch(files, record.branch), record, creates)
-        except (NotRevertible, StalePlan):
-            files.condemned.replace(plan.record, record)
-            delete_files(files.fs, [files.paths.condemned(f"{plan.record}.claim")])
-            raise
-        delete_record(files, listed[plan.record])
+    at_work = replace(record, done=False, pins=(*record.pins, *record.roots))
+    files.condemned.replace(plan.record, at_work)
+    try:
+        _check_alone(files, plan.record, at_work)
+        put_back = _KINDS[record.verb]
+        for creates in (False, True):
+            put_back(on_branch(files, record.branch), record, creates)
+    except (NotRevertible, StalePlan):
+        files.condemned.replace(plan.record, record)
+        delete_files(files.fs, [claim])
+        raise
+    delete_record(files, listed[plan.record])
     return PutBackResult(
         record=plan.record,
         verb=plan.verb,
@@ -294,14 +298,15 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
         if "/tag/" in path and _is_other(files, path, each.data):
             raise _refused(files, record, f"{each.path} exists anew")
     if run:
-        if not goes_on and not put_back_later(files, target_id, found):
+        if goes_on:
+            for each in found:
+                files.snapshots.put_back(each, found[each])
+        elif not put_back_later(files, target_id, found):
             raise StalePlan(
-                f"a commit followed snapshot {target_id} of {files.name} meanwhile, or it was "
-                "rolled back too, so what was rolled back cannot come back",
+                f"a commit followed snapshot {target_id} of {files.name} meanwhile, so what was "
+                "rolled back cannot come back",
                 table=files.name,
             )
-        for each in found:
-            files.snapshots.put_back(each, found[each])
         files.snapshots.hint_latest(files.snapshots.ids()[-1])
         _create(files, record, "/tag/", "/changelog/")
         if min(found) > target_id + 1 and _is_tagged(files, target_id, pins[target_id]):

@@ -14,7 +14,6 @@ from lakewright.storage.files import condemned_store
 from tests.support.stores.watched_files import (
     Crashed,
     Fault,
-    interrupted,
     overtaken,
     puts_snapshot,
     watched,
@@ -380,18 +379,6 @@ def rolled_back(catalog: Catalog) -> tuple[Table, str]:
     table.history.rollback(snapshot=2, grace_ms=HOUR)
     (run,) = table.upkeep.condemned()
     return table, run.id
-
-
-def test_a_rollback_does_not_come_back_above_a_target_that_was_rolled_back_meanwhile(
-    catalog: Catalog,
-) -> None:
-    table, record = rolled_back(catalog)
-    beside, _ = interrupted(
-        table, when=puts_snapshot, meanwhile=lambda: table.history.rollback(snapshot=1)
-    )
-    with pytest.raises(StalePlan, match="or it was rolled back too"):
-        beside.upkeep.put_back(record)
-    assert ids(table) == [1]
 
 
 def test_no_commit_takes_the_id_after_the_target_once_snapshots_come_back(
