@@ -299,8 +299,8 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
             raise _refused(files, record, f"{each.path} exists anew")
     if run:
         if goes_on:
-            for each in found:
-                files.snapshots.put_back(each, found[each])
+            for number, data in found.items():
+                files.snapshots.put_back(number, data)
         elif not put_back_later(files, target_id, found):
             raise StalePlan(
                 f"a commit followed snapshot {target_id} of {files.name} meanwhile, so what was "
