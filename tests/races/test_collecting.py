@@ -107,7 +107,6 @@ def test_what_is_collected_beside_other_verbs_loses_and_leaves_nothing(
     check(Finding(race, race.run()))
 
 
-@pytest.mark.mission("FS19")
 @pytest.mark.parametrize("other", ["put_back", "rollback", "append", "collect"])
 @pytest.mark.parametrize("ring", [expired_arena, rolled_back_arena], ids=["expiry", "rollback"])
 def test_what_is_put_back_beside_other_verbs_is_all_there_or_not_at_all(
