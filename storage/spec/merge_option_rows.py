@@ -29,7 +29,9 @@ def _limit(text: str) -> int:
     return limit
 
 
-_LIMIT = Kind(INTEGER.says, INTEGER.pattern, _limit)
+_ENGINE = Kind(CHOICE.says, CHOICE.holds, str)
+_SORT_ORDER = Kind(CHOICE.says, CHOICE.holds, _descending)
+_LIMIT = Kind(INTEGER.says, INTEGER.holds, _limit)
 _NULLS = choice({each.value: each for each in NestedKeyNulls})
 
 
@@ -37,11 +39,11 @@ class MergeOptions:
     """The rows of the options; `MergeOptionReader` reads those of the table's merge engine."""
 
     _table = Heading("how rows of one key become one")
-    engine = Option("merge-engine", Kind(CHOICE.says, ".*", str), "deduplicate", immutable=True)
-    sequence_field = Option("sequence.field", TEXT)
-    descending = Option(
-        "sequence.field.sort-order", Kind(CHOICE.says, ".*", _descending), "ascending"
+    engine = Option(
+        "merge-engine", Kind(CHOICE.says, CHOICE.holds, str), "deduplicate", immutable=True
     )
+    sequence_field = Option("sequence.field", TEXT)
+    descending = Option("sequence.field.sort-order", _SORT_ORDER, "ascending")
     rowkind_field = Option("rowkind.field", TEXT, immutable=True)
     ignore_delete = Option(
         "ignore-delete",
@@ -73,7 +75,7 @@ class MergeOptions:
     nested_sequence = Option("fields.*.nested-sequence-field", TEXT)
     count_limit = Option(
         "fields.*.count-limit",
-        Kind(INTEGER.says, INTEGER.pattern, _limit),
+        Kind(INTEGER.says, INTEGER.holds, _limit),
         unset=lambda _: NO_LIMIT,
     )
     time_field = Option("fields.*.ts-field", TEXT)

@@ -30,11 +30,11 @@ class OptionReader:
 
     def read_into(self, values: object, schema: TableSchema) -> None:
         """Give an instance of a class of options their values."""
-        read = SimpleNamespace(schema=schema)
+        above = SimpleNamespace(schema=schema)
         for attribute, option in vars(type(values)).items():
             if isinstance(option, Option):
-                vars(read)[attribute] = self.value(option, above=read)
-        vars(values).update(vars(read))
+                value = self.value(option, above=above)
+                vars(above)[attribute] = vars(values)[attribute] = value
 
     def value(self, option: Option[T], column: str = "*", above: object = None) -> T:
         """The value of an option, of a column if its name has a `*`."""

@@ -122,7 +122,7 @@ _MANIFEST_COMPRESSION = choice(
 # Other functions are refused where a row's bucket matters.
 _FUNCTION = Kind(
     CHOICE.says,
-    CHOICE.pattern,
+    CHOICE.holds,
     lambda text: BucketFunction.MOD if text.lower() == "mod" else BucketFunction.DEFAULT,
 )
 _HOURS_OF_PERIODS = {"daily": 24, "hourly": 1, "two-hours": 2}
@@ -159,7 +159,7 @@ class TableOptions:
         "dynamic-bucket.initial-buckets", integer(1), "1", immutable=True
     )
     dynamic_bucket_max_buckets = Option(
-        "dynamic-bucket.max-buckets", Kind(INTEGER.says, INTEGER.pattern, _limit_of_buckets), "-1"
+        "dynamic-bucket.max-buckets", Kind(INTEGER.says, INTEGER.holds, _limit_of_buckets), "-1"
     )
     postpone_default_bucket_num = optional(Option("postpone.default-bucket-num", integer(1)))
     postpone_target_row_num_per_bucket = optional(
@@ -468,10 +468,8 @@ def _column_stats_modes(reader: OptionReader, schema: TableSchema) -> dict[str, 
         if match is None:
             continue
         if match[1] not in schema.field_names:
-            raise InvalidOption(
-                f"{reader.table}: {name}={text[:120]} names a column that the table does not have",
-                option=name,
-            )
+            problem = wrong_value(text, " names a column that the table does not have").message
+            raise InvalidOption(f"{reader.table}: {name}{problem}", option=name)
         modes[match[1]] = reader.parsed(name, STATS_MODE, text)
     return modes
 
