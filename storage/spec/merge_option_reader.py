@@ -9,11 +9,11 @@ from typing import NoReturn
 
 from lakewright.storage.errors import InvalidOption, UnsupportedError
 from lakewright.storage.spec.data_types import AtomicType, DataType
-from lakewright.storage.spec.merge_option_rows import MERGE_OPTIONS
+from lakewright.storage.spec.merge_option_rows import MERGE_OPTIONS, MergeOptions
 from lakewright.storage.spec.option_reader import OptionReader
 from lakewright.storage.spec.schema import TableSchema
 
-GROUP_PREFIX, GROUP_SUFFIX = "fields.", ".sequence-group"
+GROUP_PREFIX, GROUP_SUFFIX = MergeOptions.sequence_group.name.split("*")
 _OF_COLUMNS = "fields.*."
 _SUFFIXES = "|".join(
     re.escape(each.name.removeprefix(_OF_COLUMNS))

@@ -9,7 +9,6 @@ from lakewright.storage.spec.option_values import (
     CHOICE,
     INTEGER,
     TEXT,
-    Kind,
     bounded_number,
     choice,
     wrong_value,
@@ -29,9 +28,6 @@ def _limit(text: str) -> int:
     return limit
 
 
-_ENGINE = Kind(CHOICE.says, CHOICE.holds, str)
-_SORT_ORDER = Kind(CHOICE.says, CHOICE.holds, _descending)
-_LIMIT = Kind(INTEGER.says, INTEGER.holds, _limit)
 _NULLS = choice({each.value: each for each in NestedKeyNulls})
 
 
@@ -39,11 +35,9 @@ class MergeOptions:
     """The rows of the options; `MergeOptionReader` reads those of the table's merge engine."""
 
     _table = Heading("how rows of one key become one")
-    engine = Option(
-        "merge-engine", Kind(CHOICE.says, CHOICE.holds, str), "deduplicate", immutable=True
-    )
+    engine = Option("merge-engine", CHOICE.parsed_by(str), "deduplicate", immutable=True)
     sequence_field = Option("sequence.field", TEXT)
-    descending = Option("sequence.field.sort-order", _SORT_ORDER, "ascending")
+    descending = Option("sequence.field.sort-order", CHOICE.parsed_by(_descending), "ascending")
     rowkind_field = Option("rowkind.field", TEXT, immutable=True)
     ignore_delete = Option(
         "ignore-delete",
@@ -74,9 +68,7 @@ class MergeOptions:
     nested_key_nulls = Option("fields.*.nested-key-null-strategy", _NULLS, "merge")
     nested_sequence = Option("fields.*.nested-sequence-field", TEXT)
     count_limit = Option(
-        "fields.*.count-limit",
-        Kind(INTEGER.says, INTEGER.holds, _limit),
-        unset=lambda _: NO_LIMIT,
+        "fields.*.count-limit", INTEGER.parsed_by(_limit), unset=lambda _: NO_LIMIT
     )
     time_field = Option("fields.*.ts-field", TEXT)
     sequence_group = Option("fields.*.sequence-group", TEXT)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
 from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.file_names import UnsafeName, plain_name
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 KIB = 1024
@@ -127,6 +128,10 @@ class Kind(Generic[T_co]):
     parse: Callable[[str], T_co]
     units: tuple[str, ...] = ()
 
+    def parsed_by(self, parse: Callable[[str], T]) -> Kind[T]:
+        """The kind of the same texts with other values."""
+        return Kind(self.says, self.holds, parse, self.units)
+
 
 def _any_text(_text: str) -> bool:
     return True
@@ -199,11 +204,6 @@ def choice(values: Mapping[str, T_co]) -> Kind[T_co]:
     return Kind("one of some names", _any_text, parse)
 
 
-def text_of(parse: Callable[[str], T_co]) -> Kind[T_co]:
-    """The kind of texts with a meaning of their own."""
-    return Kind("a text", _any_text, parse)
-
-
 def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
@@ -260,14 +260,14 @@ DURATION = Kind(
     partial(_quantity_of, parse_duration_ms, 1),
     ("ms", "h", "d"),
 )
-DURATION_OR_ZERO = replace(DURATION, parse=partial(_quantity_of, parse_duration_ms, 0))
+DURATION_OR_ZERO = DURATION.parsed_by(partial(_quantity_of, parse_duration_ms, 0))
 CHOICE: Kind[object] = choice({})
 MAP = per_level()
-TEXT = text_of(str)
-TEXT_OR_NONE = text_of(lambda text: text or None)
-LOWER_TEXT = text_of(str.lower)
-NAMES = text_of(_names)
-FILE_NAME = text_of(_file_name)
+TEXT = Kind("a text", _any_text, str)
+TEXT_OR_NONE = TEXT.parsed_by(lambda text: text or None)
+LOWER_TEXT = TEXT.parsed_by(str.lower)
+NAMES = TEXT.parsed_by(_names)
+FILE_NAME = TEXT.parsed_by(_file_name)
 # The beginning of file names, which may be empty.
-NAME_PREFIX = text_of(lambda text: _file_name(text) if text else "")
-STATS_MODE = text_of(_stats_mode)
+NAME_PREFIX = TEXT.parsed_by(lambda text: _file_name(text) if text else "")
+STATS_MODE = TEXT.parsed_by(_stats_mode)

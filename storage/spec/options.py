@@ -46,11 +46,9 @@ from lakewright.storage.spec.option_values import (
     STATS_MODE,
     TEXT,
     TEXT_OR_NONE,
-    Kind,
     choice,
     integer,
     per_level,
-    text_of,
     wrong_value,
 )
 from lakewright.storage.spec.partition_expiry import PartitionExpiry
@@ -115,15 +113,14 @@ def _directory(given: str) -> str:
 
 
 _COMPRESSIONS = {name: name for names in COMPRESSIONS.values() for name in names}
+_DIRECTORY = TEXT.parsed_by(_directory)
 _COMPRESSION = choice(_COMPRESSIONS)
 _MANIFEST_COMPRESSION = choice(
     {"zstd": "zstandard", "none": "null", "null": "null", "deflate": "deflate"}
 )
 # Other functions are refused where a row's bucket matters.
-_FUNCTION = Kind(
-    CHOICE.says,
-    CHOICE.holds,
-    lambda text: BucketFunction.MOD if text.lower() == "mod" else BucketFunction.DEFAULT,
+_FUNCTION = CHOICE.parsed_by(
+    lambda text: BucketFunction.MOD if text.lower() == "mod" else BucketFunction.DEFAULT
 )
 _HOURS_OF_PERIODS = {"daily": 24, "hourly": 1, "two-hours": 2}
 # The formats of tags of a day and of an hour.
@@ -159,7 +156,7 @@ class TableOptions:
         "dynamic-bucket.initial-buckets", integer(1), "1", immutable=True
     )
     dynamic_bucket_max_buckets = Option(
-        "dynamic-bucket.max-buckets", Kind(INTEGER.says, INTEGER.holds, _limit_of_buckets), "-1"
+        "dynamic-bucket.max-buckets", INTEGER.parsed_by(_limit_of_buckets), "-1"
     )
     postpone_default_bucket_num = optional(Option("postpone.default-bucket-num", integer(1)))
     postpone_target_row_num_per_bucket = optional(
@@ -208,7 +205,9 @@ class TableOptions:
     _block_size = optional(Option("file.block-size", SIZE))
     file_suffix_has_compression = Option("file.suffix.include.compression", BOOLEAN, "false")
     # The folder of the buckets below the table's folder; empty for the table's folder itself.
-    data_file_directory = Option("data-file.path-directory", text_of(_directory), immutable=True)
+    data_file_directory = Option(
+        "data-file.path-directory", TEXT.parsed_by(_directory), immutable=True
+    )
     data_file_prefix = Option("data-file.prefix", NAME_PREFIX, "data-")
     # If whole rows are keys, copies of the keys would double the files.
     data_file_thin_mode = Option(
