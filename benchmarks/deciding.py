@@ -1,8 +1,8 @@
 """`python -m benchmarks.deciding FOLDER`: what it takes to decide on a table.
 
 Tables of ten files in each of 1 and 100 partitions, whose every verb is decided: `cold` opens the
-table, reads its metadata and decides, `kept` decides again from the survey of the last look. Medians of
-CPU time in milliseconds; imports and the first time are left out.
+table, reads its metadata and decides, `kept` decides again from the survey of the last look.
+Medians of CPU time in milliseconds; imports and the first time are left out.
 """
 
 from __future__ import annotations
