@@ -79,7 +79,7 @@ def _ways_to_fail() -> Iterator[Any]:
             yield pytest.param(case, kind, fault, None, id=name, marks=pytest.mark.deep)
 
 
-@pytest.mark.sampled(120)
+@pytest.mark.sampled(72)
 @pytest.mark.parametrize(("case", "kind", "fault", "most"), list(_ways_to_fail()))
 @pytest.mark.mission("FS9", "FS10", "FS11", "FS19", "BK37", "PT50")
 def test_a_verb_that_failed_at_any_call_is_tried_again_without_loss_or_doubling(
@@ -98,7 +98,7 @@ def test_a_verb_that_failed_at_any_call_is_tried_again_without_loss_or_doubling(
     tally(f"points of failure tried: {case.name}", count)
 
 
-@pytest.mark.sampled(41)
+@pytest.mark.sampled(24)
 @cases
 @pytest.mark.mission("FS10", "PT52", "RS8")
 def test_a_reader_sees_the_table_before_or_after_at_every_moment_of_a_verb(

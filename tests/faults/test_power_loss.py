@@ -34,7 +34,7 @@ def folder() -> Iterator[Path]:
         yield made
 
 
-@pytest.mark.sampled(41)
+@pytest.mark.sampled(24)
 @cases_that_move
 def test_what_a_verb_did_outlives_a_power_loss_once_it_has_returned(
     case: Case, kind: str, folder: Path
@@ -55,7 +55,7 @@ def test_what_a_verb_did_outlives_a_power_loss_once_it_has_returned(
     tally("power losses after a verb", len(lost))
 
 
-@pytest.mark.sampled(22)
+@pytest.mark.sampled(14)
 @cases_that_move
 def test_a_power_loss_amid_a_verb_leaves_the_table_as_it_was_or_as_it_is_to_be(
     case: Case, kind: str, folder: Path

@@ -101,7 +101,7 @@ BUCKETS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("reader", ["java_latest", "released_pypaimon", "rust"])
 @pytest.mark.parametrize("change", list(CHANGES))
 @pytest.mark.parametrize("buckets", list(BUCKETS))
@@ -307,7 +307,7 @@ WINDOWS = ("S1", "S2", "schema", "new entries")
 @pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
 @pytest.mark.parametrize("ends", ["goes on", "dies"])
 @pytest.mark.parametrize("buckets", list(BUCKETS))
-@pytest.mark.sampled(each="window, ends")
+@pytest.mark.sampled(each="window")
 def test_rows_of_a_writer_that_commits_between_two_steps_of_a_change_are_kept(
     catalog: Catalog,
     request: pytest.FixtureRequest,

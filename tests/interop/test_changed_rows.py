@@ -43,7 +43,7 @@ def filled(catalog: Catalog, kind: str) -> Table:
 
 
 @pytest.mark.mission("MT18")
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_they_read_the_rows_that_changes_leave(
     catalog: Catalog, released_pypaimon: Oracle, java: Oracle, rust: Oracle, kind: str

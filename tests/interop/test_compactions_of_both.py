@@ -232,6 +232,7 @@ def test_others_read_sorted_tables(
 
 
 @pytest.mark.mission("FS7")
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("writer", ["ours", "java", "java_latest"])
 def test_row_groups_that_we_copy_are_read_by_all(
     catalog: Catalog,

@@ -207,7 +207,7 @@ def test_the_same_history_gives_the_same_rows_in_our_hands_and_in_those_of_java(
 
 @pytest.mark.mission("FS2", "FS5", "FS12", "FS16")
 @pytest.mark.parametrize(("setting", "seed"), cases())
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_we_and_java_change_one_table_by_turns_and_read_it_alike(
     shared: Catalog, mixed: Build, setting: Setting, seed: int
 ) -> None:
@@ -234,7 +234,7 @@ CHANGING = [
 
 @pytest.mark.mission("PT1", "PT4", "FS2")
 @pytest.mark.parametrize(("setting", "seed"), cases(CHANGING, deep=()))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_rows_stay_while_we_change_partition_keys_and_java_writes_in_between(
     shared: Catalog, changing: Build, setting: Setting, seed: int
 ) -> None:

@@ -162,7 +162,7 @@ def refused_by(java: LatestJavaOracle, catalog: Catalog, name: str) -> str | Non
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 def test_what_java_does_not_open_is_refused_here_and_nothing_else_for_its_sake(
     unchecked_catalog: Catalog, java_latest: LatestJavaOracle, kind: str
 ) -> None:

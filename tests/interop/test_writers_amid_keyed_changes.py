@@ -56,6 +56,7 @@ def _reads_right_or_refuses(table: Table, model: dict[int, str]) -> bool:
 @pytest.mark.mission("PT1")
 @pytest.mark.parametrize(("before", "after"), [(("dt",), ("dt", "hh")), (("dt", "hh"), ("dt",))])
 @pytest.mark.parametrize("buckets", ["1", "3"])
+@pytest.mark.sampled(2)
 def test_rows_that_a_client_updates_amid_a_stopped_change_win(
     catalog: Catalog,
     released_pypaimon: WritingOracle,

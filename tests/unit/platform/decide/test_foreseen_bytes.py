@@ -58,7 +58,7 @@ KEYED = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("keys", "options"),
     [

@@ -93,7 +93,7 @@ class Keeping:
             recorder.carry_out(verb, table, options, Work(run="run", session=pytest.fail))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("policy", EAGER.values(), ids=EAGER.keys())
 def test_upkeep_comes_to_rest_whatever_a_policy_says_although_its_own_rows_are_files(
     tmp_path: Path, policy: str

@@ -97,7 +97,7 @@ def check_state(state: TableAt, held: Sequence[Row]) -> None:
         assert list(state.partitions("hh = 2")) == [e for e in found if e.spec["hh"] == 2]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_partitions_are_listed_once_with_their_sums_at_each_state_of_a_change(

@@ -93,7 +93,7 @@ def refusal(act: Callable[[], object]) -> str | None:
     return None
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("layout", LAYOUTS)
