@@ -57,21 +57,16 @@ from lakewright.storage.operations.state.live_files import (
 )
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.state.table_state import TableState
-from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
+from lakewright.storage.operations.write.dealt_files import DealtFiles
 from lakewright.storage.operations.write.stored_rows import key_value_table
-from lakewright.storage.operations.write.verify import (
-    Proof,
-    ProvenFiles,
-    VerifyLevel,
-    rows_to_rewrite,
-)
+from lakewright.storage.operations.write.verify import Proof, VerifyLevel, rows_to_rewrite
 from lakewright.storage.spec.arguments import listed_names, whole_number
 from lakewright.storage.spec.client_rules import check_clients_open
 from lakewright.storage.spec.commit import Change, CommitMessage, RestatedBase
 from lakewright.storage.spec.data_types import not_null
 from lakewright.storage.spec.log_options import LOG_SYSTEM, has_log
-from lakewright.storage.spec.manifest import FileSource
 from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.schema import (
     VALUE_KIND,
     Column,
@@ -448,43 +443,26 @@ def _write_partition(
 ) -> list[CommitMessage]:
     """Write the rows of a partition into buckets; deletes all new files on failure."""
     source = rows_to_rewrite(files, verify)
-    # One proof for all buckets, because rows move between them.
-    proof = Proof(now, verify, ordered=False)
-    writers: list[RollingWriter] = []
     write_id = f"{run_id}-{files.env.new_id()[:8]}"
     partition = splits[0].partition
-    order = row_order(now)
-    made: list[ProvenFiles] = []
-    try:
-        with Spill() as spill:
-            heaps = set()
-            for bucket, rows in _dealt(source, now, splits, proof, buckets):
-                heaps.add(bucket)
-                spill.put(bucket, rows)
-            for bucket in sorted(heaps):
-                held = spill.take(bucket)
-                assert held is not None
-                ordered, starts = in_order(held, order)
-                if len(starts) < ordered.num_rows:
-                    raise _twice(now, ordered, starts)
-                target = BucketTarget(
-                    partition=partition,
-                    bucket=bucket,
-                    level=now.options.max_level,
-                    source=FileSource.COMPACT,
-                )
-                witness = proof.witness_of_bucket(target, buckets)
-                writer = RollingWriter(
-                    now, target, write_id=f"{write_id}-{len(writers)}", witness=witness
-                )
-                writers.append(writer)
-                writer.write(ordered)
-                made.append(ProvenFiles(target, witness, writer.close(), ordered.num_rows))
-        proof.check(*made)
-    except BaseException:
-        for writer in writers:
-            writer.abandon()
-        raise
+    order, level = row_order(now), now.options.max_level
+    with (
+        DealtFiles(now, write_id, verify, level=level, buckets=buckets) as dealt,
+        Spill() as spill,
+    ):
+        heaps = set()
+        for bucket, rows in _dealt(source, now, splits, dealt.proof, buckets):
+            heaps.add(bucket)
+            spill.put(bucket, rows)
+        for bucket in sorted(heaps):
+            held = spill.take(bucket)
+            assert held is not None
+            ordered, starts = in_order(held, order)
+            if len(starts) < ordered.num_rows:
+                raise _twice(now, ordered, starts)
+            dealt.write([(Place(partition, bucket), ordered)])
+            dealt.end_run()
+        made = dealt.close()
     return [
         CommitMessage(
             partition=partition,

@@ -15,7 +15,6 @@ Late files with one value of each key are restated where they lie.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,23 +29,16 @@ from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.respec.respec_plan import Rewritten
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.running.task_memory import MOVED_BYTES, free_memory
 from lakewright.storage.operations.state.assign_buckets import BucketChooser, BucketStates
 from lakewright.storage.operations.state.keys_of_files import entries_of_other_keys
 from lakewright.storage.operations.state.live_files import deletions_by_bucket
 from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, latest_state
+from lakewright.storage.operations.write.dealt_files import DealtFiles
 from lakewright.storage.operations.write.placed_rows import placed_rows
-from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
-from lakewright.storage.operations.write.verify import (
-    Proof,
-    ProvenFiles,
-    VerifyLevel,
-    rows_to_rewrite,
-)
+from lakewright.storage.operations.write.verify import VerifyLevel, rows_to_rewrite
 from lakewright.storage.spec.commit import Change
 from lakewright.storage.spec.index import DeletionVectorRange
-from lakewright.storage.spec.manifest import FileKind, FileSource, ManifestEntry
-from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.manifest import FileKind, ManifestEntry
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.values import Value
 
@@ -238,9 +230,7 @@ def _moved(
         VerificationFailed: rows written differ from rows read.
     """
     entry = work.entry
-    write_id = f"{run_id}-{files.env.new_id()[:8]}"
     source = rows_to_rewrite(files, verify)
-    proof = Proof(files, verify, ordered=False)
     chooser = BucketChooser(files, BucketStates(bucket_counts=bucket_counts))
     split = DataSplit(
         partition=entry.partition,
@@ -249,40 +239,13 @@ def _moved(
         merge=False,
         deletions=work.deletions,
     )
-    writers: dict[Place, RollingWriter] = {}
-    due: dict[Place, int] = defaultdict(int)
-    try:
-        for batch in proof.expected(source.batches(split, entry.file)):
-            if not batch.num_rows:
-                continue
-            placed = placed_rows(batch, chooser.choose(batch))
-            for index, place in enumerate(placed.places):
-                if place not in writers:
-                    target = BucketTarget(
-                        partition=place.partition,
-                        bucket=place.bucket,
-                        next_sequence=work.first_number,
-                        source=FileSource.COMPACT,
-                    )
-                    writers[place] = RollingWriter(
-                        files,
-                        target,
-                        write_id=f"{write_id}-{len(writers)}",
-                        witness=proof.witness(),
-                    )
-                rows = placed.part(index)
-                writers[place].write(rows)
-                due[place] += rows.num_rows
-            free_memory(files.env, writers.values(), MOVED_BYTES)
-        written = [
-            ProvenFiles(writer.target, writer.witness, writer.close(), due[place])
-            for place, writer in writers.items()
-        ]
-        proof.check(*written)
-    except BaseException:
-        for writer in writers.values():
-            writer.abandon()
-        raise
+    write_id = f"{run_id}-{files.env.new_id()[:8]}"
+    with DealtFiles(files, write_id, verify, next_sequence=work.first_number) as dealt:
+        for batch in dealt.proof.expected(source.batches(split, entry.file)):
+            if batch.num_rows:
+                placed = placed_rows(batch, chooser.choose(batch))
+                dealt.write((each, placed.part(i)) for i, each in enumerate(placed.places))
+        made = dealt.close()
     staged = tuple(
         ManifestEntry(
             kind=FileKind.ADD,
@@ -291,7 +254,7 @@ def _moved(
             total_buckets=chooser.total_buckets(each.target.partition),
             file=meta,
         )
-        for each in written
+        for each in made
         for meta in each.files
     )
     return _Moved(work.deletions, staged, source.nulled.total)
