@@ -177,11 +177,7 @@ def _prepared_in(
 def _removed_partitions(
     files: TableFiles, recorded: Snapshot, names: Collection[str]
 ) -> frozenset[tuple[Value, ...]]:
-    """The old partitions whose bridged files another client removed.
-
-    Raises:
-        UnsupportedError: it removed some of a partition's files, and the old ones are others.
-    """
+    """The old partitions whose bridged files another client removed."""
     types = files.partitions.keys.types
     kept: set[tuple[Value, ...]] = set()
     removed: set[tuple[Value, ...]] = set()

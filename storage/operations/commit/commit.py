@@ -254,12 +254,7 @@ def _replaced_partitions(
     rows: Collection[bytes] | None,
     live: Sequence[ManifestEntry],
 ) -> PartitionFilter:
-    """The partitions that an overwrite empties.
-
-    Raises:
-        UnsupportedError: a live file was written under other partition keys, and they lack a key
-            that the overwrite names. The overwrite would have to remove only part of its rows.
-    """
+    """The partitions that an overwrite empties."""
     spec = dict(scope.spec)
     for entry in {each.file.schema_id: each for each in live}.values() if spec else ():
         keys = files.partitions.of_entry(entry).keys.names

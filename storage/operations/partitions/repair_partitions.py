@@ -233,11 +233,7 @@ def _partition_of(
 def _keys_of_values(
     files: TableFiles, asked: FolderQuestion, live: Sequence[tuple[str, ManifestEntry]]
 ) -> Sequence[str] | None:
-    """The keys of folders that hold values alone, as the table's files there show them.
-
-    Raises:
-        InvalidRequestError: the files fit no order of the keys, or several.
-    """
+    """The keys of folders that hold values alone, as the table's files there show them."""
     parts = [path.removeprefix(f"{asked.root}/").split("/")[:-1] for path, _ in live]
     if all("=" in part for each in parts for part in each):
         return None
@@ -312,12 +308,7 @@ class _Drift:
         live: Sequence[tuple[str, ManifestEntry]],
         gone: Sequence[tuple[str, ManifestEntry]],
     ) -> None:
-        """Refuse a place without any partition.
-
-        Raises:
-            InvalidRequestError: its folders are no partitions, or the files that the table refers
-                to are all gone.
-        """
+        """Refuse a place without any partition."""
         stray = folders.strays[0] if folders.strays else None
         if stray is not None and not live:
             raise stray.error
@@ -468,11 +459,7 @@ def run_repair_partitions(files: TableFiles, plan: RepairPlan) -> RepairResult:
 
 
 def _live_of(files: TableFiles, uris: set[str]) -> list[ManifestEntry]:
-    """The entries of files that are gone.
-
-    Raises:
-        StalePlan: a file is there.
-    """
+    """The entries of files that are gone."""
     if not uris:
         return []
     entries = [

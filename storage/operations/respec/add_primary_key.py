@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -29,12 +28,9 @@ import pyarrow.compute as pc
 
 from lakewright.storage.errors import (
     CommitConflictError,
-    CorruptionError,
-    FileMissing,
     InvalidRequestError,
     StalePlan,
     UnsupportedError,
-    VerificationFailed,
 )
 from lakewright.storage.files.spill import Spill
 from lakewright.storage.files.table_files import TableFiles
@@ -50,7 +46,7 @@ from lakewright.storage.operations.respec.schemas import Schemas, put_schemas
 from lakewright.storage.operations.rewrite.deal_rows import deal_rows
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import RewritePlan, check_bucket_count
-from lakewright.storage.operations.state.latest import is_latest, read_latest
+from lakewright.storage.operations.state.latest import is_latest, read_latest, stale_if_replaced
 from lakewright.storage.operations.state.live_files import (
     deletions_by_bucket,
     grouped_by_bucket,
@@ -81,6 +77,7 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 # A bucket is sorted in memory, and compacted as a whole.
 _BUCKET_BYTES = 256 * 1024 * 1024
 _MOST_SHOWN = 5
+_CHANGE = "its primary key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +160,7 @@ def plan_add_primary_key(
         buckets = _bucket_count(files, splits)
     buckets = whole_number(buckets, "buckets", minimum=1)
     _keyed_schema(files, keys, buckets)
-    with _told_if_replaced(files, snapshot):
+    with stale_if_replaced(files, lambda: snapshot, _CHANGE):
         _check_keys(files, keys, splits, engine or LocalEngine(env=files.env))
     return AddPrimaryKeyPlan(
         table=files.name,
@@ -196,7 +193,6 @@ def run_add_primary_key(
         SchemaMoved: the schema changed since the plan.
         StalePlan: others committed since the plan.
         CommitConflictError: others committed at the moment of the change; the table has no key.
-        InvalidRequestError: keys stand twice, or are null.
         VerificationFailed: rows written differ from rows read; nothing is published.
     """
     started_ms = files.env.now_ms()
@@ -229,7 +225,7 @@ def run_add_primary_key(
     work = [each for each in splits.values() if each]
     write = partial(_write_partition, files, now, run_id, verify, plan.buckets)
     try:
-        with _told_if_replaced(files, before):
+        with stale_if_replaced(files, lambda: before, _CHANGE):
             messages = [each for found in engine.map(write, work) for each in found]
         snapshot = _published(still, before, messages)
     except BaseException:
@@ -329,21 +325,6 @@ def _keyed_schema(files: TableFiles, keys: tuple[str, ...], buckets: int) -> Tab
 
 def _stale(files: TableFiles, why: str) -> StalePlan:
     return StalePlan(f"{files.name} changed since its primary key was planned: {why}; plan again")
-
-
-@contextmanager
-def _told_if_replaced(files: TableFiles, seen: Snapshot | None) -> Iterator[None]:
-    """Tell a missing file apart from one that went since a snapshot was the latest.
-
-    Raises:
-        StalePlan: the snapshot is the latest no more.
-    """
-    try:
-        yield
-    except (CorruptionError, FileMissing) as error:
-        if isinstance(error, VerificationFailed) or is_latest(files, seen):
-            raise
-        raise _stale(files, "it was rolled back, or files of it were replaced") from error
 
 
 def _followed(files: TableFiles) -> CommitConflictError:
@@ -459,7 +440,7 @@ def _write_partition(
             assert held is not None
             ordered, starts = in_order(held, order)
             if len(starts) < ordered.num_rows:
-                raise _twice(now, ordered, starts)
+                raise _stale(now, "some of its keys stand twice")
             dealt.write([(Place(partition, bucket), ordered)])
             dealt.end_run()
         made = dealt.close()
@@ -483,13 +464,9 @@ def _dealt(
 ) -> Iterator[tuple[int, pa.Table]]:
     """The rows of a partition in the columns of key-value files, numbered, by bucket."""
     number = 0
-    keys = list(now.schema.primary_keys)
     for split in splits:
         for file in sorted(split.files, key=lambda each: each.min_sequence_number):
             for rows in source.batches(split, file):
-                for key in keys:
-                    if rows.column(key).null_count:
-                        raise _refused(now, [key], [((None,), rows.column(key).null_count)])
                 numbers = np.arange(number, number + rows.num_rows, dtype=np.int64)
                 number += rows.num_rows
                 kinds = pa.array(np.zeros(rows.num_rows, dtype=np.int8))
@@ -498,21 +475,6 @@ def _dealt(
                 )
                 proof.expect(told)
                 yield from deal_rows(now, told, buckets)
-
-
-def _twice(now: TableFiles, ordered: pa.Table, starts: np.ndarray) -> InvalidRequestError:
-    counts = np.diff(np.append(starts, ordered.num_rows))
-    at = starts[counts > 1][:_MOST_SHOWN]
-    keys = now.schema.primary_keys
-    shown = ordered.select(list(keys)).take(pa.array(at)).to_pylist()
-    return _refused(
-        now,
-        keys,
-        [
-            (tuple(each.values()), int(count))
-            for each, count in zip(shown, counts[counts > 1][:_MOST_SHOWN], strict=True)
-        ],
-    )
 
 
 # --- publishing -------------------------------------------------------------------------------

@@ -122,8 +122,8 @@ class KeyedChange:
             if self._staged.is_published:
                 staging.end()
             elif staging.is_over():
-                # Before what snapshots publish is asked: a record goes after its snapshot is there.
-                kept = staging.names_of_others()
+                # The other process knows what it took up; orphan removal takes what it did not.
+                return
             elif isinstance(error, _REFUSALS):
                 staging.give_up()
             else:
@@ -251,11 +251,7 @@ class KeyedChange:
     def _without_old_files(
         self, files: TableFiles, staged: StagedTable, first: Snapshot
     ) -> Snapshot:
-        """Commit the bridged files without the removal of others, whose rows have the old keys.
-
-        Raises:
-            ChangeTakenBack: another client committed in between.
-        """
+        """Commit the bridged files without the removal of others, whose rows have the old keys."""
         second: Snapshot | None = None
         with suppress(FilesGone):
             second = commit_bridging(files, partial(self._after, first, staged.alone)).snapshot
@@ -273,11 +269,7 @@ class KeyedChange:
         change: Callable[[TableState, Snapshot], Change],
         state: TableState,
     ) -> Change:
-        """A change that is made on a snapshot of this run only.
-
-        Raises:
-            FilesGone: another client committed after it.
-        """
+        """A change that is made on a snapshot of this run only."""
         latest = state.snapshot
         if latest is None or latest.delta_manifest_list != base.delta_manifest_list:
             raise FilesGone(

@@ -20,13 +20,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 
-from lakewright.storage.errors import CommitOutcomeUnknownError, FilesGone
+from lakewright.storage.errors import FilesGone
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import commit_bridging
 from lakewright.storage.operations.commit.restated_base import Restatement, schemas_with_keys
 from lakewright.storage.operations.read.key_values import KeyValues
 from lakewright.storage.operations.read.scan import DataSplit
-from lakewright.storage.operations.references.sweep import sweep_after_failure
+from lakewright.storage.operations.references.sweep import sweep_after_failure, swept_after_failure
+from lakewright.storage.operations.respec.cut_over import stands
 from lakewright.storage.operations.respec.respec_plan import Rewritten
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.assign_buckets import BucketChooser, BucketStates
@@ -92,12 +93,13 @@ class LateAppends:
     engine: Engine
     verify: VerifyLevel
     rewritten: Rewritten = field(default_factory=Rewritten)
+    restated: int = 0
     _run_id: str = ""
     _moved: dict[str, _Moved] = field(default_factory=dict)
     _used: frozenset[str] = frozenset()
 
     def restate(self) -> Snapshot | None:
-        """Commit all files under the present keys, if rows of late ones must be rewritten.
+        """Commit all files under the present keys, if they do not stand.
 
         Raises:
             FilesGone: other clients commit faster than their files are rewritten.
@@ -106,13 +108,8 @@ class LateAppends:
         files = self.files
         base_id = files.snapshots.latest_id()
         self._run_id = files.env.new_id()
-        try:
+        with swept_after_failure(files, [self._run_id], base_id):
             snapshot = self._restated()
-        except CommitOutcomeUnknownError:
-            raise
-        except BaseException:
-            sweep_after_failure(files, [self._run_id], since_snapshot_id=base_id)
-            raise
         if self._moved.keys() - self._used:
             # Another client replaced a late file, whose rows were written in vain.
             sweep_after_failure(files, [self._run_id], since_snapshot_id=base_id)
@@ -121,8 +118,9 @@ class LateAppends:
     def _restated(self) -> Snapshot | None:
         for number in range(_MOST_ROUNDS):
             state = latest_state(self.files, takes=ANY_KEYS)
-            if state.snapshot is None or not self._write_anew(state):
+            if stands(state):
                 return None
+            self._write_anew(state)
             try:
                 return commit_bridging(self.files, self._change, user=self._run_id).snapshot
             except FilesGone:
@@ -130,8 +128,8 @@ class LateAppends:
                     raise
         return None
 
-    def _write_anew(self, state: TableState) -> bool:
-        """Write the rows of late files that were not written before; False if there are none."""
+    def _write_anew(self, state: TableState) -> None:
+        """Write the rows of late files that were not written before."""
         standing = state.standing
         self.values.look(standing, self.engine)
         unfit = unfit_entries(self.files, standing, self.values)
@@ -150,7 +148,6 @@ class LateAppends:
         write = partial(_moved, self.files, self._run_id, self.verify, counts)
         for each, moved in zip(work, self.engine.map(write, work), strict=True):
             self._moved[each.entry.file.file_name] = moved
-        return bool(unfit)
 
     def _is_written(self, entry: ManifestEntry, deletions: Mapping[str, _Deletions]) -> bool:
         name = entry.file.file_name
@@ -163,7 +160,7 @@ class LateAppends:
         Raises:
             FilesGone: another client committed late files that are not rewritten yet.
         """
-        if state.snapshot is None:
+        if state.snapshot is None or stands(state):
             return None
         files, live = self.files, state.standing
         if any(each.file.file_name not in self.values.found for each in live):
@@ -186,6 +183,7 @@ class LateAppends:
         moved = [self._moved[name] for name in sorted(names)]
         staged = [entry for each in moved for entry in each.staged]
         self._used, self.rewritten = names, Rewritten()
+        self.restated = len(base.entries) - len(going)
         self.rewritten.read(each.file for each in going)
         self.rewritten.wrote(
             (each.file for each in staged), sum(each.nulled_values for each in moved)

@@ -22,16 +22,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from lakewright.storage.errors import (
-    CommitConflictError,
-    CommitOutcomeUnknownError,
-    FilesGone,
-    UnsupportedError,
-)
+from lakewright.storage.errors import CommitConflictError, FilesGone, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.bridged_base import without_removals
 from lakewright.storage.operations.commit.commit_loop import commit_bridging
-from lakewright.storage.operations.references.sweep import sweep_after_failure
+from lakewright.storage.operations.references.sweep import swept_after_failure
 from lakewright.storage.operations.respec.cut_over import keys_stand
 from lakewright.storage.operations.respec.move_partitions import Move, move_partition
 from lakewright.storage.operations.respec.new_places import NewPlaces
@@ -77,13 +72,8 @@ class LateFiles:
             VerificationFailed: rows written differ from rows read.
         """
         base_id = self.files.snapshots.latest_id()
-        try:
+        with swept_after_failure(self.files, self._run_ids, base_id):
             self._move()
-        except CommitOutcomeUnknownError:
-            raise
-        except BaseException:
-            sweep_after_failure(self.files, self._run_ids, since_snapshot_id=base_id)
-            raise
 
     def _move(self) -> None:
         files = self.files
@@ -161,11 +151,7 @@ class LateFiles:
         self.rewritten.read(each.file for each in late)
 
     def _without_removals(self, state: TableState) -> Change | None:
-        """The same files under the present keys.
-
-        Raises:
-            FilesGone: more late files came.
-        """
+        """The same files under the present keys."""
         if state.snapshot is None:
             return None
         if late_entries(self.files, state.entries):
@@ -255,11 +241,7 @@ class _LateHistory:
         )
 
     def check_none_followed(self, files: TableFiles) -> None:
-        """Check that no rows of the present keys were committed after late ones.
-
-        Raises:
-            UnsupportedError: names the snapshot before the late ones, and the commands.
-        """
+        """Check that no rows of the present keys were committed after late ones."""
         if self.followed is None:
             return
         late, follower = self.followed
@@ -282,11 +264,7 @@ class _LateHistory:
 def _check_none_may_have_followed(
     files: TableFiles, entries: Sequence[ManifestEntry], late: Sequence[ManifestEntry]
 ) -> None:
-    """Check that no file of the present keys is younger than late files whose commits are gone.
-
-    Raises:
-        UnsupportedError: names such a file, and the way out.
-    """
+    """Check that no file of the present keys is younger than late files whose commits are gone."""
     names = {each.file.file_name for each in late_entries(files, entries)}
     since = min((each.file.creation_time or 0 for each in late), default=0)
     for each in entries:
@@ -337,11 +315,7 @@ def _by_partition(indexes: Iterable[IndexEntry]) -> dict[bytes, tuple[IndexEntry
 def _check_same_primary_key(
     files: TableFiles, latest: Snapshot, late: Sequence[ManifestEntry]
 ) -> None:
-    """Refuse rows that replaced others by another primary key.
-
-    Raises:
-        UnsupportedError: names both keys.
-    """
+    """Refuse rows that replaced others by another primary key."""
     for each in late:
         own = files.at_schema(each.file.schema_id).schema.primary_keys
         if set(own) != set(files.schema.primary_keys):
@@ -361,9 +335,6 @@ def _check_rows_stay_in_partitions(
 
     A row that moved is a deletion in one partition and a row in another. Their numbers do not tell
     which came later.
-
-    Raises:
-        UnsupportedError: names the keys.
     """
     schemas = {each.file.schema_id: files.at_schema(each.file.schema_id).schema for each in late}
     schemas[files.schema.id] = files.schema

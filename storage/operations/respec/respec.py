@@ -12,18 +12,10 @@ A run that is stopped leaves a table that every client reads. Planned again, it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lakewright.storage.errors import (
-    CommitConflictError,
-    CorruptionError,
-    FileMissing,
-    InvalidRequestError,
-    StalePlan,
-    VerificationFailed,
-)
+from lakewright.storage.errors import CommitConflictError, InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
@@ -46,6 +38,7 @@ from lakewright.storage.operations.respec.respec_checks import (
     check_overwrites,
     check_splits,
     has_files_of_others,
+    wanted_keys,
 )
 from lakewright.storage.operations.respec.respec_plan import (
     MOST_FILES,
@@ -64,16 +57,17 @@ from lakewright.storage.operations.respec.staging import give_up, staged_so_far
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.state.keys_of_files import entries_of_other_keys, late_entries
-from lakewright.storage.operations.state.latest import is_latest
+from lakewright.storage.operations.state.latest import stale_if_replaced
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, latest_state
 from lakewright.storage.operations.write.verify import VerifyLevel
-from lakewright.storage.spec.arguments import listed_names, whole_number
+from lakewright.storage.spec.arguments import listed_names, listed_partitions, whole_number
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.schema_difference import differences
 from lakewright.storage.spec.snapshot import Snapshot
 
+_CHANGE = "a change of its partition keys"
 # How often files of other commits are split before a run gives up. A round costs what they do.
 _MOST_ROUNDS = 50
 # After so many rounds writers wait until the last files are split.
@@ -82,9 +76,11 @@ _ROUNDS_BESIDE_WRITERS = 3
 
 def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be told
     files: TableFiles,
-    keys: Sequence[str],
-    *,
+    keys: Sequence[str] | None = None,
     partitions: Sequence[Mapping[str, object]] | None = None,
+    *,
+    add: Sequence[str] = (),
+    drop: Sequence[str] = (),
     most_partitions: int = MOST_PARTITIONS,
     most_files: int = MOST_FILES,
     moved_from: str | None = None,
@@ -95,13 +91,15 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
 ) -> RespecPlan:
     """Plan to give a table these partition keys; none make it unpartitioned.
 
-    The columns of files whose statistics do not prove one value are read, on `engine`. With
-    `partitions`, the files of these are split, and the keys stay. With `moved_from`, the former
-    place of a table that was moved or copied, its files are named where they lie now. With
-    `primary_key`, columns that become partition keys join the primary key, or those that go leave
-    it. With `late_rows_win`, rows that another client committed to a primary-key table under former
-    keys count as the latest, where it is unknown whether rows of the present keys came later. With
-    `keep_staged`, a change to the present keys leaves what was staged for another one.
+    Give all `keys` in their order, or those to `drop`, and to `add` at the end; use
+    `Table.refresh()` after the run. The columns of files whose statistics do not prove one value
+    are read, on `engine`. With `partitions`, only split the files of these, which a later change
+    then restates. With `moved_from`, the former place of a table that was moved or copied, and the
+    present keys, its files are named where they lie now. With `primary_key`, columns that become
+    partition keys join the primary key, or those that go leave it. With `late_rows_win`, rows that
+    another client committed to a primary-key table under former keys count as the latest, where it
+    is unknown whether rows of the present keys came later. With `keep_staged`, a change to the
+    present keys leaves what was staged for another one.
 
     Raises:
         InvalidRequestError: a key cannot be a partition key, or there would be more partitions or
@@ -109,7 +107,8 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
         UnsupportedError: the table, or something that is under way, rules the change out.
         SchemaMoved: the schema changed since the table was opened.
     """
-    keys = listed_names(keys, "keys")
+    keys = wanted_keys(files, keys, add=add, drop=drop)
+    partitions = listed_partitions(partitions, "partitions")
     for name, limit in (("most_partitions", most_partitions), ("most_files", most_files)):
         if whole_number(limit, name) < 1:
             raise InvalidRequestError(f"{name} is {limit}; give at least 1")
@@ -130,7 +129,7 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
         wanted = PartitionFilter.of_specs(files, partitions)
         entries = [each for each in entries if wanted.takes(each)]
     values = KeyValues(files, files.schema.fields_of(keys))
-    with _told_if_replaced(files, lambda: snapshot):
+    with stale_if_replaced(files, lambda: snapshot, _CHANGE):
         values.look(entries, engine or LocalEngine(env=files.env))
     check_columns_stay(files, keys, entries)
     late = late_entries(files, entries)
@@ -294,7 +293,7 @@ def run_respec(
         if not keys_stand(files):
             check_overwrites(files)
     run = _Run(files, plan, engine, verify)
-    with _told_if_replaced(files, lambda: run.seen):
+    with stale_if_replaced(files, lambda: run.seen, _CHANGE):
         now = run.whole()
     return RespecResult(
         schema=now.schema,
@@ -312,24 +311,6 @@ def run_respec(
         nulled_values=run.rewritten.nulled_values,
         files_continued=run.rewritten.files_continued,
     )
-
-
-@contextmanager
-def _told_if_replaced(files: TableFiles, seen: Callable[[], Snapshot | None]) -> Iterator[None]:
-    """Tell a missing file apart from one that went since a snapshot was the latest.
-
-    Raises:
-        StalePlan: the snapshot is the latest no more.
-    """
-    try:
-        yield
-    except (CorruptionError, FileMissing) as error:
-        if isinstance(error, VerificationFailed) or is_latest(files, seen()):
-            raise
-        raise StalePlan(
-            f"{files.name} was rolled back, or files of it were replaced, while its files were "
-            "read for a change of its partition keys; plan again"
-        ) from error
 
 
 class _Run:
@@ -379,33 +360,13 @@ class _Run:
                 files = unchanged(files)
             self.move_late_files(files)
             return files
-        for _ in range(_MOST_ROUNDS):
-            if keys_stand(files) or self.restate_late_files(files):
-                return files
-            # A late file with several values may come meanwhile.
-            with suppress(SeveralValues):
-                prepared = self.prepared(files, files.schema.partition_keys)
-                with prepared.discarded_in_the_end():
-                    cut = cut_over(prepared)
-                self.snapshot_ids += cut.snapshot_ids
-                self.restated = cut.files
-                return files
-        raise CommitConflictError(
-            f"clients that opened {files.name} before its partition keys changed committed to it "
-            f"{_MOST_ROUNDS} times while their files were restated; stop them, or let them open "
-            "the table again, and run it again"
-        )
-
-    def restate_late_files(self, files: TableFiles) -> bool:
-        """Restate all files of an append table if rows of late ones must be rewritten."""
         values = self.values(files, files.schema.partition_keys)
         late = LateAppends(files, values, self.engine, self.verify)
         snapshot = late.restate()
-        if snapshot is None:
-            return False
-        self.snapshot_ids.append(snapshot.id)
+        self.snapshot_ids += [] if snapshot is None else [snapshot.id]
+        self.restated = late.restated
         self.rewritten.add(late.rewritten)
-        return True
+        return files
 
     def move_late_files(self, files: TableFiles) -> None:
         """Move what clients wrote under former keys that opened the table before they changed."""

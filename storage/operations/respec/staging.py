@@ -224,31 +224,9 @@ class Staging:
         return self._names(found)
 
     def is_over(self) -> bool:
-        """Whether another process has taken the change over, and knows what it takes up of it.
-
-        No change has what was recorded since, and its records go.
-        """
-        store = self.files.staged_changes
-        if any(each.id == self.change.id for each in read_changes(self.files, []).values()):
-            return False
-        records = store.records().items()
-        own = [path for path, (_, change_id) in records if change_id == self.change.id]
-        discard_files(self.files.fs, own)
-        return True
-
-    def names_of_others(self) -> frozenset[str]:
-        """The files that records of other changes name.
-
-        Raises:
-            CorruptionError: a record is damaged.
-        """
-        files, changes = self.files, read_changes(self.files)
-        found: set[str] = set()
-        for path, number in files.staged_changes.counted(changes).items():
-            staged = read_partitions(files, path, changes[number])
-            paths = paths_of(files, changes[number], staged)
-            found.update(each.rsplit("/", 1)[-1] for each in paths)
-        return frozenset(found)
+        """Whether another process has taken the change over."""
+        changes = read_changes(self.files, []).values()
+        return all(each.id != self.change.id for each in changes)
 
     def end(self) -> None:
         """Delete the records of a change that is over; its files belong to snapshots."""
@@ -290,11 +268,7 @@ class Staging:
                 self._delete(changes[number], others)
 
     def _stop_others(self) -> None:
-        """Commit a snapshot of the same files, which no process follows that stood still.
-
-        Raises:
-            StalePlan: the other process has published its change.
-        """
+        """Commit a snapshot of the same files, which no process follows that stood still."""
 
         def build(state: TableState) -> Change | None:
             if state.is_bridged:

@@ -28,6 +28,7 @@ from lakewright.storage.errors import (
     StorageError,
 )
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.bin_packing import pack_in_order
 from lakewright.storage.operations.commit.commit import commit_compaction
 from lakewright.storage.operations.leases.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.references.sweep import (
@@ -309,15 +310,8 @@ def _rounds(live: LiveWork[Task, Work]) -> Iterator[list[tuple[Part[Work], ...]]
     if not live.rewrite.by_partition:
         yield from [[live.parts]] if live.parts else []
         return
-    together: list[tuple[Part[Work], ...]] = []
-    jobs = 0
-    for part in live.parts:
-        if together and jobs + len(part.work) > _JOBS_AT_ONCE:
-            yield together
-            together, jobs = [], 0
-        together.append((part,))
-        jobs += len(part.work)
-    yield from [together] if together else []
+    for together in pack_in_order(live.parts, (lambda part: len(part.work), _JOBS_AT_ONCE)):
+        yield [(part,) for part in together]
 
 
 def _round(

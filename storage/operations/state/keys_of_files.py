@@ -214,3 +214,14 @@ def ways_out(files: TableFiles) -> str:
 def keys_of(files: TableFiles, schema_id: int) -> tuple[str, ...]:
     """The partition keys of a schema."""
     return files.at_schema(schema_id).schema.partition_keys
+
+
+def keys_since_ms(files: TableFiles) -> int:
+    """When the table got its present partition keys."""
+    since_ms = files.schema.time_millis
+    for number in reversed([each for each in files.schemas.ids() if each < files.schema.id]):
+        schema = files.at_schema(number).schema
+        if schema.partition_keys != files.schema.partition_keys:
+            break
+        since_ms = schema.time_millis
+    return since_ms
