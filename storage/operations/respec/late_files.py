@@ -50,7 +50,7 @@ _REWRITES = (CommitKind.COMPACT, CommitKind.ANALYZE)
 
 @dataclass
 class LateFiles:
-    """The late files of a table, and what was done about them.
+    """The late files of a table; what is done about them is added to the sums given.
 
     With `late_rows_win` their rows count as the latest where it is unknown which came later.
     """
@@ -58,9 +58,9 @@ class LateFiles:
     files: TableFiles
     engine: Engine
     verify: VerifyLevel
-    late_rows_win: bool = False
-    rewritten: Rewritten = field(default_factory=Rewritten)
-    snapshot_ids: list[int] = field(default_factory=list)
+    late_rows_win: bool
+    rewritten: Rewritten
+    snapshot_ids: list[int]
     _run_ids: list[str] = field(default_factory=list)
 
     def move(self) -> None:

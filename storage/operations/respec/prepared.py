@@ -20,7 +20,7 @@ from lakewright.storage.errors import (
     StorageError,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.restated_base import Restatement
+from lakewright.storage.operations.commit.restated_base import Restatement, known_values
 from lakewright.storage.operations.read.key_values import KeyValues
 from lakewright.storage.operations.respec.followed import (
     catch_up,
@@ -43,7 +43,6 @@ from lakewright.storage.spec.manifest import (
 )
 from lakewright.storage.spec.partition import PartitionKeys
 from lakewright.storage.spec.snapshot import Snapshot
-from lakewright.storage.spec.values import Value
 
 _Pairs = list[tuple[ManifestEntry, ManifestEntry]]
 
@@ -275,12 +274,12 @@ class Prepared:
         self, files: TableFiles, keys: PartitionKeys | None, ids: Mapping[int, int], run_id: str
     ) -> Restatement:
         return Restatement(
-            files=files, keys=keys, values_of=self._singles, schemas=ids, run_id=run_id
+            files=files,
+            keys=keys,
+            values_of=known_values(files, self.engine, self.values),
+            schemas=ids,
+            run_id=run_id,
         )
-
-    def _singles(self, entries: Sequence[ManifestEntry]) -> dict[str, Mapping[str, Value]]:
-        found = ((each.file.file_name, self.values.single(each.file)) for each in entries)
-        return {name: values for name, values in found if values is not None}
 
     def _add(self, latest: Snapshot, changed: Sequence[ManifestEntry]) -> None:
         """Restate what a snapshot changed in each layer; all of it, or nothing."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lakewright.storage.errors import CommitConflictError, InvalidRequestError
+from lakewright.storage.errors import CommitConflictError, InvalidRequestError, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
@@ -25,6 +25,7 @@ from lakewright.storage.operations.respec.keyed import KeyedChange
 from lakewright.storage.operations.respec.keyed_checks import (
     check_rows_have_key,
     check_told,
+    steps_between,
     with_primary_key,
 )
 from lakewright.storage.operations.respec.late_appends import LateAppends, unfit_entries
@@ -36,7 +37,6 @@ from lakewright.storage.operations.respec.respec_checks import (
     check_keys,
     check_nothing_waits,
     check_overwrites,
-    check_splits,
     has_files_of_others,
     wanted_keys,
 )
@@ -125,7 +125,11 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
     if not stands or has_files_of_others(files, entries):
         check_overwrites(files)
     if partitions is not None:
-        check_splits(files)
+        if files.schema.has_primary_key:
+            raise UnsupportedError(
+                f"{files.name} has a primary key, so its files are rewritten in one go, and none "
+                "is split before; change the keys without naming partitions"
+            )
         wanted = PartitionFilter.of_specs(files, partitions)
         entries = [each for each in entries if wanted.takes(each)]
     values = KeyValues(files, files.schema.fields_of(keys))
@@ -370,21 +374,24 @@ class _Run:
 
     def move_late_files(self, files: TableFiles) -> None:
         """Move what clients wrote under former keys that opened the table before they changed."""
-        late = LateFiles(files, self.engine, self.verify, late_rows_win=self.plan.late_rows_win)
-        late.move()
-        self.snapshot_ids += late.snapshot_ids
-        self.rewritten.add(late.rewritten)
+        LateFiles(
+            files,
+            self.engine,
+            self.verify,
+            self.plan.late_rows_win,
+            self.rewritten,
+            self.snapshot_ids,
+        ).move()
 
     def step(self, files: TableFiles, keys: tuple[str, ...]) -> TableFiles:
         """Give the table the keys of one step, after a split of what they need split."""
         if files.schema.has_primary_key:
             primary_key = self.plan.primary_key if keys == self.plan.keys else None
-            swap = KeyedChange(files, keys, self.engine, self.verify, primary_key).carry_out()
-            self.snapshot_ids += swap.snapshot_ids
-            self.rewritten.add(swap.rewritten)
+            made = self.rewritten, self.snapshot_ids
+            now = KeyedChange(files, keys, self.engine, self.verify, primary_key, *made).carry_out()
             # Other clients may have committed between the schema and the new entries.
-            self.move_late_files(swap.files_now)
-            return swap.files_now
+            self.move_late_files(now)
+            return now
         self.seen = files.snapshots.latest()
         check_columns_stay(files, keys, TableState(files, self.seen).entries)
         if any(key not in files.schema.partition_keys for key in keys):
@@ -474,12 +481,3 @@ class _Run:
             )
             if done.snapshot is not None:
                 self.snapshot_ids.append(done.snapshot.id)
-
-
-def steps_between(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The keys after each cut-over: keys go from the end, then others come at the end."""
-    common = 0
-    while common < min(len(old), len(new)) and old[common] == new[common]:
-        common += 1
-    shared = old[:common]
-    return tuple(each for each in dict.fromkeys((shared, new)) if each != old)

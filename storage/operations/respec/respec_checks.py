@@ -138,19 +138,6 @@ def _check_registry(files: TableFiles, keys: tuple[str, ...]) -> None:
         )
 
 
-def check_splits(files: TableFiles) -> None:
-    """Check that files can be split before the keys change.
-
-    Raises:
-        UnsupportedError: the table has a primary key.
-    """
-    if files.schema.has_primary_key:
-        raise UnsupportedError(
-            f"{files.name} has a primary key, so its files are rewritten in one go, and none is "
-            "split before; change the keys without naming partitions"
-        )
-
-
 def check_columns_stay(
     files: TableFiles, keys: tuple[str, ...], entries: Iterable[ManifestEntry]
 ) -> None:

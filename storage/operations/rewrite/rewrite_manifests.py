@@ -71,8 +71,8 @@ class PlannedManifest:
 class RewriteManifestsPlan(Plan["RewriteManifestsResult"]):
     """The manifests to rewrite; `kept` others stay.
 
-    `manifests_after` and `bytes_after` estimate what replaces them, and `bytes_per_entry` is what
-    the estimate assumes. `entries_dropped` counts additions and deletions of files that are gone.
+    `manifests_after` and `bytes_after` estimate what replaces them. `entries_dropped` counts
+    additions and deletions of files that are gone.
     """
 
     table: str
@@ -82,7 +82,6 @@ class RewriteManifestsPlan(Plan["RewriteManifestsResult"]):
     entries_dropped: int
     manifests_after: int
     bytes_after: int
-    bytes_per_entry: float
     reason: str
 
     @property
@@ -154,7 +153,6 @@ def _planned(files: TableFiles, latest: Snapshot | None, min_count: int) -> Rewr
         entries_dropped=sum(each.entries - live[each.name] for each in planned),
         manifests_after=manifests_after,
         bytes_after=int(sum(sums)) + manifests_after * header,
-        bytes_per_entry=each_bytes,
         reason=_reason(latest, faults, found, min_count),
     )
 
