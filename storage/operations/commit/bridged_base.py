@@ -160,10 +160,7 @@ def without_removals(state: TableState) -> Change:
 
 
 def _prepared_in(
-    files: TableFiles,
-    record: BridgeRecord,
-    names: Collection[str],
-    added: Sequence[ManifestEntry],
+    files: TableFiles, record: BridgeRecord, names: Collection[str], added: Sequence[ManifestEntry]
 ) -> RestatedBase:
     """The new entries of files that no other client has removed, and what others added."""
     lists = files.manifests.read_list(record.prepared.list_name, size=record.prepared.list_size)

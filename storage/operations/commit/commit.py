@@ -187,13 +187,7 @@ def commit_compaction(
         )
 
     result = commit_change(
-        files,
-        build,
-        Committable(
-            user=user,
-            kind=kind,
-            base_id=base_snapshot_id,
-        ),
+        files, build, Committable(user=user, kind=kind, base_id=base_snapshot_id)
     )
     return result, tuple(lost)
 
@@ -215,13 +209,7 @@ def commit_statistics(
         return None if state.snapshot is None else Change(statistics=statistics)
 
     return commit_change(
-        files,
-        build,
-        Committable(
-            user=user,
-            kind=CommitKind.ANALYZE,
-            base_id=base_snapshot_id,
-        ),
+        files, build, Committable(user=user, kind=CommitKind.ANALYZE, base_id=base_snapshot_id)
     )
 
 
@@ -240,11 +228,7 @@ def commit_manifests(
     return commit_change(
         files.reading_once(),
         change,
-        Committable(
-            user=user,
-            kind=CommitKind.COMPACT,
-            base_id=base_snapshot_id,
-        ),
+        Committable(user=user, kind=CommitKind.COMPACT, base_id=base_snapshot_id),
     )
 
 

@@ -61,12 +61,7 @@ from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.write.copy_files import CopyRun
 from lakewright.storage.spec.arguments import list_argument, mapping_argument, text_argument
-from lakewright.storage.spec.file_names import (
-    exchanged_name,
-    is_copy,
-    is_place_below,
-    origin_of,
-)
+from lakewright.storage.spec.file_names import exchanged_name, is_copy, is_place_below, origin_of
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.shown import Shown
@@ -138,8 +133,7 @@ def plan_exchange_partition(
         )
     asked = selection(other, partitions=partitions)
     snapshot, (found, indexes) = read_latest(
-        other,
-        lambda latest: (selected_entries(other, latest, asked), index_entries(other, latest)),
+        other, lambda latest: (selected_entries(other, latest, asked), index_entries(other, latest))
     )
     check_all_found(other, snapshot, asked, list(found))
     _check_own(other, chain.from_iterable(found.values()))

@@ -15,11 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from lakewright.storage.errors import (
-    InvalidRequestError,
-    PartitionExists,
-    StalePlan,
-)
+from lakewright.storage.errors import InvalidRequestError, PartitionExists, StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.replace_partitions import commit_partitions
 from lakewright.storage.operations.leases.leases import require_lease

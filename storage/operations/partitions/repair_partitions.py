@@ -448,12 +448,7 @@ def run_repair_partitions(files: TableFiles, plan: RepairPlan) -> RepairResult:
     added = entries_of(describe_planned(files, plan.to_add, copy=False, taking=write_id))
     removed = _live_of(files, {uri for each in plan.to_drop for uri in each.files})
     result = commit_registered(
-        files,
-        added,
-        removed,
-        user=write_id,
-        base_snapshot_id=plan.snapshot_id,
-        joins=Joins.FOREIGN,
+        files, added, removed, user=write_id, base_snapshot_id=plan.snapshot_id, joins=Joins.FOREIGN
     )
     return _result(result.snapshot, added, removed)
 
@@ -479,9 +474,7 @@ def _live_of(files: TableFiles, uris: set[str]) -> list[ManifestEntry]:
 
 
 def _result(
-    snapshot: Snapshot | None,
-    added: Sequence[ManifestEntry],
-    removed: Sequence[ManifestEntry],
+    snapshot: Snapshot | None, added: Sequence[ManifestEntry], removed: Sequence[ManifestEntry]
 ) -> RepairResult:
     if snapshot is None:
         added = removed = ()

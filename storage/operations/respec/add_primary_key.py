@@ -47,10 +47,7 @@ from lakewright.storage.operations.rewrite.deal_rows import deal_rows
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import RewritePlan, check_bucket_count
 from lakewright.storage.operations.state.latest import is_latest, read_latest, stale_if_replaced
-from lakewright.storage.operations.state.live_files import (
-    deletions_by_bucket,
-    grouped_by_bucket,
-)
+from lakewright.storage.operations.state.live_files import deletions_by_bucket, grouped_by_bucket
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.operations.write.dealt_files import DealtFiles
@@ -63,13 +60,7 @@ from lakewright.storage.spec.data_types import not_null
 from lakewright.storage.spec.log_options import LOG_SYSTEM, has_log
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition import Place
-from lakewright.storage.spec.schema import (
-    VALUE_KIND,
-    Column,
-    SchemaSpec,
-    TableSchema,
-    new_schema,
-)
+from lakewright.storage.spec.schema import VALUE_KIND, Column, SchemaSpec, TableSchema, new_schema
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -427,10 +418,7 @@ def _write_partition(
     write_id = f"{run_id}-{files.env.new_id()[:8]}"
     partition = splits[0].partition
     order, level = row_order(now), now.options.max_level
-    with (
-        DealtFiles(now, write_id, verify, level=level, buckets=buckets) as dealt,
-        Spill() as spill,
-    ):
+    with DealtFiles(now, write_id, verify, level=level, buckets=buckets) as dealt, Spill() as spill:
         heaps = set()
         for bucket, rows in _dealt(source, now, splits, dealt.proof, buckets):
             heaps.add(bucket)
@@ -456,11 +444,7 @@ def _write_partition(
 
 
 def _dealt(
-    source: FileRows,
-    now: TableFiles,
-    splits: Sequence[DataSplit],
-    proof: Proof,
-    buckets: int,
+    source: FileRows, now: TableFiles, splits: Sequence[DataSplit], proof: Proof, buckets: int
 ) -> Iterator[tuple[int, pa.Table]]:
     """The rows of a partition in the columns of key-value files, numbered, by bucket."""
     number = 0

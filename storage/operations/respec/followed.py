@@ -10,12 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lakewright.storage.errors import (
-    CorruptionError,
-    FileMissing,
-    FilesGone,
-    VerificationFailed,
-)
+from lakewright.storage.errors import CorruptionError, FileMissing, FilesGone, VerificationFailed
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.merge_manifests import write_base
 from lakewright.storage.operations.state.latest import is_latest
@@ -52,10 +47,7 @@ def catch_up(
 
 
 def changed_between(
-    files: TableFiles,
-    at: Snapshot,
-    latest: Snapshot,
-    is_known: Callable[[EntryIdentity], bool],
+    files: TableFiles, at: Snapshot, latest: Snapshot, is_known: Callable[[EntryIdentity], bool]
 ) -> list[ManifestEntry] | None:
     """What commits after `at` added and removed, up to `latest`; None if that is not sure.
 

@@ -255,10 +255,7 @@ class KeyedChange:
         return second
 
     def _after(
-        self,
-        base: Snapshot,
-        change: Callable[[TableState, Snapshot], Change],
-        state: TableState,
+        self, base: Snapshot, change: Callable[[TableState, Snapshot], Change], state: TableState
     ) -> Change:
         """A change that is made on a snapshot of this run only."""
         latest = state.snapshot

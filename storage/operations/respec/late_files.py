@@ -366,7 +366,4 @@ def _moves(
         grouped: dict[bytes, list[ManifestEntry]] = defaultdict(list)
         for entry in entries:
             grouped[entry.partition].append(entry)
-        yield (
-            former,
-            [Move.of(row, held) for row, held in grouped.items()],
-        )
+        yield (former, [Move.of(row, held) for row, held in grouped.items()])

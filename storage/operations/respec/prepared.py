@@ -14,11 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from lakewright.storage.errors import (
-    CommitConflictError,
-    CommitOutcomeUnknownError,
-    StorageError,
-)
+from lakewright.storage.errors import CommitConflictError, CommitOutcomeUnknownError, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.restated_base import Restatement, known_values
 from lakewright.storage.operations.read.key_values import KeyValues

@@ -28,10 +28,7 @@ from lakewright.storage.operations.rewrite.compact_append import (
     AppendTask,
     write_append,
 )
-from lakewright.storage.operations.rewrite.compaction_plan import (
-    CompactionPlan,
-    CompactionResult,
-)
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.rewrite.sort_compact import PART_BYTES, rows_in_order
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.table_state import ANY_KEYS

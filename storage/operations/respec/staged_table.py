@@ -168,10 +168,7 @@ class StagedTable:
         return Change(
             manifests=self._manifests.bridged,
             statistics=latest.statistics,
-            properties={
-                **record.properties(),
-                FOLLOWS_PROPERTY: latest.delta_manifest_list,
-            },
+            properties={**record.properties(), FOLLOWS_PROPERTY: latest.delta_manifest_list},
         )
 
     def exact(self, state: TableState, latest: Snapshot) -> Change:

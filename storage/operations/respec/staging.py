@@ -30,10 +30,7 @@ from lakewright.storage.operations.respec.keyed_checks import with_primary_key
 from lakewright.storage.operations.respec.move_partitions import Move, Moved, move_partition
 from lakewright.storage.operations.respec.new_places import NewPlaces
 from lakewright.storage.operations.respec.respec_plan import Layout, layout_of
-from lakewright.storage.operations.running.delete_files import (
-    discard_files,
-    remove_empty_folders,
-)
+from lakewright.storage.operations.running.delete_files import discard_files, remove_empty_folders
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.operations.state.staged_changes import (
     base_of,

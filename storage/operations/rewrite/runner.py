@@ -39,11 +39,7 @@ from lakewright.storage.operations.references.sweep import (
 from lakewright.storage.operations.references.tags import create_due_tags
 from lakewright.storage.operations.rewrite.held_files import HeldPartition, held_partitions
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.running.plan import (
-    RewritePlan,
-    RewriteTask,
-    check_bucket_count,
-)
+from lakewright.storage.operations.running.plan import RewritePlan, RewriteTask, check_bucket_count
 from lakewright.storage.operations.state.latest import is_latest
 from lakewright.storage.operations.state.rewrite_schema import (
     check_current_schema,
