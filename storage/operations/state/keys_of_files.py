@@ -22,10 +22,7 @@ from threading import Lock
 import numpy as np
 
 from lakewright.storage.codec.binary_row import row_arity
-from lakewright.storage.errors import (
-    CorruptionError,
-    SchemaNotFound,
-)
+from lakewright.storage.errors import CorruptionError, SchemaNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.state.live_columns import live_columns
