@@ -12,8 +12,9 @@ from contextlib import contextmanager, suppress
 
 from lakewright.storage.errors import CommitOutcomeUnknownError, StorageError
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.keepers import Keepers
+from lakewright.storage.operations.references.keepers import Keepers, label_of
 from lakewright.storage.operations.references.numbered import NumberedPaths
+from lakewright.storage.operations.references.roots import all_roots
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 
@@ -126,15 +127,14 @@ def delete_but_published(
     if not paths:
         return 0
     # After a rollback new snapshots may have smaller ids, so their time decides as well.
-    earlier = {
-        status
-        for number, status in files.snapshots.listed().items()
-        if number <= (since_snapshot_id or 0) and status.modified_ms < began_ms - _CLOCKS_DIFFER_MS
+    known = {
+        label_of(root)
+        for root in all_roots(files)
+        if root.snapshot.id <= (since_snapshot_id or 0)
+        and root.snapshot.time_millis < began_ms - _CLOCKS_DIFFER_MS
     }
     below = [path.removeprefix(f"{files.paths.root}/") for path in paths]
-    keepers = Keepers(
-        files, NumberedPaths.of(below), lambda: below, known_snapshots=earlier, with_staged=False
-    )
+    keepers = Keepers(files, NumberedPaths.of(below), lambda: below, known=known, with_staged=False)
     keepers.look()
     kept = keepers.kept | keepers.recorded
     going = [path for path, each in zip(paths, below, strict=True) if each not in kept]

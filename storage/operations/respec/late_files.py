@@ -33,7 +33,7 @@ from lakewright.storage.operations.respec.new_places import NewPlaces
 from lakewright.storage.operations.respec.respec_plan import Rewritten
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.keys_of_files import late_entries
-from lakewright.storage.operations.state.live_files import index_entries
+from lakewright.storage.operations.state.live_files import by_partition, index_entries
 from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, latest_state
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.bridge_record import BridgeRecord
@@ -112,7 +112,7 @@ class LateFiles:
         self._run_ids.append(run_id)
         is_dynamic = files.options.bucket_mode is BucketMode.DYNAMIC
         standing = _hash_indexes_before(files, snapshot, names) if is_dynamic else ()
-        places = NewPlaces(files, present=_by_partition(standing))
+        places = NewPlaces(files, present=by_partition(standing))
         staged: list[ManifestEntry] = []
         following = _number_after(each for each in entries if each.file.file_name not in names)
         for commit in commits:
@@ -305,13 +305,6 @@ def _hash_indexes_before(
     )
 
 
-def _by_partition(indexes: Iterable[IndexEntry]) -> dict[bytes, tuple[IndexEntry, ...]]:
-    found: dict[bytes, tuple[IndexEntry, ...]] = defaultdict(tuple)
-    for each in indexes:
-        found[each.partition] += (each,)
-    return dict(found)
-
-
 def _check_same_primary_key(
     files: TableFiles, latest: Snapshot, late: Sequence[ManifestEntry]
 ) -> None:
@@ -363,7 +356,4 @@ def _moves(
         by_keys[files.at_schema(entry.file.schema_id).schema.partition_keys].append(entry)
     for keys, entries in by_keys.items():
         former = replace(files, schema=replace(files.schema, partition_keys=keys))
-        grouped: dict[bytes, list[ManifestEntry]] = defaultdict(list)
-        for entry in entries:
-            grouped[entry.partition].append(entry)
-        yield (former, [Move.of(row, held) for row, held in grouped.items()])
+        yield (former, [Move.of(row, held) for row, held in by_partition(entries).items()])

@@ -15,11 +15,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lakewright.storage.errors import CommitConflictError, InvalidRequestError, UnsupportedError
+from lakewright.storage.errors import (
+    CommitConflictError,
+    InvalidRequestError,
+    SchemaMoved,
+    UnsupportedError,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
-from lakewright.storage.operations.respec.carried_out import check_carried_out
 from lakewright.storage.operations.respec.cut_over import cut_over, hold_writers, keys_stand
 from lakewright.storage.operations.respec.keyed import KeyedChange
 from lakewright.storage.operations.respec.keyed_checks import (
@@ -70,6 +74,8 @@ from lakewright.storage.spec.snapshot import Snapshot
 _CHANGE = "a change of its partition keys"
 # How often files of other commits are split before a run gives up. A round costs what they do.
 _MOST_ROUNDS = 50
+# So many differences of two schemas stand in a message.
+_MOST_SHOWN = 5
 # After so many rounds writers wait until the last files are split.
 _ROUNDS_BESIDE_WRITERS = 3
 
@@ -280,7 +286,7 @@ def run_respec(
     started_ms = files.env.now_ms()
     check_current_schema(files)
     if plan.schema_id != files.schema.id:
-        check_carried_out(files, plan)
+        _check_carried_out(files, plan)
         return RespecResult(
             schema=files.schema,
             former_keys=plan.former_keys,
@@ -315,6 +321,42 @@ def run_respec(
         nulled_values=run.rewritten.nulled_values,
         files_continued=run.rewritten.files_continued,
     )
+
+
+def _check_carried_out(files: TableFiles, plan: RespecPlan) -> None:
+    """Check that a table of a later schema has all that a plan was made for.
+
+    Raises:
+        SchemaMoved: it has other keys, or a change of its keys is under way or was stopped.
+    """
+    schema = files.schema
+    moved = (
+        f"the plan to change the partition keys of {files.name} was made for schema "
+        f"{plan.schema_id}, and the table has schema {schema.id}"
+    )
+    primary = schema.primary_keys if plan.primary_key is None else plan.primary_key
+    has_keys = schema.partition_keys == plan.keys and set(schema.primary_keys) == set(primary)
+    # Where files of a moved table lie says no schema.
+    if not has_keys or plan.moved_from is not None:
+        told = _what_changed(files, plan)
+        raise SchemaMoved(f"{moved}{told}; plan again")
+    entries = latest_state(files, takes=ANY_KEYS).entries
+    is_under_way = files.staged_changes.latest() is not None
+    if is_under_way or not keys_stand(files) or late_entries(files, entries):
+        raise SchemaMoved(
+            f"{moved}, which has these keys; files of others are left, of a change that was "
+            "stopped or of a client that had opened the table before; plan again"
+        )
+
+
+def _what_changed(files: TableFiles, plan: RespecPlan) -> str:
+    if plan.schema_id not in files.schemas.ids():
+        return ""
+    then = files.at_schema(plan.schema_id).schema
+    found = [str(each) for each in differences(then, files.schema)]
+    more = len(found) - _MOST_SHOWN
+    shown = "; ".join(found[:_MOST_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+    return f" ({shown})" if found else ""
 
 
 class _Run:

@@ -49,7 +49,7 @@ from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.keys_of_files import is_bridged_row, late_entries
 from lakewright.storage.operations.state.live_columns import in_own_order
-from lakewright.storage.operations.state.live_files import deletions_by_bucket
+from lakewright.storage.operations.state.live_files import by_partition, deletions_by_bucket
 from lakewright.storage.operations.state.staged_changes import base_of
 from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.operations.write.verify import VerifyLevel
@@ -383,7 +383,7 @@ class StagedTable:
         for row in rows:
             before = self._indexes.pop(row, ())
             self._discard_indexes(each for each in before if each.file.file_name not in own)
-        for row, found in _grouped(merged).items():
+        for row, found in by_partition(merged).items():
             self._indexes[row] = tuple(found)
 
     def _discard_files(self, parts: Iterable[_Partition]) -> None:
@@ -413,11 +413,4 @@ def _is_same(snapshot: Snapshot, other: Snapshot) -> bool:
 
 
 def _by_partition(indexes: Iterable[IndexEntry]) -> dict[bytes, frozenset[IndexEntry]]:
-    return {row: frozenset(found) for row, found in _grouped(indexes).items()}
-
-
-def _grouped(indexes: Iterable[IndexEntry]) -> dict[bytes, list[IndexEntry]]:
-    found: dict[bytes, list[IndexEntry]] = defaultdict(list)
-    for each in indexes:
-        found[each.partition].append(each)
-    return found
+    return {row: frozenset(found) for row, found in by_partition(indexes).items()}

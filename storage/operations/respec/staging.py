@@ -31,7 +31,7 @@ from lakewright.storage.operations.respec.move_partitions import Move, Moved, mo
 from lakewright.storage.operations.respec.new_places import NewPlaces
 from lakewright.storage.operations.respec.respec_plan import Layout, layout_of
 from lakewright.storage.operations.running.delete_files import discard_files, remove_empty_folders
-from lakewright.storage.operations.state.live_files import index_entries
+from lakewright.storage.operations.state.live_files import by_partition, index_entries
 from lakewright.storage.operations.state.staged_changes import (
     base_of,
     can_go_on,
@@ -215,7 +215,7 @@ class Staging:
         """
         found = self._recorded().get(self.number, [])
         self.check_own()
-        self.ready = _by_partition(
+        self.ready = by_partition(
             each for each in self._whole(found) if self._names([each]).isdisjoint(used)
         )
         return self._names(found)
@@ -258,7 +258,7 @@ class Staging:
         if same:
             whole = self._whole(same)
             store.put_partitions(self.number, self.change.id, files.env.new_id(), whole)
-            self.ready = _by_partition(whole)
+            self.ready = by_partition(whole)
         self._forget(but_own=True)
         for number, others in found.items():
             if number in changes:
@@ -371,14 +371,10 @@ def staged_so_far(
         for number, each in changes.items()
         if (each.keys, each.primary_key) == wanted and can_go_on(files, each)
     }
-    held: dict[bytes, list[ManifestEntry]] = defaultdict(list)
-    for entry in entries:
-        held[entry.partition].append(entry)
-    indexes: dict[bytes, list[IndexEntry]] = defaultdict(list)
-    for index in index_entries(files, snapshot):
-        indexes[index.partition].append(index)
+    held, indexes = by_partition(entries), by_partition(index_entries(files, snapshot))
     bases = {
-        row: base_of((each.identity for each in own), indexes[row]) for row, own in held.items()
+        row: base_of((each.identity for each in own), indexes.get(row, ()))
+        for row, own in held.items()
     }
     staged: set[bytes] = set()
     gone = 0
@@ -415,10 +411,3 @@ def _change_of(files: TableFiles, after: TableSchema) -> StagedChange:
         keys=after.partition_keys,
         primary_key=after.primary_keys,
     )
-
-
-def _by_partition(found: Iterable[StagedPartition]) -> dict[bytes, list[StagedPartition]]:
-    grouped: dict[bytes, list[StagedPartition]] = defaultdict(list)
-    for each in found:
-        grouped[each.partition].append(each)
-    return dict(grouped)
