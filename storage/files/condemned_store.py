@@ -109,4 +109,7 @@ class CondemnedStore:
     def claim(self, record_id: str, what: bytes) -> bool:
         """Decide what becomes of a record; False if another process decided otherwise."""
         path = self.paths.condemned(f"{record_id}.claim")
-        return self.fs.put_if_absent(path, what) or self.fs.read_bytes(path) == what
+        # Its last reader deletes it with the record.
+        with suppress(FileMissing):
+            return self.fs.put_if_absent(path, what) or self.fs.read_bytes(path) == what
+        return False

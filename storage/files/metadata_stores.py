@@ -252,8 +252,12 @@ class SnapshotStore:
         set_content(self.fs, self.paths.snapshot(snapshot_id), snapshot_file)
 
     def put_back(self, snapshot_id: int, snapshot_file: bytes) -> bool:
-        """Create a deleted snapshot's file again; False if its id is taken."""
-        return self.fs.put_if_absent(self.paths.snapshot(snapshot_id), snapshot_file)
+        """Create a deleted snapshot's file again; False if another snapshot has its id."""
+        path = self.paths.snapshot(snapshot_id)
+        with suppress(FileMissing):
+            created = self.fs.put_if_absent(path, snapshot_file)
+            return created or self.fs.read_bytes(path) == snapshot_file
+        return False
 
     def newest_first(self) -> Iterator[Snapshot]:
         """Snapshots from the latest to the earliest, without those deleted during the iteration."""

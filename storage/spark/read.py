@@ -156,20 +156,21 @@ def _native_scan(
             look_at(reader, found)
         paths = [_spark_path(reader.files, path) for each in found for path in each.paths]
         rows = _listing_scan(spark, schema, paths)
-    if predicate is None and schema == to_spark_schema(needed):
-        # Each column is what it should be, and no other is there.
-        return rows
-    rows = rows.select(
-        *[
-            f.lit(None).cast(to_spark_type(field.type)).alias(field.name)
-            if held is None
-            else _quoted(held.name).cast(to_spark_type(field.type)).alias(field.name)
-            for field, held in zip(needed, stored, strict=True)
-        ]
-    )
+    # Each expression is several calls of the JVM: those that would change nothing are left out.
+    if schema != to_spark_schema(needed):
+        rows = rows.select(
+            *[
+                f.lit(None).cast(to_spark_type(field.type)).alias(field.name)
+                if held is None
+                else _quoted(held.name).cast(to_spark_type(field.type)).alias(field.name)
+                for field, held in zip(needed, stored, strict=True)
+            ]
+        )
     if predicate is not None:
         rows = rows.filter(to_spark_filter(predicate, reader.files.schema))
-    return rows.select(*[_quoted(name) for name in reader.columns])
+    if len(needed) > len(reader.columns):
+        rows = rows.select(*[_quoted(name) for name in reader.columns])
+    return rows
 
 
 def _listing_scan(spark: SparkSession, schema: StructType, paths: Sequence[str]) -> DataFrame:

@@ -24,6 +24,8 @@ _SESSION_CONF = {
     # Otherwise a scan over thousands of files would start a task per file to list them.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.sql.adaptive.enabled": "true",
+    # Over TCP each task waits 40 ms for an acknowledgement that the system delays.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 _LOCAL_CONF = {
     "spark.driver.host": "127.0.0.1",

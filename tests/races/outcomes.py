@@ -118,8 +118,11 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
     found["read", "rollback"] = ("FileMissing", "CorruptionError", "SnapshotNotFound")
     # It was collected, or the history has gone on since.
     found["put_back", "collect"] = ("StalePlan", "NotRevertible", "NotFoundError")
-    found["put_back", "expire"] = found["put_back", "rollback"] = ("NotRevertible", "StalePlan")
-    found["expire", "put_back"] = ("StalePlan",)
+    found["put_back", "expire"] = found["put_back", "append"] = ("NotRevertible", "StalePlan")
+    found["put_back", "rollback"] = found["put_back", "collect"]
+    found["put_back", "put_back"] = found["put_back", "collect"]
+    found["expire", "put_back"] = found["collect", "put_back"] = ("StalePlan",)
+    found["rollback", "put_back"] = ("StalePlan", "SnapshotNotFound")
     found["untag", "expire"] = found["untag", "rollback"] = ("StalePlan",)
     found["expire", "untag"] = found["rollback", "untag"] = ("StalePlan",)
     # Whose turn it was to ask the store for the time, every time.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -60,10 +61,23 @@ def expired_arena() -> Arena:
     return Arena(table, files.content)
 
 
+@cache
+def rolled_back_arena() -> Arena:
+    """A table that was rolled back for a while, to a snapshot that only a tag held."""
+    table = arena("keyed").table
+    made = arena("keyed").table_in(arena("keyed").content)
+    made.history.create_tag("kept", snapshot=1)
+    made.upkeep.expire_snapshots(retain_min=2, retain_max=2, time_retained_ms=0)
+    made.history.rollback(tag="kept", grace_ms=_HOUR_MS)
+    files = made.table_files.fs
+    assert isinstance(files, DictFiles)
+    return Arena(table, files.content)
+
+
 def _actor(name: str, at: int) -> Actor:
-    ring = expired_arena()
     if name in VERBS:
-        return actor_of(ring, name, 1 + at, seed=100 + at, verb=VERBS[name])
+        number = 1 + at
+        return actor_of(expired_arena(), name, number, seed=100 + at, verb=VERBS[name])
     return actor(name, 1 + at % 2)
 
 
@@ -90,4 +104,14 @@ def test_what_is_collected_beside_other_verbs_loses_and_leaves_nothing(
     names: tuple[str, ...],
 ) -> None:
     race = Race(expired_arena(), [_actor(name, at) for at, name in enumerate(names)], 1)
+    check(Finding(race, race.run()))
+
+
+@pytest.mark.parametrize("other", ["put_back", "rollback", "append", "collect"])
+@pytest.mark.parametrize("ring", [expired_arena, rolled_back_arena], ids=["expiry", "rollback"])
+def test_what_is_put_back_beside_other_verbs_is_all_there_or_not_at_all(
+    ring: Callable[[], Arena], other: str
+) -> None:
+    actors = [_actor("put_back", 0), _actor(other, 1)]
+    race = Race(ring(), actors, 2)
     check(Finding(race, race.run()))

@@ -34,6 +34,7 @@ from lakewright.storage.operations.references.roots import (
 from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.running.plan import UnreachableFile
 from lakewright.storage.operations.state.branch_files import on_branch
+from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.spec.condemned import Condemned, CondemnedFile, HeldFile
 
 # For so long a record that is not done is that of a verb at work.
@@ -159,13 +160,21 @@ def check_no_rollback_before(condemnation: Condemnation, end_id: int) -> None:
 
 
 def check_pins_stay(condemnation: Condemnation) -> None:
-    """Check that no other verb under way deletes what the record pins.
+    """Check that no other verb under way deletes what the record pins, or puts snapshots back.
 
     Raises:
-        StalePlan: an expiry does; the record is withdrawn.
+        StalePlan: an expiry or a put-back does; the record is withdrawn.
     """
     pinned = {each.path for each in condemnation.record.pins}
     for record in others_at_work(condemnation):
+        if not {*record.roots}.isdisjoint(record.pins):
+            condemnation.withdraw()
+            table = condemnation.files.name
+            raise StalePlan(
+                f"what a {record.verb} deleted of {table} is being put back, or that was stopped "
+                "halfway; wait until it ends, or carry it out again, and plan again; after an "
+                "hour it counts as dead"
+            )
         going = [each.path for each in record.roots if each.path in pinned]
         if going and record.verb != condemnation.record.verb:
             condemnation.withdraw()
@@ -190,11 +199,13 @@ def others_at_work(condemnation: Condemnation) -> Iterator[Condemned]:
 
 
 def is_being_rolled_back(files: TableFiles) -> bool:
-    """Whether a rollback of the branch is running, or was stopped halfway."""
-    return any(
-        record.pins and not record.done and record.branch == files.paths.branch
-        for _, record in records(files)
-    )
+    """Whether a rollback of the branch is running, or was stopped within the last hour."""
+    begun_ms = [
+        listed.head.modified_ms
+        for listed, record in records(files)
+        if listed.head and record.pins and not record.done and record.branch == files.paths.branch
+    ]
+    return bool(begun_ms) and max(begun_ms) > read_store_clock(files) - FLOOR_MS
 
 
 def _snapshot_id(held: HeldFile) -> int | None:

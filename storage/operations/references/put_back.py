@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from lakewright.storage.codec.snapshot_json import decode_snapshot
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import (
     CorruptionError,
@@ -36,12 +37,19 @@ from lakewright.storage.operations.references.condemn import (
     recorded_roots,
 )
 from lakewright.storage.operations.references.reachable import Reach
-from lakewright.storage.operations.references.rollback import put_back_later
+from lakewright.storage.operations.references.rollback import (
+    delete_changelogs_from,
+    put_back_later,
+)
 from lakewright.storage.operations.references.roots import RootKind
 from lakewright.storage.operations.references.whole_snapshots import is_same
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import Plan
-from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID, on_branch
+from lakewright.storage.operations.state.branch_files import (
+    FIRST_SCHEMA_ID,
+    is_whole_branch,
+    on_branch,
+)
 from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.condemned import Condemned
 from lakewright.storage.spec.file_names import is_place_below
@@ -98,6 +106,8 @@ def plan_put_back(files: TableFiles, record_id: str) -> PutBackPlan:
         raise _refused(files, record, "it is under way, or was stopped; carry it out again")
     if record.verb not in _KINDS:
         raise _refused(files, record, "no run of it can be taken back")
+    if record.branch and not is_whole_branch(files, record.branch):
+        raise _refused(files, record, f"branch {record.branch} was deleted since")
     _check_whole(files, run, record, [] if listed is None else listed.lists)
     _KINDS[record.verb](on_branch(files, record.branch), record, False)
     return PutBackPlan(
@@ -119,24 +129,28 @@ def run_put_back(files: TableFiles, plan: PutBackPlan) -> PutBackResult:
     """
     started = files.env.now_ms()
     plan = plan_put_back(files, plan.record)
-    if not files.condemned.claim(plan.record, _UNDONE):
-        raise StalePlan(
-            f"what {plan.record} of {files.name} condemned is being deleted; it cannot come back"
-        )
+    claim = files.paths.condemned(f"{plan.record}.claim")
+    is_ours = files.condemned.claim(plan.record, _UNDONE)
     record, listed = files.condemned.read(plan.record), files.condemned.listed()
-    if record is not None:
-        at_work = replace(record, done=False, pins=(*record.pins, *record.roots))
-        files.condemned.replace(plan.record, at_work)
-        try:
-            _check_alone(files, plan.record, at_work)
-            put_back = _KINDS[record.verb]
-            for creates in (False, True):
-                put_back(on_branch(files, record.branch), record, creates)
-        except (NotRevertible, StalePlan):
-            files.condemned.replace(plan.record, record)
-            delete_files(files.fs, [files.paths.condemned(f"{plan.record}.claim")])
-            raise
-        delete_record(files, listed[plan.record])
+    if not is_ours or record is None or plan.record not in listed:
+        if is_ours:
+            delete_files(files.fs, [claim])
+        raise StalePlan(
+            f"what {plan.record} of {files.name} condemned is being deleted, or another process "
+            "decided on it; it cannot come back"
+        )
+    at_work = replace(record, done=False, pins=(*record.pins, *record.roots))
+    files.condemned.replace(plan.record, at_work)
+    try:
+        _check_alone(files, plan.record, at_work)
+        put_back = _KINDS[record.verb]
+        for creates in (False, True):
+            put_back(on_branch(files, record.branch), record, creates)
+    except (NotRevertible, StalePlan):
+        files.condemned.replace(plan.record, record)
+        delete_files(files.fs, [claim])
+        raise
+    delete_record(files, listed[plan.record])
     return PutBackResult(
         record=plan.record,
         verb=plan.verb,
@@ -231,6 +245,9 @@ def _snapshots(files: TableFiles, record: Condemned, run: bool) -> None:
         for number in sorted(found, reverse=True):
             files.snapshots.restore(number, found[number])
         files.snapshots.hint_earliest(min(found))
+        # Their changelogs outlived them, and are theirs again.
+        copies = [each for each in files.references.changelog_ids() if each in found]
+        delete_changelogs_from(files, tuple(copies))
 
 
 def _of_another_history(files: TableFiles, record: Condemned, there: Iterable[int]) -> int | None:
@@ -254,13 +271,18 @@ def _of_another_history(files: TableFiles, record: Condemned, there: Iterable[in
 def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
     found = _files_by_number(record, "snapshot/snapshot-")
     pins = _files_by_number(record, "snapshot/snapshot-", of_pins=True)
-    target_id = next(iter(pins))
-    if not found:
-        raise _refused(files, record, "it deleted no snapshot")
-    # A put-back that died has restored some.
-    back = [each for each in found if _is_there(files, each, found[each])]
-    latest = max((each for each in files.snapshots.ids() if each not in back), default=None)
-    if latest != target_id or not _is_there(files, target_id, pins[target_id]):
+    if not found or not pins:
+        raise _refused(files, record, "it deleted no snapshot of the table's history")
+    target_id = min(pins)
+    # A put-back that died has restored the latest first; since then commits follow that.
+    there = files.snapshots.ids()
+    later = [each for each in there if target_id < each <= max(found)]
+    goes_on = max(found) in later and all(
+        each in found and _is_there(files, each, found[each]) for each in later
+    )
+    latest = max(there, default=None)
+    is_latest = latest == target_id and _is_there(files, target_id, pins[target_id])
+    if not is_latest and not goes_on:
         raise _refused(
             files, record, f"snapshot {target_id} must be the latest, and snapshot {latest} is"
         )
@@ -270,20 +292,31 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
         if "/tag/" in path and _is_other(files, path, each.data):
             raise _refused(files, record, f"{each.path} exists anew")
     if run:
-        missing = {each: data for each, data in found.items() if each not in back}
-        if missing and not put_back_later(files, target_id, missing):
+        if goes_on:
+            for number, data in found.items():
+                files.snapshots.put_back(number, data)
+        elif not put_back_later(files, target_id, found):
             raise StalePlan(
                 f"a commit followed snapshot {target_id} of {files.name} meanwhile, so what was "
                 "rolled back cannot come back"
             )
-        files.snapshots.hint_latest(max(found))
+        files.snapshots.hint_latest(files.snapshots.ids()[-1])
         _create(files, record, "/tag/", "/changelog/")
+        if min(found) > target_id + 1 and _is_tagged(files, target_id, pins[target_id]):
+            # Only a tag held the target, which would be below a gap of ids.
+            files.snapshots.hint_earliest(min(found))
+            delete_files(files.fs, [files.paths.snapshot(target_id)])
 
 
 def _is_there(files: TableFiles, snapshot_id: int, data: bytes) -> bool:
     with suppress(SnapshotNotFound):
         return files.snapshots.read_file(snapshot_id) == data
     return False
+
+
+def _is_tagged(files: TableFiles, snapshot_id: int, data: bytes) -> bool:
+    then = decode_snapshot(data, name=files.paths.snapshot(snapshot_id), snapshot_id=snapshot_id)
+    return any(is_same(tag.snapshot, then) for tag in files.references.tags().values())
 
 
 def _check_keys(files: TableFiles, record: Condemned) -> None:
@@ -300,8 +333,20 @@ def _tags(files: TableFiles, record: Condemned, run: bool) -> None:
         path = files.paths.below(each.path)
         if _is_other(files, path, each.data):
             raise _refused(files, record, f"{each.path} exists anew; rename or delete that tag")
+    latest = files.snapshots.latest_id() or 0
+    for root in recorded_roots(files, record):
+        # Other clients take the tags of a table for those of one history, and delete files so.
+        if root.snapshot.id > latest or not _is_of_history(files, root.snapshot):
+            raise _refused(files, record, f"the table was rolled back before tag {root.label}")
     if run:
         _create(files, record, "/tag/")
+
+
+def _is_of_history(files: TableFiles, snapshot: Snapshot) -> bool:
+    """Whether no other snapshot has the id of one, which may have expired."""
+    with suppress(SnapshotNotFound):
+        return is_same(files.snapshots.read(snapshot.id), snapshot)
+    return True
 
 
 def _changelogs(files: TableFiles, record: Condemned, run: bool) -> None:
@@ -309,6 +354,10 @@ def _changelogs(files: TableFiles, record: Condemned, run: bool) -> None:
     left = [each for each in files.references.changelog_ids() if each not in found]
     if not found or (left and min(left) < max(found)):
         raise _refused(files, record, "earlier changelogs exist")
+    first = min(files.snapshots.ids(), default=max(found))
+    paths = {files.paths.changelog(each): found[each] for each in found}
+    if first <= max(found) or any(_is_other(files, each, paths[each]) for each in paths):
+        raise _refused(files, record, "snapshots or changelogs have their ids since")
     if run:
         for number, data in found.items():
             files.references.put_changelog(number, data)

@@ -285,6 +285,12 @@ def _condemn(files: TableFiles, plan: RollbackPlan) -> tuple[Condemnation, Snaps
     condemned = condemned.after_commits(plan.snapshot_ids)
     check_pins_stay(condemned)
     try:
+        # A put-back may have ended since the check.
+        _check_current(files, plan)
+    except StalePlan:
+        condemned.withdraw()
+        raise
+    try:
         target = decode_snapshot(snapshot_file, name=path, snapshot_id=plan.target_id)
         _check_target(files, target)
         if plan.restored_tag is None:
@@ -334,15 +340,16 @@ def _delete_later(condemned: Condemnation, plan: RollbackPlan, snapshot_file: by
 def put_back_later(files: TableFiles, target_id: int, taken: Mapping[int, bytes]) -> bool:
     """Restore deleted snapshots; False if another commit followed the target since.
 
-    The latest is restored first: after that no committer takes the target as its base.
+    The latest is restored first: after that no committer takes the target as its base. Then the
+    first is, whose id a committer that began before may take.
     """
     # Without this hint, readers list the snapshots and take the highest id.
     delete_files(files.fs, [files.paths.latest_hint])
-    back = [
-        files.paths.snapshot(snapshot_id)
-        for snapshot_id in sorted(taken, reverse=True)
-        if files.snapshots.put_back(snapshot_id, taken[snapshot_id])
-    ]
+    earlier, back = sorted(taken), []
+    for snapshot_id in (earlier.pop(), *earlier):
+        if not files.snapshots.put_back(snapshot_id, taken[snapshot_id]):
+            break
+        back.append(files.paths.snapshot(snapshot_id))
     between = [each for each in files.snapshots.ids() if target_id < each < min(taken)]
     if between or len(back) < len(taken):
         delete_files(files.fs, back)

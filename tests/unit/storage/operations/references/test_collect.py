@@ -11,6 +11,13 @@ import pytest
 from lakewright.storage import Catalog, CondemnedRun, Table
 from lakewright.storage.errors import CorruptionError, NotFoundError, NotRevertible, StalePlan
 from lakewright.storage.files import condemned_store
+from tests.support.stores.watched_files import (
+    Crashed,
+    Fault,
+    overtaken,
+    puts_snapshot,
+    watched,
+)
 from tests.support.tables.builders import content, events, expire, replacing, rows, values_of
 from tests.support.tables.invariants import RawTable, assert_sound, unreachable_files
 
@@ -320,3 +327,140 @@ def test_what_a_dead_process_left_of_a_record_goes_with_the_orphans(catalog: Cat
     assert files.condemned.claim(run.id, b"undo")
     table.upkeep.remove_orphans(age_ms=0, even_recent=True, grace_ms=0)
     assert files.condemned.listed() == {}
+
+
+def test_a_rollback_to_a_tag_that_comes_back_leaves_no_gap_of_ids(catalog: Catalog) -> None:
+    """Only the tag held the target, so its snapshot goes again."""
+    table = replacing(catalog)
+    table.history.create_tag("t", snapshot=2)
+    expire(table, keep=2)
+    before = {each: content(table.at(snapshot=each)) for each in ids(table)}
+    table.history.rollback(tag="t", grace_ms=HOUR)
+    assert ids(table) == [2]
+    (run,) = table.upkeep.condemned()
+    table.upkeep.put_back(run.id)
+    assert {each: content(table.at(snapshot=each)) for each in ids(table)} == before
+    assert_sound(table)
+
+
+@pytest.mark.parametrize("died_after", range(1, 4))
+def test_a_rollback_comes_back_whole_after_a_put_back_that_died_and_a_commit(
+    catalog: Catalog, died_after: int
+) -> None:
+    table = replacing(catalog)
+    table.history.rollback(snapshot=2, grace_ms=HOUR)
+    (run,) = table.upkeep.condemned()
+    dies, _ = watched(table, fail_at=died_after, fault=Fault.DIES_AFTER, counts=puts_snapshot)
+    with pytest.raises(Crashed):
+        dies.upkeep.put_back(run.id)
+    table.write(rows(table, events(20, 22)))
+    after = content(table)
+    table.upkeep.put_back(run.id)
+    assert content(table) == after
+    assert ids(table) == [1, 2, 3, 4, 5, 6, 7]
+    assert_sound(table)
+
+
+def test_an_expiry_that_comes_back_takes_its_long_lived_changelogs_away(catalog: Catalog) -> None:
+    """Other clients expire a changelog without asking for a snapshot of its id."""
+    table = with_history(catalog, "expire changelogs")
+    before = [each.id for each in table.history.changelogs()]
+    assert before
+    expire_for_an_hour(table)
+    (run,) = table.upkeep.condemned()
+    table.upkeep.put_back(run.id)
+    assert [each.id for each in table.history.changelogs()] == before
+    assert_sound(table)
+
+
+def rolled_back(catalog: Catalog) -> tuple[Table, str]:
+    """Snapshots 3 to 6 were rolled back; the record that holds them."""
+    table = replacing(catalog)
+    table.history.rollback(snapshot=2, grace_ms=HOUR)
+    (run,) = table.upkeep.condemned()
+    return table, run.id
+
+
+def test_no_commit_takes_the_id_after_the_target_once_snapshots_come_back(
+    catalog: Catalog,
+) -> None:
+    """A commit that began before would end the put-back, and those that followed the latest."""
+    table, record = rolled_back(catalog)
+    put = []
+    beside = overtaken(
+        table,
+        lambda call: puts_snapshot(call) and bool(put.append(call.path) or len(put) == 2),
+        lambda: table.write(rows(table, events(20, 22))),
+    )
+    beside.upkeep.put_back(record)
+    assert put[:2] == [table.table_files.paths.snapshot(each) for each in (6, 3)]
+    assert ids(table) == [1, 2, 3, 4, 5, 6, 7]
+    assert 21 in values_of(table, "id")
+    assert_sound(table)
+
+
+def test_a_tag_does_not_come_back_beside_another_history(catalog: Catalog) -> None:
+    """Other clients would take its files for those of the tags before it, and delete theirs."""
+    table = replacing(catalog)
+    table.history.create_tag("late", snapshot=5)
+    table.history.delete_tags("late", grace_ms=HOUR)
+    (run,) = table.upkeep.condemned()
+    table.history.rollback(snapshot=2)
+    for _ in range(2):
+        with pytest.raises(NotRevertible, match="was rolled back before tag late"):
+            table.upkeep.put_back(run.id)
+        for at in range(4):
+            table.write(rows(table, events(20 + at, 22 + at)))
+    assert table.history.tags() == ()
+
+
+def test_a_tag_does_not_come_back_without_its_branch(catalog: Catalog) -> None:
+    table = with_history(catalog, "expire")
+    branch = table.history.at_branch("b")
+    branch.history.create_tag("t")
+    branch.history.delete_tags("t", grace_ms=HOUR)
+    (run,) = table.upkeep.condemned()
+    table.history.delete_branch("b")
+    with pytest.raises(NotRevertible, match="branch b was deleted since"):
+        table.upkeep.put_back(run.id)
+    assert not [each for each in RawTable(table).paths if each.startswith("branch/")]
+
+
+@pytest.mark.parametrize("way", ["its snapshots are back", "another history"])
+def test_changelogs_do_not_come_back_where_their_ids_are_taken(catalog: Catalog, way: str) -> None:
+    table = with_history(catalog, "expire changelogs")
+    table.upkeep.expire_snapshots(**LEFT, grace_ms=HOUR)
+    (expiry,) = table.upkeep.condemned()
+    expire_changelogs(table)
+    (run,) = (each for each in table.upkeep.condemned() if each.verb == "expire_changelogs")
+    if way == "another history":
+        table.history.rollback(tag="first")
+        for at in range(6):
+            table.write(rows(table, events(20 + at, 22 + at)))
+        expire(table, keep=1)
+    else:
+        table.upkeep.put_back(expiry.id)
+    before = set(RawTable(table).paths)
+    with pytest.raises(NotRevertible, match="snapshots or changelogs have their ids since"):
+        table.upkeep.put_back(run.id)
+    assert set(RawTable(table).paths) == before
+
+
+def test_what_a_rollback_deleted_of_a_dead_committer_does_not_come_back(catalog: Catalog) -> None:
+    """Its snapshot lay on top of those that the rollback had deleted."""
+    table = replacing(catalog)
+    files = table.table_files
+    latest = files.snapshots.read_file(6)
+    beside = overtaken(
+        table,
+        lambda call: call.name == "replace" and call.path.endswith("/snapshot/LATEST"),
+        lambda: files.snapshots.put_back(6, latest),
+    )
+    beside.history.rollback(snapshot=2, grace_ms=HOUR)
+    assert ids(table) == [1, 2]
+    whole, stray = sorted(table.upkeep.condemned(), key=lambda each: -each.files)
+    with pytest.raises(NotRevertible, match="it deleted no snapshot of"):
+        table.upkeep.put_back(stray.id)
+    table.upkeep.put_back(whole.id)
+    assert ids(table) == [1, 2, 3, 4, 5, 6]
+    assert_sound(table)

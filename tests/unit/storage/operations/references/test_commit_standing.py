@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -150,3 +152,20 @@ def test_a_stray_stays_while_a_rollback_may_see_to_it(unchecked_catalog: Catalog
     rollback.end()
     assert remove_stray(files, latest)
     assert not files.snapshots.exists(4)
+
+
+def test_a_rollback_that_died_an_hour_ago_lets_a_commit_go_on(
+    unchecked_catalog: Catalog,
+) -> None:
+    table = new_table(unchecked_catalog)
+    write(table, 1, 2, 3, 4)
+    files = table.table_files
+    pin = held_file(files, files.paths.snapshot(2), files.snapshots.read_file(2))
+    condemn(files, "rollback", [], [], pins=[pin])
+    files.fs.delete(files.paths.snapshot(3))
+    files.snapshots.hint_latest(2)
+    for each in Path(files.paths.condemned_dir).iterdir():
+        moment = each.stat().st_mtime - 3601
+        os.utime(each, (moment, moment))
+    write(table, 5)
+    assert [each.id for each in table.history.snapshots()] == [1, 2, 3]
