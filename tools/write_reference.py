@@ -26,9 +26,9 @@ from lakewright.platform.policies.json_schema import json_schema_of
 from lakewright.platform.policies.policies import LIMITS
 from lakewright.platform.policies.setting_text import KEYS, setting_text
 from lakewright.platform.tables.upkeep_policies import UpkeepPolicy, WarehousePolicy
-from lakewright.storage.spec.honoured_options import HONOURED_OPTIONS
 from lakewright.storage.spec.ignored_options import IGNORED_OPTIONS
 from lakewright.storage.spec.known_options import Option
+from lakewright.storage.spec.options import HONOURED_OPTIONS
 from lakewright.storage.spec.refused_options import REFUSED_OPTIONS
 
 FOLDER = Path(__file__).resolve().parent.parent
@@ -252,10 +252,10 @@ def _options_of(found: Any, prefix: str) -> Iterator[str]:
         yield f"| `{prefix}{option.name}` | {kind} | {shown} | {option.description} |\n"
 
 
-def _option_line(option: Option) -> str:
+def _option_line(option: Option[object]) -> str:
     default = "" if option.default is None else f", `{option.default or '(empty)'}`"
     lock = " 🔒" if option.immutable else ""
-    text = f"* `{option.name}`{lock}: {option.kind.value}{default}"
+    text = f"* `{option.name}`{lock}: {option.kind.says}{default}"
     for refusal in option.refusals:
         uses = ", ".join(sorted(each.value for each in refusal.uses))
         unless = ", ".join(f"`{each}`" for each in sorted(refusal.unless))

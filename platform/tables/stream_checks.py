@@ -14,7 +14,7 @@ from lakewright.platform.tables.stream_declarations import StreamDeclaration
 from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.partition_clock import EventTime, ProcessingTime, partition_clock
-from lakewright.storage.spec.partition_expiry import read_partition_expiry
+from lakewright.storage.spec.partition_expiry import PartitionExpiry
 from lakewright.storage.spec.schema import TableSchema, new_schema
 from lakewright.storage.spec.values import from_python
 
@@ -144,7 +144,7 @@ def _check_partition(declaration: TableDeclaration, stream: StreamDeclaration) -
     if not times:
         return
     try:
-        formatter = read_partition_expiry(schema, table=declaration.table).times.formatter
+        formatter = PartitionExpiry(schema, declaration.table).times.formatter
         partition_clock(fields, times, table=declaration.table, formatter=formatter)
     except StorageError as err:
         yield (*place, next(iter(times))), err.message

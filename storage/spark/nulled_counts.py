@@ -12,7 +12,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.unfit_values import NulledValues
 from lakewright.storage.spark.running_tasks import context_of
 from lakewright.storage.spec.cast_mode import CAST_MODE, CastMode
-from lakewright.storage.spec.option_values import trimmed
+from lakewright.storage.spec.options import trimmed
 
 
 class _IntoDriver(AccumulatorParam[Any]):

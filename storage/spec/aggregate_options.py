@@ -5,6 +5,7 @@ Source: the factories of field aggregators in Paimon.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from lakewright.storage.spec.data_types import (
@@ -17,21 +18,19 @@ from lakewright.storage.spec.data_types import (
     RowType,
     TypeRoot,
 )
+from lakewright.storage.spec.known_options import Option
 from lakewright.storage.spec.merge_option_reader import MergeOptionReader, split_names
+from lakewright.storage.spec.merge_option_rows import MergeOptions
 from lakewright.storage.spec.merge_spec import (
-    NO_LIMIT,
     AggregateFunction,
     FieldAggregate,
-    NestedKeyNulls,
     SequenceGroup,
 )
-from lakewright.storage.spec.option_values import bounded_number
 
 # The name that versions before 0.9 gave to a function.
 _OLD_NAMES = {"first_not_null_value": AggregateFunction.FIRST_NON_NULL_VALUE}
 # Functions over serialised sketches and bitmaps of Java libraries.
 _SKETCHES = frozenset({"rbm32", "rbm64", "hll_sketch", "theta_sketch"})
-_DEFAULT_FUNCTION = "fields.default-aggregate-function"
 
 
 def aggregates_of_all(
@@ -40,17 +39,17 @@ def aggregates_of_all(
     """The aggregate of each column outside the primary key, for the engine `aggregation`."""
     aggregates = {}
     for each in reader.schema.fields:
-        if remove and reader.field_boolean(each.name, "ignore-retract"):
+        if remove and reader.value(MergeOptions.ignore_retract, each.name):
             reader.invalid(
-                f"fields.{each.name}.ignore-retract",
+                MergeOptions.ignore_retract.of(each.name),
                 "true",
-                "contradicts aggregation.remove-record-on-delete=true; leave one out",
+                f"contradicts {MergeOptions.remove_aggregates_on_delete.name}=true; leave one out",
             )
         if each.name in sequence:
             # Sequence fields order the rows, so the last row holds the highest values.
             aggregates[each.name] = FieldAggregate(
                 function=AggregateFunction.LAST_VALUE,
-                ignore_retract=reader.field_boolean(each.name, "ignore-retract"),
+                ignore_retract=reader.value(MergeOptions.ignore_retract, each.name),
             )
         elif each.name not in reader.schema.primary_keys:
             function = _function(reader, each.name) or AggregateFunction.LAST_NON_NULL_VALUE
@@ -84,8 +83,8 @@ def aggregates_of_groups(
 
 
 def _function_option(reader: MergeOptionReader, name: str) -> str:
-    option = f"fields.{name}.aggregate-function"
-    return option if option in reader.options else _DEFAULT_FUNCTION
+    option = MergeOptions.function.of(name)
+    return option if option in reader.options else MergeOptions.default_function.name
 
 
 def _function(reader: MergeOptionReader, name: str) -> AggregateFunction | None:
@@ -115,9 +114,9 @@ def _aggregate(
     _check_function_type(reader, column, function)
     aggregate = FieldAggregate(
         function=function,
-        ignore_retract=reader.field_boolean(name, "ignore-retract"),
+        ignore_retract=reader.value(MergeOptions.ignore_retract, name),
         delimiter=_delimiter(reader, name),
-        distinct=reader.field_boolean(name, "distinct"),
+        distinct=reader.value(MergeOptions.distinct, name),
     )
     match function:
         case AggregateFunction.NESTED_UPDATE | AggregateFunction.NESTED_PARTIAL_UPDATE:
@@ -143,38 +142,38 @@ def _check_function_type(
 
 def _delimiter(reader: MergeOptionReader, name: str) -> str:
     # Blanks around a delimiter belong to it, so it is not read from the stripped options.
-    return str(reader.schema.options.get(f"fields.{name}.list-agg-delimiter", ","))
+    option = MergeOptions.delimiter
+    return str(reader.schema.options.get(option.of(name), option.default))
 
 
 def _nested(
     reader: MergeOptionReader, column: DataField, aggregate: FieldAggregate
 ) -> FieldAggregate:
     name = column.name
-    key = _members(reader, column, "nested-key")
-    sequence = _members(reader, column, "nested-sequence-field")
-    for suffix in ("nested-key-null-strategy", "nested-sequence-field"):
-        given = reader.field_option(name, suffix)
+    key = _members(reader, column, MergeOptions.nested_key)
+    sequence = _members(reader, column, MergeOptions.nested_sequence)
+    needed = MergeOptions.nested_key.of(name)
+    for row in (MergeOptions.nested_key_nulls, MergeOptions.nested_sequence):
+        given = reader.options.get(row.of(name))
         if given is not None and not key:
-            reader.invalid(
-                f"fields.{name}.{suffix}", given, f"needs fields.{name}.nested-key; set it too"
-            )
+            reader.invalid(row.of(name), given, f"needs {needed}; set it too")
     if aggregate.function is AggregateFunction.NESTED_PARTIAL_UPDATE and not key:
         reader.invalid(
             _function_option(reader, name),
             aggregate.function.value,
-            f"needs fields.{name}.nested-key; name the members that distinguish nested rows",
+            f"needs {needed}; name the members that distinguish nested rows",
         )
     return replace(
         aggregate,
         nested_key=key,
         nested_sequence=sequence,
-        nested_key_nulls=_nested_key_nulls(reader, name),
-        count_limit=_count_limit(reader, name),
+        nested_key_nulls=reader.value(MergeOptions.nested_key_nulls, name),
+        count_limit=reader.value(MergeOptions.count_limit, name),
     )
 
 
-def _members(reader: MergeOptionReader, column: DataField, suffix: str) -> tuple[str, ...]:
-    text = reader.field_option(column.name, suffix)
+def _members(reader: MergeOptionReader, column: DataField, option: Option[str]) -> tuple[str, ...]:
+    text = reader.options.get(option.of(column.name))
     if text is None:
         return ()
     row = column.type.element if isinstance(column.type, ArrayType) else None
@@ -183,7 +182,7 @@ def _members(reader: MergeOptionReader, column: DataField, suffix: str) -> tuple
     for name in names:
         if name not in members:
             reader.invalid(
-                f"fields.{column.name}.{suffix}",
+                option.of(column.name),
                 text,
                 f"names {name!r}, which is not a member of {column.type}; "
                 f"there are {', '.join(members)}",
@@ -191,38 +190,14 @@ def _members(reader: MergeOptionReader, column: DataField, suffix: str) -> tuple
     return names
 
 
-def _nested_key_nulls(reader: MergeOptionReader, name: str) -> NestedKeyNulls:
-    text = reader.field_option(name, "nested-key-null-strategy")
-    if text is None:
-        return NestedKeyNulls.MERGE
-    values = [each.value for each in NestedKeyNulls]
-    if text.lower() not in values:
-        reader.invalid(
-            f"fields.{name}.nested-key-null-strategy", text, f"is not one of {', '.join(values)}"
-        )
-    return NestedKeyNulls(text.lower())
-
-
-def _count_limit(reader: MergeOptionReader, name: str) -> int:
-    text = reader.field_option(name, "count-limit")
-    if text is None:
-        return NO_LIMIT
-    limit = bounded_number(text, 32)
-    if limit is None or limit < 0:
-        reader.invalid(
-            f"fields.{name}.count-limit", text, "is not a number of rows; write one such as 100"
-        )
-    return limit
-
-
 def _time_field(reader: MergeOptionReader, column: DataField) -> str:
     row = column.type.value if isinstance(column.type, MapType) else None
     members = row.fields if isinstance(row, RowType) else ()
-    text = reader.field_option(column.name, "ts-field")
+    option = MergeOptions.time_field.of(column.name)
+    text = reader.options.get(option)
     # The last member is the time of its entry where no other is named.
     name = members[-1].name if text is None else text
     found = [each for each in members if each.name == name]
-    option = f"fields.{column.name}.ts-field"
     if not found:
         reader.invalid(
             option,
@@ -237,6 +212,8 @@ def _time_field(reader: MergeOptionReader, column: DataField) -> str:
 
 # --- what functions take ---------------------------------------------------------------------
 
+_Taken = tuple[Callable[[DataType], bool], str]
+
 
 def _is_number(data_type: DataType) -> bool:
     return isinstance(data_type, AtomicType) and (
@@ -244,30 +221,6 @@ def _is_number(data_type: DataType) -> bool:
         or data_type.root.is_floating
         or data_type.root is TypeRoot.DECIMAL
     )
-
-
-def _is_primitive(data_type: DataType) -> bool:
-    return isinstance(data_type, AtomicType)
-
-
-def _is_boolean(data_type: DataType) -> bool:
-    return isinstance(data_type, AtomicType) and data_type.root is TypeRoot.BOOLEAN
-
-
-def _is_string(data_type: DataType) -> bool:
-    return (
-        isinstance(data_type, AtomicType)
-        and data_type.root is TypeRoot.VARCHAR
-        and data_type.length == MAX_LENGTH
-    )
-
-
-def _is_array(data_type: DataType) -> bool:
-    return isinstance(data_type, ArrayType)
-
-
-def _is_map(data_type: DataType) -> bool:
-    return isinstance(data_type, MapType)
 
 
 def _is_map_of_rows(data_type: DataType) -> bool:
@@ -278,32 +231,38 @@ def _is_map_of_rows(data_type: DataType) -> bool:
     )
 
 
-def _is_array_of_rows(data_type: DataType) -> bool:
-    return isinstance(data_type, ArrayType) and isinstance(data_type.element, RowType)
-
-
-def _is_any(_data_type: DataType) -> bool:
-    return True
-
-
-_TAKES = {
-    AggregateFunction.SUM: (_is_number, "numbers"),
-    AggregateFunction.PRODUCT: (_is_number, "numbers"),
-    AggregateFunction.MAX: (_is_primitive, "primitive types"),
-    AggregateFunction.MIN: (_is_primitive, "primitive types"),
-    AggregateFunction.FIRST_VALUE: (_is_any, "any type"),
-    AggregateFunction.LAST_VALUE: (_is_any, "any type"),
-    AggregateFunction.FIRST_NON_NULL_VALUE: (_is_any, "any type"),
-    AggregateFunction.LAST_NON_NULL_VALUE: (_is_any, "any type"),
-    AggregateFunction.BOOL_AND: (_is_boolean, "BOOLEAN"),
-    AggregateFunction.BOOL_OR: (_is_boolean, "BOOLEAN"),
-    AggregateFunction.LISTAGG: (_is_string, "STRING without a length"),
-    AggregateFunction.COLLECT: (_is_array, "ARRAY"),
-    AggregateFunction.MERGE_MAP: (_is_map, "MAP"),
-    AggregateFunction.MERGE_MAP_WITH_KEYTIME: (
-        _is_map_of_rows,
-        "MAP whose values are ROWs of two members or more",
+_NUMBERS: _Taken = (_is_number, "numbers")
+_PRIMITIVES: _Taken = (lambda each: isinstance(each, AtomicType), "primitive types")
+_ANY: _Taken = (lambda _: True, "any type")
+_BOOLEAN: _Taken = (lambda each: getattr(each, "root", None) is TypeRoot.BOOLEAN, "BOOLEAN")
+_STRING: _Taken = (
+    lambda each: (
+        isinstance(each, AtomicType) and each.root is TypeRoot.VARCHAR and each.length == MAX_LENGTH
     ),
-    AggregateFunction.NESTED_UPDATE: (_is_array_of_rows, "ARRAY<ROW>"),
-    AggregateFunction.NESTED_PARTIAL_UPDATE: (_is_array_of_rows, "ARRAY<ROW>"),
+    "STRING without a length",
+)
+_ARRAY: _Taken = (lambda each: isinstance(each, ArrayType), "ARRAY")
+_MAP: _Taken = (lambda each: isinstance(each, MapType), "MAP")
+_MAP_OF_ROWS: _Taken = (_is_map_of_rows, "MAP whose values are ROWs of two members or more")
+_ARRAY_OF_ROWS: _Taken = (
+    lambda each: isinstance(each, ArrayType) and isinstance(each.element, RowType),
+    "ARRAY<ROW>",
+)
+_TAKES = {
+    AggregateFunction.SUM: _NUMBERS,
+    AggregateFunction.PRODUCT: _NUMBERS,
+    AggregateFunction.MAX: _PRIMITIVES,
+    AggregateFunction.MIN: _PRIMITIVES,
+    AggregateFunction.FIRST_VALUE: _ANY,
+    AggregateFunction.LAST_VALUE: _ANY,
+    AggregateFunction.FIRST_NON_NULL_VALUE: _ANY,
+    AggregateFunction.LAST_NON_NULL_VALUE: _ANY,
+    AggregateFunction.BOOL_AND: _BOOLEAN,
+    AggregateFunction.BOOL_OR: _BOOLEAN,
+    AggregateFunction.LISTAGG: _STRING,
+    AggregateFunction.COLLECT: _ARRAY,
+    AggregateFunction.MERGE_MAP: _MAP,
+    AggregateFunction.MERGE_MAP_WITH_KEYTIME: _MAP_OF_ROWS,
+    AggregateFunction.NESTED_UPDATE: _ARRAY_OF_ROWS,
+    AggregateFunction.NESTED_PARTIAL_UPDATE: _ARRAY_OF_ROWS,
 }

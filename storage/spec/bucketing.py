@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from lakewright.storage.errors import InvalidOption, InvalidSchema, UnsupportedError
 from lakewright.storage.spec.flink_columns import unstored_columns
-from lakewright.storage.spec.option_values import trimmed
-from lakewright.storage.spec.options import BucketMode, read_options
+from lakewright.storage.spec.options import BucketMode, read_options, trimmed
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.table_distribution import (
     Kind,

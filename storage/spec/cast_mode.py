@@ -9,7 +9,7 @@ from enum import Enum
 
 from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.merge_spec import MergeEngine
-from lakewright.storage.spec.option_values import trimmed
+from lakewright.storage.spec.options import trimmed
 from lakewright.storage.spec.schema import TableSchema
 
 CAST_MODE = "lakewright.cast-mode"

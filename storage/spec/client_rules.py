@@ -11,15 +11,16 @@ elsewhere is not repeated here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.data_types import AtomicType, DataField, MapType, RowType, TypeRoot
-from lakewright.storage.spec.option_values import OptionReader, trimmed
+from lakewright.storage.spec.option_values import BOOLEAN, INTEGER, TEXT, Kind, integer
+from lakewright.storage.spec.options import trimmed
 from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.supported_options import read_option
 
-_MOST = 2**31 - 1
 _FIELDS, _EVERY_FIELD = "fields.", "default-aggregate-function"
 _INDEX = re.compile(r"file-index\.(?P<kind>.+)\.columns")
 _INDEX_OPTION = re.compile(r"file-index\.(?P<kind>[^.]+)\.(?P<column>[^.]+)\.[^.]+")
@@ -57,7 +58,17 @@ class Broken:
 @dataclass(frozen=True, slots=True)
 class _Judged:
     schema: TableSchema
-    options: OptionReader
+    table: str
+    options: Mapping[str, str]
+
+    def integer(self, option: str, kind: Kind[int] = INTEGER) -> int:
+        return read_option(self.schema, option, kind, table=self.table)
+
+    def boolean(self, option: str) -> bool:
+        return read_option(self.schema, option, BOOLEAN, table=self.table)
+
+    def text(self, option: str) -> str:
+        return read_option(self.schema, option, TEXT, table=self.table)
 
     def column(self, name: str) -> DataField | None:
         return next((each for each in self.schema.fields if each.name == name), None)
@@ -68,11 +79,11 @@ class _Judged:
 
     def listed(self, option: str) -> list[str]:
         """Names between commas as Java reads them: with the blanks around them."""
-        text = self.options.options.get(option)
+        text = self.options.get(option)
         return [] if text is None else text.split(",")
 
     def said(self, option: str) -> str:
-        return f"{option}={self.options.text(option)}"
+        return f"{option}={self.text(option)}"
 
 
 _Rule = Callable[[_Judged], Iterator[Broken]]
@@ -107,18 +118,19 @@ def broken_rules(schema: TableSchema, *, table: str) -> Iterator[Broken]:
     if schema.counts_rows:
         # No other client knows the merge engine.
         return
-    judged = _Judged(schema, OptionReader(trimmed(schema.options), table))
+    judged = _Judged(schema, table, trimmed(schema.options))
     for rule in _RULES:
         yield from rule(judged)
 
 
 def _retention(judged: _Judged) -> Iterator[Broken]:
-    options = judged.options
-    default_min = options.integer("snapshot.num-retained.min")
-    default_max = options.integer("snapshot.num-retained.max")
+    least = judged.integer("snapshot.num-retained.min")
+    most = judged.integer("snapshot.num-retained.max")
     for kind in ("snapshot", "changelog"):
-        least = options.integer(f"{kind}.num-retained.min", default=default_min)
-        most = options.integer(f"{kind}.num-retained.max", default=default_max)
+        if f"{kind}.num-retained.min" in judged.options:
+            least = judged.integer(f"{kind}.num-retained.min")
+        if f"{kind}.num-retained.max" in judged.options:
+            most = judged.integer(f"{kind}.num-retained.max")
         if least < 1:
             yield Broken(f"{kind}.num-retained.min", f"{kind}.num-retained.min={least} is below 1")
         elif least > most:
@@ -131,18 +143,18 @@ def _retention(judged: _Judged) -> Iterator[Broken]:
 
 def _row_count_of_files(judged: _Judged) -> Iterator[Broken]:
     name = "target-file-row-num"
-    if judged.options.integer(name, default=_MOST, bits=64) < 1:
+    if name in judged.options and judged.integer(name, integer(bits=64)) < 1:
         yield Broken(name, f"{judged.said(name)} is below 1; reset it for no limit")
 
 
 def _changelog(judged: _Judged) -> Iterator[Broken]:
     options, keyed = judged.options, judged.schema.has_primary_key
-    producer = options.text("changelog-producer").lower()
+    producer = judged.text("changelog-producer").lower()
     told = judged.said("changelog-producer")
     if not keyed and producer != "none":
         yield Broken("changelog-producer", f"{told} needs a primary key")
     overwrites = "streaming-read-overwrite"
-    if options.boolean(overwrites):
+    if judged.boolean(overwrites):
         if producer in ("full-compaction", "lookup"):
             yield Broken(
                 overwrites, f"{overwrites}=true and {told} would report changes of overwrites twice"
@@ -153,40 +165,40 @@ def _changelog(judged: _Judged) -> Iterator[Broken]:
                 f"{overwrites}=true needs a primary key; set streaming-read-append-overwrite",
             )
     delta = "full-compaction.delta-commits"
-    if delta in options.options:
+    if delta in options:
         if producer == "lookup":
             yield Broken(
                 delta, f"{delta} does not go with {told}; set changelog-producer=full-compaction"
             )
-        if not keyed and options.integer("bucket") == -1:
+        if not keyed and judged.integer("bucket") == -1:
             yield Broken(delta, f"{delta} needs a fixed number of buckets in an append table")
-    if options.boolean("deletion-vectors.enabled"):
+    if judged.boolean("deletion-vectors.enabled"):
         if producer == "full-compaction":
             yield Broken(
                 "changelog-producer",
                 f"{told} does not go with deletion-vectors.enabled=true: its changelog would lack "
                 "deletions and former values; use none, input or lookup",
             )
-        if options.text("merge-engine").lower() == "first-row":
+        if judged.text("merge-engine").lower() == "first-row":
             yield Broken(
                 "deletion-vectors.enabled",
                 "deletion-vectors.enabled=true does not go with merge-engine=first-row",
             )
-    if options.boolean("table-read.sequence-number.enabled", default=False) and not keyed:
+    if judged.boolean("table-read.sequence-number.enabled") and not keyed:
         name = "table-read.sequence-number.enabled"
         yield Broken(name, f"{name}=true needs a primary key")
 
 
 def _choices(judged: _Judged) -> Iterator[Broken]:
     for name, values in _CHOICES.items():
-        if name in judged.options.options and judged.options.text(name).lower() not in values:
+        if name in judged.options and judged.text(name).lower() not in values:
             yield Broken(name, f"{judged.said(name)} is not one of {', '.join(values)}")
 
 
 def _merging(judged: _Judged) -> Iterator[Broken]:
     """Options of merging, also where no rows are merged."""
     options, names = judged.options, judged.schema.field_names
-    engine = options.text("merge-engine").lower()
+    engine = judged.text("merge-engine").lower()
     sequence = judged.listed("sequence.field")
     told = judged.said("sequence.field")
     for name in dict.fromkeys(sequence):
@@ -194,18 +206,18 @@ def _merging(judged: _Judged) -> Iterator[Broken]:
             yield Broken("sequence.field", f"{told} names no column {name!r}")
         elif sequence.count(name) > 1:
             yield Broken("sequence.field", f"{told} names {name} twice")
-        elif f"{_FIELDS}{name}.aggregate-function" in options.options:
+        elif f"{_FIELDS}{name}.aggregate-function" in options:
             yield Broken("sequence.field", f"{told} names {name}, which has an aggregate function")
     if sequence and engine == "first-row":
         yield Broken("sequence.field", f"{told} does not go with merge-engine=first-row")
-    kinds = options.text("rowkind.field")
+    kinds = judged.text("rowkind.field")
     if kinds and kinds not in names:
         yield Broken("rowkind.field", f"{judged.said('rowkind.field')} names no column")
 
 
 def _fields(judged: _Judged) -> Iterator[Broken]:
     """Options of single columns: `fields.<columns>.<what>`."""
-    for option in judged.options.options:
+    for option in judged.options:
         if not option.startswith(_FIELDS):
             continue
         parts = option.split(".")
@@ -224,7 +236,7 @@ def _fields(judged: _Judged) -> Iterator[Broken]:
 
 def _record_time(judged: _Judged) -> Iterator[Broken]:
     name = "record-level.time-field"
-    column = judged.options.text(name)
+    column = judged.text(name)
     if not column:
         return
     if judged.column(column) is None:
@@ -247,33 +259,33 @@ def _buckets(judged: _Judged) -> Iterator[Broken]:
 
 
 def _clustering(judged: _Judged) -> Iterator[Broken]:
-    options, name = judged.options, "clustering.incremental"
-    if not options.boolean(name, default=False):
+    name = "clustering.incremental"
+    if not judged.boolean(name):
         return
     if judged.schema.has_primary_key:
         yield Broken(name, f"{name}=true is for tables without a primary key")
-    elif options.integer("bucket") != -1:
-        if options.boolean("bucket-append-ordered", default=True):
+    elif judged.integer("bucket") != -1:
+        if judged.boolean("bucket-append-ordered"):
             yield Broken(name, f"{name}=true in buckets needs bucket-append-ordered=false")
-        if options.boolean("deletion-vectors.enabled"):
+        if judged.boolean("deletion-vectors.enabled"):
             yield Broken(name, f"{name}=true in buckets does not go with deletion vectors")
 
 
 def _partitions(judged: _Judged) -> Iterator[Broken]:
     options, keys = judged.options, judged.schema.partition_keys
-    if "partition.expiration-time" in options.options and not keys:
+    if "partition.expiration-time" in options and not keys:
         yield Broken("partition.expiration-time", "partition.expiration-time needs partition keys")
     name, sorts_by = "manifest-sort.enabled", "manifest-sort.partition-field"
-    if options.boolean(name, default=False):
+    if judged.boolean(name):
         if not keys:
             yield Broken(name, f"{name}=true needs partition keys")
-        elif options.text(sorts_by) and options.text(sorts_by) not in keys:
+        elif judged.text(sorts_by) and judged.text(sorts_by) not in keys:
             yield Broken(sorts_by, f"{judged.said(sorts_by)} is no partition key")
 
 
 def _file_indexes(judged: _Judged) -> Iterator[Broken]:
     declared: set[tuple[str, str]] = set()
-    for option in judged.options.options:
+    for option in judged.options:
         match = _INDEX.fullmatch(option)
         if match is None:
             continue
@@ -288,7 +300,7 @@ def _file_indexes(judged: _Judged) -> Iterator[Broken]:
             problem = _index_problem(judged, kind, column, nested is not None)
             if problem:
                 yield Broken(option, f"{judged.said(option)} names {name!r}, {problem}")
-    for option in judged.options.options:
+    for option in judged.options:
         match = _INDEX_OPTION.fullmatch(option)
         if match and match["kind"] in _INDEXED and (match["kind"], match["column"]) not in declared:
             yield Broken(

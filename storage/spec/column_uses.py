@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from lakewright.storage.spec.flink_columns import renamed_in_expression, words_of_expression
 from lakewright.storage.spec.merge_option_reader import GROUP_SUFFIX, split_names
 from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.supported_options import KNOWN_OPTIONS
 
 # Options whose value is one column, or columns between commas.
 _BUCKETS = "bucket-key"
@@ -26,13 +27,11 @@ _NAMING = (
     "upsert-key",
 )
 _INDEXED = re.compile(r"file-index\.[^.]+\.columns|pk-[a-z-]+\.index\.columns|.*filter\.columns")
-# What follows the names of columns in options of single columns.
-_SUFFIX = re.compile(
-    r"\.(aggregate-function|ignore-retract|list-agg-delimiter|distinct|nested-key"
-    r"|nested-key-null-strategy|nested-sequence-field|count-limit|ts-field|sequence-group"
-    r"|stats-mode|default-value|map\.storage-layout)"
-)
 _FIELDS = "fields."
+# What follows the names of columns in options of single columns.
+_SUFFIXES = tuple(
+    each.name.removeprefix("fields.*") for each in KNOWN_OPTIONS if each.name.startswith("fields.*")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +76,9 @@ def _named(option: str, value: str) -> Iterator[tuple[tuple[str, ...], bool]]:
 
 def _columns_of(option: str) -> tuple[str, str] | None:
     """The names and the suffix of `fields.<names><suffix>`."""
-    if not option.startswith(_FIELDS):
-        return None
-    ends = [each for each in _SUFFIX.finditer(option) if each.end() == len(option)]
-    if not ends or ends[0].start() <= len(_FIELDS):
-        return None
-    return option[len(_FIELDS) : ends[0].start()], option[ends[0].start() :]
+    suffix = next((each for each in _SUFFIXES if option.endswith(each)), "")
+    names = option.removeprefix(_FIELDS).removesuffix(suffix)
+    return (names, suffix) if suffix and option == f"{_FIELDS}{names}{suffix}" else None
 
 
 def renamed_in_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:

@@ -1,14 +1,19 @@
 """How Paimon's options are treated: each is honoured, ignored safely, or refused for some uses.
 
 Each option has one description: name, type, Paimon's default, meaning, and the uses of a table that
-it rules out. `honoured_options`, `ignored_options` and `refused_options` hold the descriptions.
+it rules out. `options`, `ignored_options` and `refused_options` hold the descriptions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any, Generic, Self, TypeVar, overload
+
+from lakewright.storage.spec.option_values import Kind
+
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Use(Enum):
@@ -33,27 +38,6 @@ UPKEEP = frozenset(Use) - {Use.READ}
 ALL = frozenset(Use)
 
 
-class Kind(Enum):
-    """The type of an option's value."""
-
-    BOOLEAN = "true or false"
-    INTEGER = "a whole number"
-    NUMBER = "a number"
-    SIZE = "a size such as 128 MB"
-    DURATION = "a duration such as 1 h"
-    CHOICE = "one of some names"
-    MAP = "names and values such as 0:x,5:y"
-    TEXT = "a text"
-
-
-class Handling(Enum):
-    """How an option is treated in uses that it allows."""
-
-    HONOURED = "honoured"
-    IGNORED = "ignored"
-    REFUSED = "refused"
-
-
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """The uses that an option rules out, unless its value is in `unless`.
@@ -62,9 +46,9 @@ class Refusal:
     less than the whole use.
     """
 
-    uses: frozenset[Use]
+    uses: Collection[Use]
     reason: str
-    unless: frozenset[str] = frozenset()
+    unless: Collection[str] = ()
     done: str | None = None
 
     def concerns(self, use: Use, value: str) -> bool:
@@ -72,44 +56,68 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class Option(Generic[T_co]):
     """One option of Paimon's. A `*` in its name stands for a column, an index or a class.
 
-    An `immutable` option cannot change once its table has a snapshot.
+    An `immutable` option cannot change once its table has a snapshot. `unset` gives the value where
+    a table does not set the option, if that is not `default`; its argument has the schema and the
+    values of the options above. An attribute of a class is the option; of an instance, its value
+    (`OptionReader.read_into`).
     """
 
     name: str
-    kind: Kind
+    kind: Kind[T_co]
     default: str | None = None
     older_names: tuple[str, ...] = ()
     meaning: str = ""
-    handling: Handling = Handling.HONOURED
     refusals: tuple[Refusal, ...] = ()
     immutable: bool = False
+    unset: Callable[[Any], T_co] | None = None
+
+    def of(self, column: str) -> str:
+        """The name of the option of a column."""
+        return self.name.replace("*", column)
+
+    @overload
+    def __get__(self, values: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, values: object, owner: type) -> T_co: ...
+    def __get__(self, values: object, owner: type) -> Self | T_co:
+        return self
 
 
-def honoured(
-    meaning: str, *options: Option, refusals: tuple[Refusal, ...] = ()
-) -> tuple[Option, ...]:
-    """Options that are read and obeyed; `meaning` names their subject."""
-    return tuple(replace(each, meaning=meaning, refusals=refusals) for each in options)
+def optional(option: Option[T_co]) -> Option[T_co | None]:
+    """The option, whose value is None where a table does not set it."""
+    nullable: Option[T_co | None] = option
+    return replace(nullable, unset=lambda _: None)
 
 
-def ignored(reason: str, *options: Option) -> tuple[Option, ...]:
-    """Options that change no row and no guarantee; `reason` says why."""
-    return tuple(replace(each, meaning=reason, handling=Handling.IGNORED) for each in options)
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """The meaning of the options below it: their subject, or why they change nothing."""
+
+    meaning: str
 
 
-def refused(
-    uses: Collection[Use],
-    reason: str,
-    *options: Option,
-    unless: Collection[str] = (),
-    done: str | None = None,
-) -> tuple[Option, ...]:
-    """Options that rule out `uses`, with every value that is not in `unless`."""
-    refusal = Refusal(frozenset(uses), reason, frozenset(unless), done)
-    return tuple(
-        replace(each, meaning=reason, handling=Handling.REFUSED, refusals=(refusal,))
-        for each in options
-    )
+def options_under(*rows: object) -> tuple[Option[object], ...]:
+    """The options of a table with headings, which may hold other tables.
+
+    A refusal is the heading of options that it concerns, except for their defaults.
+    """
+    found: list[Option[object]] = []
+    heading: Heading | Refusal = Heading("")
+    for each in rows:
+        if isinstance(each, Heading | Refusal):
+            heading = each
+        elif isinstance(each, tuple):
+            found += each
+        elif isinstance(each, Option):
+            found.append(_under(heading, each))
+    return tuple(found)
+
+
+def _under(heading: Heading | Refusal, option: Option[object]) -> Option[object]:
+    if isinstance(heading, Heading):
+        return replace(option, meaning=heading.meaning)
+    unless = heading.unless or ({option.default} if option.default is not None else ())
+    return replace(option, meaning=heading.reason, refusals=(replace(heading, unless=unless),))

@@ -9,11 +9,11 @@ from typing import NoReturn
 
 from lakewright.storage.errors import InvalidOption, UnsupportedError
 from lakewright.storage.spec.data_types import AtomicType, DataType
-from lakewright.storage.spec.honoured_options import MERGE_OPTIONS
-from lakewright.storage.spec.option_values import trimmed
+from lakewright.storage.spec.merge_option_rows import MERGE_OPTIONS, MergeOptions
+from lakewright.storage.spec.option_reader import OptionReader
 from lakewright.storage.spec.schema import TableSchema
 
-GROUP_PREFIX, GROUP_SUFFIX = "fields.", ".sequence-group"
+GROUP_PREFIX, GROUP_SUFFIX = MergeOptions.sequence_group.name.split("*")
 _OF_COLUMNS = "fields.*."
 _SUFFIXES = "|".join(
     re.escape(each.name.removeprefix(_OF_COLUMNS))
@@ -29,26 +29,13 @@ def is_merge_option(name: str) -> bool:
     return name in _NAMES or _FIELD_OPTION.fullmatch(name) is not None
 
 
-class MergeOptionReader:
+class MergeOptionReader(OptionReader):
     """Reads merge options of one schema; every error names the option, its value and the table."""
 
     def __init__(self, schema: TableSchema, table: str) -> None:
+        super().__init__(schema.options, table)
         self.schema = schema
-        self.table = table
-        self.options = trimmed(schema.options)
         self.types: dict[str, DataType] = {each.name: each.type for each in schema.fields}
-
-    def field_option(self, name: str, suffix: str) -> str | None:
-        return self.options.get(f"fields.{name}.{suffix}")
-
-    def field_boolean(self, name: str, suffix: str) -> bool:
-        return self.boolean(f"fields.{name}.{suffix}")
-
-    def boolean(self, option: str) -> bool:
-        text = self.options.get(option, "false")
-        if text.lower() not in ("true", "false"):
-            self.invalid(option, text, "is neither true nor false")
-        return text.lower() == "true"
 
     def check_field_names(self) -> None:
         for option, text in self.options.items():

@@ -14,14 +14,17 @@ from lakewright.storage.spec.merge_option_reader import (
     MergeOptionReader,
     split_names,
 )
+from lakewright.storage.spec.merge_option_rows import MergeOptions
 from lakewright.storage.spec.merge_spec import MergeEngine, MergeSpec, SequenceGroup
+from lakewright.storage.spec.option_values import BOOLEAN
 from lakewright.storage.spec.schema import VALUE_COUNT, TableSchema
 
 _REMOVE_ON_DELETE = {
-    MergeEngine.PARTIAL_UPDATE: "partial-update.remove-record-on-delete",
-    MergeEngine.AGGREGATION: "aggregation.remove-record-on-delete",
+    MergeEngine.PARTIAL_UPDATE: MergeOptions.remove_on_delete,
+    MergeEngine.AGGREGATION: MergeOptions.remove_aggregates_on_delete,
 }
-_REMOVE_ON_GROUP = "partial-update.remove-record-on-sequence-group"
+_VECTORS = "deletion-vectors.enabled"
+_REMOVE_ON_GROUP = MergeOptions.remove_on_group.name
 
 
 def read_merge_spec(schema: TableSchema, *, table: str = "the table") -> MergeSpec:
@@ -59,7 +62,7 @@ class _Reader(MergeOptionReader):
         self.check_field_names()
         engine = self._engine()
         sequence = self._sequence_fields(engine)
-        ignore_delete = self.boolean("ignore-delete")
+        ignore_delete = self.value(MergeOptions.ignore_delete)
         groups = self._sequence_groups() if engine is MergeEngine.PARTIAL_UPDATE else ()
         remove = self._remove_on_delete(engine, ignore_delete, groups)
         if engine is MergeEngine.AGGREGATION:
@@ -74,9 +77,9 @@ class _Reader(MergeOptionReader):
             table=self.table,
             primary_keys=self.schema.primary_keys,
             sequence_fields=sequence,
-            sequence_descending=self._descending(),
+            sequence_descending=self.value(MergeOptions.descending),
             ignore_delete=ignore_delete,
-            ignore_update_before=self.boolean("ignore-update-before"),
+            ignore_update_before=self.value(MergeOptions.ignore_update_before),
             rowkind_field=self._rowkind_field(),
             remove_record_on_delete=remove,
             sequence_groups=groups,
@@ -86,15 +89,13 @@ class _Reader(MergeOptionReader):
     # --- the engine and what orders rows -----------------------------------------------------
 
     def _engine(self) -> MergeEngine:
-        text = self.options.get("merge-engine", MergeEngine.DEDUPLICATE.value)
+        option, text = MergeOptions.engine.name, str(self.value(MergeOptions.engine))
         if text.lower() not in {each.value for each in MergeEngine}:
             keyed = [each.value for each in MergeEngine if each is not MergeEngine.VALUE_COUNT]
-            self.unsupported("merge-engine", text, f"implemented: {', '.join(keyed)}")
+            self.unsupported(option, text, f"implemented: {', '.join(keyed)}")
         engine = MergeEngine(text.lower())
         if engine is MergeEngine.VALUE_COUNT:
-            self.invalid(
-                "merge-engine", text, "is for tables without a primary key; use deduplicate"
-            )
+            self.invalid(option, text, "is for tables without a primary key; use deduplicate")
         if engine is MergeEngine.FIRST_ROW:
             self._check_first_row()
         return engine
@@ -107,16 +108,16 @@ class _Reader(MergeOptionReader):
                 producer,
                 "does not go with merge-engine=first-row; use none or lookup",
             )
-        if self.boolean("deletion-vectors.enabled"):
+        if self.parsed(_VECTORS, BOOLEAN, self.options.get(_VECTORS, "false")):
             self.invalid(
-                "deletion-vectors.enabled",
+                _VECTORS,
                 "true",
                 "does not go with merge-engine=first-row, where no row is ever replaced; "
                 "leave it out",
             )
 
     def _sequence_fields(self, engine: MergeEngine) -> tuple[str, ...]:
-        option = "sequence.field"
+        option = MergeOptions.sequence_field.name
         text = self.options.get(option)
         if text is None:
             return ()
@@ -124,12 +125,12 @@ class _Reader(MergeOptionReader):
         for name in names:
             self.check_column(option, text, name)
             self.check_orders(option, text, name)
-            if self.field_option(name, "aggregate-function") is not None:
+            function = MergeOptions.function.of(name)
+            if function in self.options:
                 self.invalid(
                     option,
                     text,
-                    f"names {name!r}, which has an aggregate function too; leave out "
-                    f"fields.{name}.aggregate-function",
+                    f"names {name!r}, which has an aggregate function too; leave out {function}",
                 )
         self.check_once(option, text, names)
         if engine is MergeEngine.FIRST_ROW:
@@ -149,15 +150,8 @@ class _Reader(MergeOptionReader):
             )
         return names
 
-    def _descending(self) -> bool:
-        option = "sequence.field.sort-order"
-        text = self.options.get(option, "ascending")
-        if text.lower() not in ("ascending", "descending"):
-            self.invalid(option, text, "is neither ascending nor descending")
-        return text.lower() == "descending"
-
     def _rowkind_field(self) -> str | None:
-        option = "rowkind.field"
+        option = MergeOptions.rowkind_field.name
         name = self.options.get(option)
         if name is None:
             return None
@@ -174,9 +168,10 @@ class _Reader(MergeOptionReader):
     def _remove_on_delete(
         self, engine: MergeEngine, ignore_delete: bool, groups: tuple[SequenceGroup, ...]
     ) -> bool:
-        option = _REMOVE_ON_DELETE.get(engine)
-        if option is None or not self.boolean(option):
+        row = _REMOVE_ON_DELETE.get(engine)
+        if row is None or not self.value(row):
             return False
+        option = row.name
         if engine is MergeEngine.PARTIAL_UPDATE:
             if ignore_delete:
                 self.invalid(option, "true", "contradicts ignore-delete=true; leave one out")

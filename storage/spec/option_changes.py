@@ -9,13 +9,15 @@ from dataclasses import replace
 from typing import NoReturn
 
 from lakewright.storage.errors import InvalidOption
-from lakewright.storage.spec.option_values import OptionReader, trimmed
+from lakewright.storage.spec.option_values import BOOLEAN, INTEGER
+from lakewright.storage.spec.options import trimmed
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_change import ResetOption, SetOption
 from lakewright.storage.spec.supported_options import (
     check_option_name,
     check_option_type,
     find_option,
+    read_option,
 )
 
 # Options that the schema itself says in fields of its own.
@@ -84,26 +86,19 @@ def _check_change(
     option = find_option(name)
     if option is not None and option.immutable:
         _refuse(table, name, "the rows that are there depend on it; create a new table")
-    if option is not None and option.name in _IGNORING and _is_true(schema, name):
+    ignores = trimmed(schema.options).get(name, "").lower() == "true"
+    if option is not None and option.name in _IGNORING and ignores:
         _refuse(table, name, "rows that were ignored until now would take effect")
     if name == _BUCKET:
         _check_bucket(schema, value, table)
-    reader = OptionReader(trimmed(schema.options), table)
-    if name == _VECTORS and not reader.boolean(_MODIFIABLE):
+    if name == _VECTORS and not read_option(schema, _MODIFIABLE, BOOLEAN, table=table):
         _refuse(table, name, f"set {_MODIFIABLE}=true to allow it")
-
-
-def _is_true(schema: TableSchema, name: str) -> bool:
-    return trimmed(schema.options).get(name, "").lower() == "true"
 
 
 def _check_bucket(schema: TableSchema, value: str | None, table: str) -> None:
     """A number of buckets may become another one, for partitions that are written later."""
-    now = OptionReader(trimmed(schema.options), table).integer(_BUCKET)
-    try:
-        wanted = None if value is None else int(value)
-    except ValueError:
-        _refuse(table, _BUCKET, f"{value} is no whole number")
+    now = read_option(schema, _BUCKET, INTEGER, table=table)
+    wanted = None if value is None else int(value)
     if wanted is None or now < 1 or wanted < 1:
         _refuse(
             table,

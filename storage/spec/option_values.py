@@ -1,4 +1,4 @@
-"""Option texts as values: sizes, durations, numbers, choices.
+"""The kinds of options: their texts as values, such as sizes, durations, numbers and choices.
 
 Units and spellings: Paimon, `MemorySize` and `TimeUtils`.
 """
@@ -6,14 +6,16 @@ Units and spellings: Paimon, `MemorySize` and `TimeUtils`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from functools import cache
-from typing import NoReturn
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeVar
 
 from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.file_names import UnsafeName, plain_name
-from lakewright.storage.spec.honoured_options import HONOURED_OPTIONS
-from lakewright.storage.spec.schema import TableSchema
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -50,180 +52,9 @@ TIME_UNITS_MS = {
     "days": 86_400_000,
 }
 _STATS_MODES = re.compile(r"none|counts|full|truncate\((\d+)\)")
-COLUMN_STATS_MODE = re.compile(r"fields\.(.+)\.stats-mode")
 # Zeros in front count too; Python reads no more than thousands of digits.
 _MOST_DIGITS = 100
 _MOST_SHOWN = 120
-_MAY_BE_ZERO = frozenset(
-    {"snapshot.time-retained", "changelog.time-retained", "tag.creation-delay"}
-)
-
-
-class OptionReader:
-    """Reads one option at a time; defaults are those of the descriptions.
-
-    Every error names the option and its value.
-
-    Paimon reads a duration without a unit as milliseconds, and a size without one as bytes.
-    `bare_numbers=False` refuses both as likely mistakes.
-    """
-
-    def __init__(
-        self, options: Mapping[str, str], table: str, *, bare_numbers: bool = True
-    ) -> None:
-        self.options = options
-        self.table = table
-        self.bare_numbers = bare_numbers
-
-    def refuse(self, name: str, text: str, problem: str) -> NoReturn:
-        """Raise an error about an option; `problem` follows its value in the message."""
-        raise InvalidOption(
-            f"{self.table}: {name}={text[:_MOST_SHOWN]}{problem}", option=name
-        ) from None
-
-    def text(self, name: str, *, default: str | None = None) -> str:
-        """The text of an option, or its default; empty where there is neither."""
-        return self.options.get(name, default or _defaults().get(name, ""))
-
-    def file_name(self, name: str) -> str:
-        """A text that is a name of files or folders, or the beginning of one."""
-        text = self.text(name)
-        try:
-            return plain_name(text)
-        except UnsafeName:
-            self.refuse(name, text, " is not a plain name: it must not lead to another folder")
-
-    def name_prefix(self, name: str) -> str:
-        """The beginning of file names, which may be empty."""
-        return self.file_name(name) if self.options.get(name) != "" else ""
-
-    def integer(
-        self,
-        name: str,
-        *,
-        default: int | None = None,
-        minimum: int | None = None,
-        bits: int = 32,
-    ) -> int:
-        """A whole number. `default` is for an option whose default depends on other options."""
-        text = self.options.get(name)
-        if text is None:
-            return int(_defaults()[name]) if default is None else default
-        # Python reads 1_000 too, which other clients do not.
-        if re.fullmatch(r"[-+]?[0-9]+", text) is None:
-            self.refuse(name, text, " is not a whole number")
-        value = bounded_number(text, bits)
-        if value is None:
-            self.refuse(name, text, f" does not fit into {bits} bits")
-        if minimum is not None and value < minimum:
-            self.refuse(name, text, f" is less than {minimum}")
-        return value
-
-    def boolean(self, name: str, *, default: bool | None = None) -> bool:
-        text = self.options.get(name)
-        if text is None:
-            return _defaults()[name] == "true" if default is None else default
-        if text.lower() not in ("true", "false"):
-            self.refuse(name, text, " is neither true nor false")
-        return text.lower() == "true"
-
-    def size(self, name: str, *, default: int | None = None) -> int:
-        text = self.options.get(name)
-        if text is None:
-            return parse_size(_defaults()[name]) if default is None else default
-        return self._quantity(name, text, parse_size, "b, mb")
-
-    def duration_ms(self, name: str, *, default: int | None = None) -> int:
-        text = self.options.get(name)
-        if text is None:
-            return parse_duration_ms(_defaults()[name]) if default is None else default
-        return self._quantity(name, text, parse_duration_ms, "ms, h, d")
-
-    def optional_integer(self, name: str, *, minimum: int, bits: int = 32) -> int | None:
-        if name not in self.options:
-            return None
-        return self.integer(name, minimum=minimum, bits=bits)
-
-    def optional_duration_ms(self, name: str) -> int | None:
-        return self.duration_ms(name) if name in self.options else None
-
-    def optional_size(self, name: str) -> int | None:
-        return self.size(name) if name in self.options else None
-
-    def ratio(self, name: str, *, default: float | None = None) -> float:
-        text = self.options.get(name)
-        if text is None:
-            return float(_defaults()[name]) if default is None else default
-        try:
-            value = float(text)
-        except ValueError:
-            self.refuse(name, text, " is not a number")
-        if not 0 <= value <= 1:
-            self.refuse(name, text, " is not between 0 and 1")
-        return value
-
-    def names(self, name: str) -> tuple[str, ...]:
-        return tuple(part.strip() for part in self.text(name).split(",") if part.strip())
-
-    def _quantity(self, name: str, text: str, parse: Callable[[str], int], units: str) -> int:
-        if not self.bare_numbers and text.strip().isdigit():
-            examples = " or ".join(f"{text.strip()} {unit}" for unit in units.split(", "))
-            self.refuse(name, text, f" has no unit; write {examples}")
-        try:
-            value = parse(text)
-        except InvalidOption as error:
-            raise InvalidOption(f"{self.table}: {name}={error.message}", option=name) from None
-        if value < 1 and name not in _MAY_BE_ZERO:
-            self.refuse(name, text, " is not positive")
-        return value
-
-    def choice(self, name: str, values: Mapping[str, str]) -> str:
-        """The value that `values` gives to the option's text."""
-        text = self.text(name)
-        if text.lower() not in values:
-            self.refuse(name, text, f" is not one of {', '.join(values)}")
-        return values[text.lower()]
-
-    def optional_choice(self, name: str, values: Mapping[str, str]) -> str | None:
-        return self.choice(name, values) if name in self.options else None
-
-    def per_level(self, name: str, value_of: Callable[[str], str]) -> dict[int, str]:
-        """Values by level, from a text such as `0:avro,5:parquet`."""
-        found: dict[int, str] = {}
-        for pair in filter(None, (each.strip() for each in self.text(name).split(","))):
-            level, colon, value = pair.partition(":")
-            number = bounded_number(level.strip(), 32)
-            if not colon or number is None:
-                raise InvalidOption(
-                    f"{self.table}: {name} holds {pair[:_MOST_SHOWN]!r}; write levels and values "
-                    "as in 0:x,5:y",
-                    option=name,
-                )
-            try:
-                found[number] = value_of(value.strip())
-            except InvalidOption as error:
-                raise InvalidOption(f"{self.table}: {name}: {error.message}", option=name) from None
-        return found
-
-    def stats_mode(self, name: str) -> str:
-        text = self.text(name).lower().replace(" ", "")
-        match = _STATS_MODES.fullmatch(text)
-        if match is None or (match.group(1) and bounded_number(match.group(1), 32) is None):
-            self.refuse(name, text, " is not one of none, counts, truncate(16), full")
-        return text
-
-    def column_stats_modes(self, schema: TableSchema) -> dict[str, str]:
-        modes = {}
-        for name in self.options:
-            match = COLUMN_STATS_MODE.fullmatch(name)
-            if match is None:
-                continue
-            if match.group(1) not in schema.field_names:
-                self.refuse(
-                    name, self.options[name], " names a column that the table does not have"
-                )
-            modes[match.group(1)] = self.stats_mode(name)
-        return modes
 
 
 def parse_size(text: str) -> int:
@@ -283,16 +114,160 @@ def bounded_number(text: str, bits: int) -> int | None:
     return value if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None
 
 
-@cache
-def _defaults() -> Mapping[str, str]:
-    return {each.name: each.default for each in HONOURED_OPTIONS if each.default is not None}
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T_co]):
+    """The type of an option's value: its name, a test of texts, and what reads a text.
+
+    `holds` is true of a text of the type, whatever its range or choice. `parse` raises
+    InvalidOption, whose message follows the name of the option. `units` are examples of the units
+    that a number should have.
+    """
+
+    says: str
+    holds: Callable[[str], object]
+    parse: Callable[[str], T_co]
+    units: tuple[str, ...] = ()
+
+    def parsed_by(self, parse: Callable[[str], T]) -> Kind[T]:
+        """The kind of the same texts with other values."""
+        return Kind(self.says, self.holds, parse, self.units)
 
 
-def trimmed(options: Mapping[str, str]) -> dict[str, str]:
-    """Options without surrounding blanks; an older name sets the newer one too."""
-    given = {name.strip(): str(value).strip() for name, value in options.items()}
-    for option in HONOURED_OPTIONS:
-        for older in option.older_names:
-            if older in given:
-                given.setdefault(option.name, given[older])
-    return given
+def _any_text(_text: str) -> bool:
+    return True
+
+
+def wrong_value(text: str, problem: str) -> InvalidOption:
+    """The error of a kind about a text."""
+    return InvalidOption(f"={text[:_MOST_SHOWN]}{problem}")
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise wrong_value(text, " is neither true nor false")
+    return text.lower() == "true"
+
+
+def integer(minimum: int | None = None, bits: int = 32) -> Kind[int]:
+    """The kind of whole numbers of a range."""
+
+    def parse(text: str) -> int:
+        # Python reads 1_000 too, which other clients do not.
+        if re.fullmatch(r"[-+]?[0-9]+", text) is None:
+            raise wrong_value(text, " is not a whole number")
+        value = bounded_number(text, bits)
+        if value is None:
+            raise wrong_value(text, f" does not fit into {bits} bits")
+        if minimum is not None and value < minimum:
+            raise wrong_value(text, f" is less than {minimum}")
+        return value
+
+    return Kind("a whole number", re.compile(r"[+-]?\d+").fullmatch, parse)
+
+
+def _ratio(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise wrong_value(text, " is not a number") from None
+    if not 0 <= value <= 1:
+        raise wrong_value(text, " is not between 0 and 1")
+    return value
+
+
+def _is_quantity(parse: Callable[[str], int], text: str) -> bool:
+    try:
+        parse(text)
+    except InvalidOption:
+        return False
+    return True
+
+
+def _quantity_of(parse: Callable[[str], int], minimum: int, text: str) -> int:
+    try:
+        value = parse(text)
+    except InvalidOption as error:
+        raise InvalidOption(f"={error.message}") from None
+    if value < minimum:
+        raise wrong_value(text, " is not positive")
+    return value
+
+
+def choice(values: Mapping[str, T_co]) -> Kind[T_co]:
+    """The kind of some names, each with its value."""
+
+    def parse(text: str) -> T_co:
+        if text.lower() not in values:
+            raise wrong_value(text, f" is not one of {', '.join(values)}")
+        return values[text.lower()]
+
+    return Kind("one of some names", _any_text, parse)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _file_name(text: str) -> str:
+    try:
+        return plain_name(text)
+    except UnsafeName:
+        raise wrong_value(
+            text, " is not a plain name: it must not lead to another folder"
+        ) from None
+
+
+def per_level(values: Collection[str] = ()) -> Kind[Mapping[int, str]]:
+    """The kind of names by level, such as `0:avro,5:parquet`; `values` has all that there are."""
+
+    def parse(text: str) -> Mapping[int, str]:
+        found: dict[int, str] = {}
+        for pair in _names(text):
+            level, colon, value = pair.partition(":")
+            number = bounded_number(level.strip(), 32)
+            if not colon or number is None:
+                raise InvalidOption(
+                    f" holds {pair[:_MOST_SHOWN]!r}; write levels and values as in 0:x,5:y"
+                )
+            found[number] = value.strip().lower()
+            if values and found[number] not in values:
+                raise InvalidOption(f": {value.strip()!r} is not one of {', '.join(values)}")
+        return found
+
+    return Kind("names and values such as 0:x,5:y", _any_text, parse)
+
+
+def _stats_mode(given: str) -> str:
+    text = given.lower().replace(" ", "")
+    match = _STATS_MODES.fullmatch(text)
+    if match is None or (match.group(1) and bounded_number(match.group(1), 32) is None):
+        raise wrong_value(text, " is not one of none, counts, truncate(16), full")
+    return text
+
+
+BOOLEAN = Kind("true or false", re.compile("true|false", re.IGNORECASE).fullmatch, _boolean)
+INTEGER = integer()
+NUMBER = Kind("a number", re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?").fullmatch, _ratio)
+SIZE = Kind(
+    "a size such as 128 MB",
+    partial(_is_quantity, parse_size),
+    partial(_quantity_of, parse_size, 1),
+    ("b", "mb"),
+)
+DURATION = Kind(
+    "a duration such as 1 h",
+    partial(_is_quantity, parse_duration_ms),
+    partial(_quantity_of, parse_duration_ms, 1),
+    ("ms", "h", "d"),
+)
+DURATION_OR_ZERO = DURATION.parsed_by(partial(_quantity_of, parse_duration_ms, 0))
+CHOICE: Kind[object] = choice({})
+MAP = per_level()
+TEXT = Kind("a text", _any_text, str)
+TEXT_OR_NONE = TEXT.parsed_by(lambda text: text or None)
+LOWER_TEXT = TEXT.parsed_by(str.lower)
+NAMES = TEXT.parsed_by(_names)
+FILE_NAME = TEXT.parsed_by(_file_name)
+# The beginning of file names, which may be empty.
+NAME_PREFIX = TEXT.parsed_by(lambda text: _file_name(text) if text else "")
+STATS_MODE = TEXT.parsed_by(_stats_mode)

@@ -5,20 +5,53 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from lakewright.storage.errors import InvalidOption
-from lakewright.storage.spec.data_types import AtomicType, TypeRoot
+from lakewright.storage.spec.data_types import TypeRoot
 from lakewright.storage.spec.file_format import (
     COMPRESSIONS,
     COUNTED,
     ORC,
+    PARQUET,
     FileEncoding,
     FormatTuning,
     file_encoding,
 )
-from lakewright.storage.spec.option_values import MIB, OptionReader, trimmed
+from lakewright.storage.spec.known_options import (
+    ROWS,
+    WRITES,
+    Heading,
+    Option,
+    Refusal,
+    optional,
+    options_under,
+)
+from lakewright.storage.spec.merge_option_rows import MERGE_OPTIONS
+from lakewright.storage.spec.option_reader import OptionReader
+from lakewright.storage.spec.option_values import (
+    BOOLEAN,
+    CHOICE,
+    DURATION,
+    DURATION_OR_ZERO,
+    FILE_NAME,
+    INTEGER,
+    LOWER_TEXT,
+    MAP,
+    MIB,
+    NAME_PREFIX,
+    NAMES,
+    NUMBER,
+    SIZE,
+    STATS_MODE,
+    TEXT,
+    TEXT_OR_NONE,
+    choice,
+    integer,
+    per_level,
+    wrong_value,
+)
+from lakewright.storage.spec.partition_expiry import PartitionExpiry
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.tag import TagCreation, TagPeriod
 
@@ -63,94 +96,315 @@ class ChangelogProducer(Enum):
     LOOKUP = "lookup"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableOptions:
-    """Options as values; `read_options` makes them from a schema."""
+def _limit_of_buckets(text: str) -> int | None:
+    # The format writes -1 for no limit.
+    limit = INTEGER.parse(text)
+    if limit == 0 or limit < -1:
+        raise wrong_value(text, "; write -1 or a positive number")
+    return None if limit == -1 else limit
 
-    bucket: int
-    bucket_mode: BucketMode
-    bucket_keys: tuple[str, ...]
-    bucket_function: BucketFunction
-    target_file_size: int
-    compaction_min_file_num: int
-    compaction_small_file_ratio: float
-    compaction_open_file_cost: int
-    compaction_delete_ratio: float
-    compaction_max_size_amplification_percent: int
-    compaction_size_ratio: int
-    compaction_force_up_level0: bool
-    compaction_force_rewrite_all_files: bool
-    compaction_off_peak_start_hour: int
-    compaction_off_peak_end_hour: int
-    compaction_off_peak_ratio: int
-    compaction_optimization_interval_ms: int | None
-    compaction_total_size_threshold: int | None
-    compaction_incremental_size_threshold: int | None
-    num_sorted_run_compaction_trigger: int
-    num_sorted_run_stop_trigger: int
-    num_levels: int
-    snapshot_num_retained_min: int
-    snapshot_num_retained_max: int
-    snapshot_time_retained_ms: int
-    snapshot_expire_limit: int
-    snapshot_clean_empty_directories: bool
-    manifest_target_file_size: int
-    manifest_merge_min_count: int
-    manifest_full_compaction_threshold: int
-    manifest_compression: str
-    stats_mode: str
-    column_stats_modes: Mapping[str, str]
-    partition_default_name: str
-    partition_legacy_name: bool
-    data_file_prefix: str
+
+def _directory(given: str) -> str:
+    text = given.rstrip("/")
+    # Hidden folders belong to maintenance, and a path upwards leaves the table.
+    if text and not all(re.fullmatch(r"[^.\\/][^\\/]*", part) for part in text.split("/")):
+        raise wrong_value(text, " is not a plain path below the table's; write one such as data")
+    return text
+
+
+_COMPRESSIONS = {name: name for names in COMPRESSIONS.values() for name in names}
+_DIRECTORY = TEXT.parsed_by(_directory)
+_COMPRESSION = choice(_COMPRESSIONS)
+_MANIFEST_COMPRESSION = choice(
+    {"zstd": "zstandard", "none": "null", "null": "null", "deflate": "deflate"}
+)
+# Other functions are refused where a row's bucket matters.
+_FUNCTION = CHOICE.parsed_by(
+    lambda text: BucketFunction.MOD if text.lower() == "mod" else BucketFunction.DEFAULT
+)
+_HOURS_OF_PERIODS = {"daily": 24, "hourly": 1, "two-hours": 2}
+# The formats of tags of a day and of an hour.
+_TAG_FORMATS = {
+    "with_dashes": ("%Y-%m-%d", "%Y-%m-%d %H"),
+    "without_dashes": ("%Y%m%d", "%Y%m%d %H"),
+    "without_dashes_and_spaces": ("%Y%m%d", "%Y%m%d%H"),
+}
+_COLUMN_STATS_MODE = re.compile(r"fields\.(.+)\.stats-mode")
+_WRITABLE = Refusal(WRITES, "files of this format are not written", COMPRESSIONS)
+_HASHED = Refusal(ROWS, "another function assigns rows to buckets", ("default", "mod"))
+
+
+class TableOptions:
+    """The options that are obeyed, each with its row; an instance has the values of a table."""
+
+    _altering = options_under(
+        Heading("how the schema may be altered"),
+        Option("add-column-before-partition", BOOLEAN, "false"),
+        Option("alter-column-null-to-not-null.disabled", BOOLEAN, "true"),
+        Option("disable-explicit-type-casting", BOOLEAN, "false"),
+    )
+    _buckets = Heading("the number of buckets, and the columns that assign rows to them")
+    # Schemas before version 2 were written when one bucket was the default.
+    bucket = Option(
+        "bucket", INTEGER, "-1", unset=lambda read: 1 if read.schema.version < 2 else -1
+    )
+    _bucket_key = Option("bucket-key", NAMES, immutable=True)
+    dynamic_bucket_target_row_num = Option(
+        "dynamic-bucket.target-row-num", integer(1, bits=64), "2000000"
+    )
+    dynamic_bucket_initial_buckets = Option(
+        "dynamic-bucket.initial-buckets", integer(1), "1", immutable=True
+    )
+    dynamic_bucket_max_buckets = Option(
+        "dynamic-bucket.max-buckets", INTEGER.parsed_by(_limit_of_buckets), "-1"
+    )
+    postpone_default_bucket_num = optional(Option("postpone.default-bucket-num", integer(1)))
+    postpone_target_row_num_per_bucket = optional(
+        Option("postpone.target-row-num-per-bucket", integer(1, bits=64))
+    )
+    postpone_target_size_per_bucket = Option("postpone.target-size-per-bucket", SIZE, "1 gb")
+
+    _function = Heading("the function that assigns rows to buckets")
+    bucket_function = Option(
+        "bucket-function.type", _FUNCTION, "default", refusals=(_HASHED,), immutable=True
+    )
+
+    _merging = MERGE_OPTIONS
+
+    _deletions = Heading("deletion vectors, and whether rows are looked up for them")
+    deletion_vectors_enabled = Option("deletion-vectors.enabled", BOOLEAN, "false")
+    deletion_vectors_bitmap64 = Option("deletion-vectors.bitmap64", BOOLEAN, "false")
+    _vector_changes = options_under(
+        _deletions, Option("deletion-vectors.modifiable", BOOLEAN, "false")
+    )
+    force_lookup = Option("force-lookup", BOOLEAN, "false", immutable=True)
+
+    _formats = Heading("the format of new files")
+    # Schemas before version 3 were written when ORC was the default.
+    file_format = Option(
+        "file.format",
+        LOWER_TEXT,
+        "parquet",
+        refusals=(_WRITABLE,),
+        unset=lambda read: ORC if read.schema.version < 3 else PARQUET,
+    )
+    changelog_file_format = optional(
+        Option("changelog-file.format", LOWER_TEXT, refusals=(_WRITABLE,))
+    )
+
+    _files = Heading("sizes, compression, names and folders of data files")
+    target_file_size = Option(
+        "target-file-size",
+        SIZE,
+        unset=lambda read: 128 * MIB if read.schema.is_keyed else 256 * MIB,
+    )
+    file_format_per_level = Option("file.format.per.level", MAP)
+    file_compression = Option("file.compression", _COMPRESSION, "zstd")
+    file_compression_per_level = Option("file.compression.per.level", per_level(_COMPRESSIONS))
+    _zstd_level = Option("file.compression.zstd-level", integer(1), "1")
+    _block_size = optional(Option("file.block-size", SIZE))
+    file_suffix_has_compression = Option("file.suffix.include.compression", BOOLEAN, "false")
     # The folder of the buckets below the table's folder; empty for the table's folder itself.
-    data_file_directory: str
+    data_file_directory = Option(
+        "data-file.path-directory", TEXT.parsed_by(_directory), immutable=True
+    )
+    data_file_prefix = Option("data-file.prefix", NAME_PREFIX, "data-")
+    # If whole rows are keys, copies of the keys would double the files.
+    data_file_thin_mode = Option(
+        "data-file.thin-mode", BOOLEAN, "false", unset=lambda read: read.schema.counts_rows
+    )
+    _num_levels = optional(Option("num-levels", integer(2)))
+
+    _parquet = Heading("how Parquet files are written")
+    _parquet_zstd_level = optional(Option("parquet.compression.codec.zstd.level", integer(1)))
+    _parquet_block_size = optional(Option("parquet.block.size", SIZE))
+    _parquet_page_size = optional(Option("parquet.page.size", SIZE))
+    _parquet_dictionary = Option("parquet.enable.dictionary", BOOLEAN, "true")
+
+    _orc = Heading("how ORC files are written")
+    _orc_stripe_size = optional(Option("orc.stripe.size", SIZE))
+    _orc_compress_size = optional(Option("orc.compress.size", SIZE))
+    _orc_row_index_stride = optional(Option("orc.row.index.stride", integer(1)))
+    # Without the option no dictionary is written: Arrow compares the share in another way.
+    _orc_dictionary = Option("orc.dictionary.key.threshold", NUMBER, "0.8", unset=lambda _: 0.0)
+
+    _outside = Heading("where files outside of the table may be read")
     # URIs below which data files outside of the table may lie.
-    external_paths: tuple[str, ...]
-    file_format: str
-    file_format_per_level: Mapping[int, str]
-    changelog_file_format: str | None
-    file_compression: str
-    file_compression_per_level: Mapping[int, str]
-    changelog_file_compression: str | None
-    file_suffix_has_compression: bool
-    format_tuning: FormatTuning
-    data_file_thin_mode: bool
-    write_only: bool
-    counts_rows: bool
-    dynamic_partition_overwrite: bool
-    deletion_vectors_enabled: bool
-    deletion_vectors_bitmap64: bool
-    # None: the committer's own limits of retries and time apply.
-    commit_max_retries: int | None
-    changelog_producer: ChangelogProducer
-    changelog_file_prefix: str
-    changelog_row_deduplicate: bool
-    changelog_row_deduplicate_ignore_fields: tuple[str, ...]
-    streaming_read_overwrite: bool
-    streaming_read_append_overwrite: bool
-    force_lookup: bool
-    dynamic_bucket_target_row_num: int
-    dynamic_bucket_initial_buckets: int
-    dynamic_bucket_max_buckets: int | None
-    postpone_default_bucket_num: int | None
-    postpone_target_row_num_per_bucket: int | None
-    postpone_target_size_per_bucket: int
-    changelog_num_retained_min: int
-    changelog_num_retained_max: int
-    changelog_time_retained_ms: int
-    consumer_expiration_ms: int | None
-    consumer_changelog_only: bool
-    tag_automatic_creation: TagCreation
-    tag_period: TagPeriod
-    tag_creation_delay_ms: int
-    tag_automatic_completion: bool
-    tag_batch_name: str | None
-    tag_num_retained_max: int | None
-    tag_default_time_retained_ms: int | None
+    external_paths = Option("data-file.external-paths", NAMES)
+
+    _partitions = Heading("the names of partitions' folders")
+    partition_default_name = Option("partition.default-name", FILE_NAME, "__DEFAULT_PARTITION__")
+    partition_legacy_name = Option("partition.legacy-name", BOOLEAN, "true")
+
+    _expiry = options_under(*vars(PartitionExpiry).values())
+
+    _statistics = Heading("which statistics stand in the metadata")
+    stats_mode = Option("metadata.stats-mode", STATS_MODE, "truncate(16)")
+    _other_statistics = options_under(
+        _statistics,
+        Option("metadata.stats-dense-store", BOOLEAN, "true"),
+        Option("fields.*.stats-mode", STATS_MODE),
+    )
+
+    _manifests = Heading("how manifests are written, merged and read")
+    manifest_target_file_size = Option("manifest.target-file-size", SIZE, "8 mb")
+    manifest_merge_min_count = Option("manifest.merge-min-count", integer(2), "30")
+    manifest_full_compaction_threshold = Option(
+        "manifest.full-compaction-threshold-size", SIZE, "16 mb"
+    )
+    manifest_compression = Option("manifest.compression", _MANIFEST_COMPRESSION, "zstd")
+
+    _compactions = Heading("which files a compaction picks, and when")
+    write_only = Option("write-only", BOOLEAN, "false", older_names=("write.compaction-skip",))
+    # The format's default is that of splits to read. Compactions of so few files would write
+    # files that are small again.
+    compaction_open_file_cost = Option(
+        "source.split.open-file-cost", SIZE, "4 mb", unset=lambda _: 0
+    )
+    compaction_min_file_num = Option("compaction.min.file-num", integer(2), "5")
+    compaction_small_file_ratio = Option("compaction.small-file-ratio", NUMBER, "0.7")
+    compaction_delete_ratio = Option("compaction.delete-ratio-threshold", NUMBER, "0.2")
+    compaction_max_size_amplification_percent = Option(
+        "compaction.max-size-amplification-percent", integer(0), "200"
+    )
+    compaction_size_ratio = Option("compaction.size-ratio", integer(0), "1")
+    compaction_force_up_level0 = Option("compaction.force-up-level-0", BOOLEAN, "false")
+    compaction_force_rewrite_all_files = Option(
+        "compaction.force-rewrite-all-files", BOOLEAN, "false"
+    )
+    compaction_off_peak_start_hour = Option("compaction.offpeak.start.hour", INTEGER, "-1")
+    compaction_off_peak_end_hour = Option("compaction.offpeak.end.hour", INTEGER, "-1")
+    compaction_off_peak_ratio = Option("compaction.offpeak-ratio", integer(0), "0")
+    compaction_optimization_interval_ms = optional(
+        Option("compaction.optimization-interval", DURATION)
+    )
+    compaction_total_size_threshold = optional(Option("compaction.total-size-threshold", SIZE))
+    compaction_incremental_size_threshold = optional(
+        Option("compaction.incremental-size-threshold", SIZE)
+    )
+    num_sorted_run_compaction_trigger = Option("num-sorted-run.compaction-trigger", integer(1), "5")
+    _stop_trigger = optional(Option("num-sorted-run.stop-trigger", INTEGER))
+
+    _changelogs = Heading("which changes are recorded for streaming readers")
+    changelog_producer = Option(
+        "changelog-producer", choice({each.value: each for each in ChangelogProducer}), "none"
+    )
+    changelog_row_deduplicate = Option("changelog-producer.row-deduplicate", BOOLEAN, "false")
+    changelog_row_deduplicate_ignore_fields = Option(
+        "changelog-producer.row-deduplicate-ignore-fields", NAMES
+    )
+    changelog_file_compression = optional(Option("changelog-file.compression", _COMPRESSION))
+    changelog_file_prefix = Option("changelog-file.prefix", NAME_PREFIX, "changelog-")
+
+    _overwrites = Heading("whether streams report overwrites")
+    streaming_read_overwrite = Option("streaming-read-overwrite", BOOLEAN, "false")
+    streaming_read_append_overwrite = Option("streaming-read-append-overwrite", BOOLEAN, "false")
+
+    _retention = Heading("how long snapshots, changelogs and consumers stay")
+    snapshot_num_retained_min = Option("snapshot.num-retained.min", integer(1), "10")
+    snapshot_num_retained_max = Option("snapshot.num-retained.max", integer(1), "2147483647")
+    snapshot_time_retained_ms = Option("snapshot.time-retained", DURATION_OR_ZERO, "1 h")
+    snapshot_expire_limit = Option("snapshot.expire.limit", integer(1), "50")
+    snapshot_clean_empty_directories = Option(
+        "snapshot.clean-empty-directories",
+        BOOLEAN,
+        "false",
+        older_names=("snapshot.expire.clean-empty-directories",),
+    )
+    changelog_num_retained_min = Option(
+        "changelog.num-retained.min", integer(1), unset=lambda read: read.snapshot_num_retained_min
+    )
+    changelog_num_retained_max = Option(
+        "changelog.num-retained.max", integer(1), unset=lambda read: read.snapshot_num_retained_max
+    )
+    changelog_time_retained_ms = Option(
+        "changelog.time-retained",
+        DURATION_OR_ZERO,
+        unset=lambda read: read.snapshot_time_retained_ms,
+    )
+    consumer_expiration_ms = optional(Option("consumer.expiration-time", DURATION))
+    consumer_changelog_only = Option("consumer.changelog-only", BOOLEAN, "false")
+
+    _tags = Heading("tags that are created and deleted automatically")
+    tag_automatic_creation = Option(
+        "tag.automatic-creation", choice({each.value: each for each in TagCreation}), "none"
+    )
+    _tag_hours = Option("tag.creation-period", choice(_HOURS_OF_PERIODS), "daily")
+    _tag_exact_period_ms = optional(Option("tag.creation-period-duration", DURATION))
+    tag_creation_delay_ms = Option("tag.creation-delay", DURATION_OR_ZERO, "0 ms")
+    _tag_format = Option("tag.period-formatter", choice(_TAG_FORMATS), "with_dashes")
+    tag_automatic_completion = Option("tag.automatic-completion", BOOLEAN, "false")
+    tag_batch_name = Option("tag.batch.customized-name", TEXT_OR_NONE)
+    tag_num_retained_max = optional(Option("tag.num-retained-max", integer(1)))
+    tag_default_time_retained_ms = optional(Option("tag.default-time-retained", DURATION))
+    _tag_expiry = options_under(_tags, Option("tag.time-expire-enabled", BOOLEAN, "true"))
     # None: the time zone of the machine.
-    process_time_zone: str | None
-    watermark_time_zone: str
+    process_time_zone = Option("sink.process-time-zone", TEXT_OR_NONE)
+    watermark_time_zone = Option("sink.watermark-time-zone", TEXT, "UTC")
+
+    _commits = Heading("retries of commits, and the scope of overwrites")
+    # None: the committer's own limits of retries and time apply.
+    commit_max_retries = optional(Option("commit.max-retries", integer(0), "10"))
+    dynamic_partition_overwrite = Option("dynamic-partition-overwrite", BOOLEAN, "true")
+
+    def __init__(self, schema: TableSchema, table: str, *, bare_numbers: bool) -> None:
+        reader = OptionReader(schema.options, table, bare_numbers=bare_numbers)
+        reader.read_into(self, schema)
+        self.counts_rows = schema.counts_rows
+        self.bucket_keys = self._bucket_key
+        if not self.bucket_keys and (
+            self.bucket > 0 or (self.bucket == POSTPONE_BUCKET and schema.has_primary_key)
+        ):
+            self.bucket_keys = schema.key_names
+        for key in self.bucket_keys:
+            if key not in schema.field_names:
+                problem = f"bucket-key names {key!r}, which is not a column"
+                raise InvalidOption(f"{table}: {problem}", option="bucket-key")
+        self._check_function(schema, table)
+        self.bucket_mode = _bucket_mode(schema, self.bucket)
+        self.column_stats_modes = _column_stats_modes(reader, schema)
+        trigger, stop = self.num_sorted_run_compaction_trigger, self._stop_trigger
+        self.num_sorted_run_stop_trigger = max(trigger, trigger + 3 if stop is None else stop)
+        self.num_levels = trigger + 1 if self._num_levels is None else self._num_levels
+        self.tag_period = self._period()
+        if self.tag_creation_delay_ms >= self.tag_period.duration // dt.timedelta(milliseconds=1):
+            raise InvalidOption(
+                f"{table}: tag.creation-delay of {self.tag_creation_delay_ms} ms is not shorter "
+                f"than the period of tags, {self.tag_period.duration}",
+                option="tag.creation-delay",
+            )
+        self.format_tuning = FormatTuning(
+            zstd_level=self._zstd_level,
+            parquet_zstd_level=self._parquet_zstd_level or self._zstd_level,
+            parquet_row_group_bytes=self._block_size or self._parquet_block_size,
+            parquet_page_bytes=self._parquet_page_size,
+            parquet_dictionary=self._parquet_dictionary,
+            orc_stripe_bytes=self._block_size or self._orc_stripe_size,
+            orc_compress_block_bytes=self._orc_compress_size,
+            orc_row_index_stride=self._orc_row_index_stride,
+            orc_dictionary_threshold=self._orc_dictionary,
+        )
+
+    def _check_function(self, schema: TableSchema, table: str) -> None:
+        if self.bucket_function is BucketFunction.DEFAULT:
+            return
+        keys, problem = self.bucket_keys, ""
+        roots = {getattr(schema.field(key).type, "root", None) for key in keys}
+        if not roots <= {TypeRoot.INT, TypeRoot.BIGINT}:
+            problem = "needs a bucket key of type INT or BIGINT"
+        elif len(keys) > 1:
+            problem = f"needs one bucket key, and there are {', '.join(keys)}"
+        if problem:
+            option = TableOptions.bucket_function.name
+            raise InvalidOption(f"{table}: {option}=mod {problem}", option=option)
+
+    def _period(self) -> TagPeriod:
+        """The period of automatic tags, and the format of their names."""
+        if self._tag_exact_period_ms is not None:
+            return TagPeriod(dt.timedelta(milliseconds=self._tag_exact_period_ms), "%Y%m%d%H%M")
+        day, hour = self._tag_format
+        pattern = {24: day, 1: hour, 2: "%Y-%m-%d %H"}[self._tag_hours]
+        return TagPeriod(dt.timedelta(hours=self._tag_hours), pattern)
 
     @property
     def changelog_outlives_snapshots(self) -> bool:
@@ -184,23 +438,6 @@ class TableOptions:
         return encoding._replace(suffix=f".{COUNTED}") if self.counts_rows else encoding
 
 
-_COMPRESSIONS = {name: name for names in COMPRESSIONS.values() for name in names}
-_TAG_CREATIONS = {each.value: each.value for each in TagCreation}
-# Hours of a period; then the format of its day, and the separator before its hour.
-_TAG_PERIODS = {"daily": "24", "hourly": "1", "two-hours": "2"}
-_TAG_FORMATS = {
-    "with_dashes": "%Y-%m-%d| ",
-    "without_dashes": "%Y%m%d| ",
-    "without_dashes_and_spaces": "%Y%m%d|",
-}
-_MANIFEST_COMPRESSIONS = {
-    "zstd": "zstandard",
-    "none": "null",
-    "null": "null",
-    "deflate": "deflate",
-}
-
-
 def read_options(
     schema: TableSchema, *, table: str = "the table", bare_numbers: bool = True
 ) -> TableOptions:
@@ -209,169 +446,10 @@ def read_options(
     Raises:
         InvalidOption: a value is invalid; the message names option and value.
     """
-    reader = OptionReader(trimmed(schema.options), table, bare_numbers=bare_numbers)
-    # Schemas before version 2 were written when one bucket was the default.
-    bucket = reader.integer("bucket", default=1 if schema.version < 2 else None)
-    keys = reader.text("bucket-key")
-    bucket_keys = tuple(key.strip() for key in keys.split(",") if key.strip())
-    if not bucket_keys and (bucket > 0 or (bucket == -2 and schema.has_primary_key)):
-        bucket_keys = schema.key_names
-    for key in bucket_keys:
-        if key not in schema.field_names:
-            raise InvalidOption(
-                f"{table}: bucket-key names {key!r}, which is not a column", option="bucket-key"
-            )
-    trigger = reader.integer("num-sorted-run.compaction-trigger", minimum=1)
-    default_target = 128 * MIB if schema.is_keyed else 256 * MIB
-    retained_min = reader.integer("snapshot.num-retained.min", minimum=1)
-    retained_max = reader.integer("snapshot.num-retained.max", minimum=1)
-    time_retained_ms = reader.duration_ms("snapshot.time-retained")
-    tag_creation = TagCreation(reader.choice("tag.automatic-creation", _TAG_CREATIONS))
-    tag_period = _tag_period(reader)
-    tag_delay_ms = reader.duration_ms("tag.creation-delay")
-    if tag_delay_ms >= tag_period.duration // dt.timedelta(milliseconds=1):
-        raise InvalidOption(
-            f"{table}: tag.creation-delay of {tag_delay_ms} ms is not shorter than the period of "
-            f"tags, {tag_period.duration}",
-            option="tag.creation-delay",
-        )
-    return TableOptions(
-        bucket=bucket,
-        bucket_mode=_bucket_mode(schema, bucket),
-        bucket_keys=bucket_keys,
-        bucket_function=_bucket_function(reader, schema, bucket_keys),
-        target_file_size=reader.size("target-file-size", default=default_target),
-        compaction_min_file_num=reader.integer("compaction.min.file-num", minimum=2),
-        compaction_small_file_ratio=reader.ratio("compaction.small-file-ratio"),
-        # The format's default is that of splits to read. Compactions of so few files would write
-        # files that are small again.
-        compaction_open_file_cost=reader.size("source.split.open-file-cost", default=0),
-        compaction_delete_ratio=reader.ratio("compaction.delete-ratio-threshold"),
-        compaction_max_size_amplification_percent=reader.integer(
-            "compaction.max-size-amplification-percent", minimum=0
-        ),
-        compaction_size_ratio=reader.integer("compaction.size-ratio", minimum=0),
-        compaction_force_up_level0=reader.boolean("compaction.force-up-level-0"),
-        compaction_force_rewrite_all_files=reader.boolean("compaction.force-rewrite-all-files"),
-        compaction_off_peak_start_hour=reader.integer("compaction.offpeak.start.hour"),
-        compaction_off_peak_end_hour=reader.integer("compaction.offpeak.end.hour"),
-        compaction_off_peak_ratio=reader.integer("compaction.offpeak-ratio", minimum=0),
-        compaction_optimization_interval_ms=reader.optional_duration_ms(
-            "compaction.optimization-interval"
-        ),
-        compaction_total_size_threshold=reader.optional_size("compaction.total-size-threshold"),
-        compaction_incremental_size_threshold=reader.optional_size(
-            "compaction.incremental-size-threshold"
-        ),
-        num_sorted_run_compaction_trigger=trigger,
-        num_sorted_run_stop_trigger=max(
-            trigger, reader.integer("num-sorted-run.stop-trigger", default=trigger + 3)
-        ),
-        num_levels=reader.integer("num-levels", default=trigger + 1, minimum=2),
-        snapshot_num_retained_min=retained_min,
-        snapshot_num_retained_max=retained_max,
-        snapshot_time_retained_ms=time_retained_ms,
-        snapshot_expire_limit=reader.integer("snapshot.expire.limit", minimum=1),
-        snapshot_clean_empty_directories=reader.boolean("snapshot.clean-empty-directories"),
-        manifest_target_file_size=reader.size("manifest.target-file-size"),
-        manifest_merge_min_count=reader.integer("manifest.merge-min-count", minimum=2),
-        manifest_full_compaction_threshold=reader.size("manifest.full-compaction-threshold-size"),
-        manifest_compression=reader.choice("manifest.compression", _MANIFEST_COMPRESSIONS),
-        stats_mode=reader.stats_mode("metadata.stats-mode"),
-        column_stats_modes=reader.column_stats_modes(schema),
-        partition_default_name=reader.file_name("partition.default-name"),
-        partition_legacy_name=reader.boolean("partition.legacy-name"),
-        data_file_prefix=reader.name_prefix("data-file.prefix"),
-        data_file_directory=_data_file_directory(reader),
-        external_paths=reader.names("data-file.external-paths"),
-        # Schemas before version 3 were written when ORC was the default.
-        file_format=reader.text("file.format", default=ORC if schema.version < 3 else None).lower(),
-        file_format_per_level=reader.per_level("file.format.per.level", str.lower),
-        changelog_file_format=reader.text("changelog-file.format").lower() or None,
-        file_compression=reader.choice("file.compression", _COMPRESSIONS),
-        file_compression_per_level=reader.per_level("file.compression.per.level", _compression),
-        changelog_file_compression=reader.optional_choice(
-            "changelog-file.compression", _COMPRESSIONS
-        ),
-        file_suffix_has_compression=reader.boolean("file.suffix.include.compression"),
-        format_tuning=_format_tuning(reader),
-        counts_rows=schema.counts_rows,
-        # If whole rows are keys, copies of the keys would double the files.
-        data_file_thin_mode=reader.boolean("data-file.thin-mode", default=schema.counts_rows),
-        deletion_vectors_enabled=reader.boolean("deletion-vectors.enabled"),
-        deletion_vectors_bitmap64=reader.boolean("deletion-vectors.bitmap64"),
-        dynamic_partition_overwrite=reader.boolean("dynamic-partition-overwrite"),
-        write_only=reader.boolean("write-only"),
-        commit_max_retries=reader.optional_integer("commit.max-retries", minimum=0),
-        changelog_producer=ChangelogProducer(
-            reader.choice(
-                "changelog-producer", {each.value: each.value for each in ChangelogProducer}
-            )
-        ),
-        changelog_file_prefix=reader.name_prefix("changelog-file.prefix"),
-        changelog_row_deduplicate=reader.boolean("changelog-producer.row-deduplicate"),
-        changelog_row_deduplicate_ignore_fields=reader.names(
-            "changelog-producer.row-deduplicate-ignore-fields"
-        ),
-        streaming_read_overwrite=reader.boolean("streaming-read-overwrite"),
-        streaming_read_append_overwrite=reader.boolean("streaming-read-append-overwrite"),
-        force_lookup=reader.boolean("force-lookup"),
-        dynamic_bucket_target_row_num=reader.integer(
-            "dynamic-bucket.target-row-num", minimum=1, bits=64
-        ),
-        dynamic_bucket_initial_buckets=reader.integer("dynamic-bucket.initial-buckets", minimum=1),
-        dynamic_bucket_max_buckets=_max_buckets(reader),
-        postpone_default_bucket_num=reader.optional_integer(
-            "postpone.default-bucket-num", minimum=1
-        ),
-        postpone_target_row_num_per_bucket=reader.optional_integer(
-            "postpone.target-row-num-per-bucket", minimum=1, bits=64
-        ),
-        postpone_target_size_per_bucket=reader.size("postpone.target-size-per-bucket"),
-        changelog_num_retained_min=reader.integer(
-            "changelog.num-retained.min", default=retained_min, minimum=1
-        ),
-        changelog_num_retained_max=reader.integer(
-            "changelog.num-retained.max", default=retained_max, minimum=1
-        ),
-        changelog_time_retained_ms=reader.duration_ms(
-            "changelog.time-retained", default=time_retained_ms
-        ),
-        consumer_expiration_ms=reader.optional_duration_ms("consumer.expiration-time"),
-        consumer_changelog_only=reader.boolean("consumer.changelog-only"),
-        tag_automatic_creation=tag_creation,
-        tag_period=tag_period,
-        tag_creation_delay_ms=tag_delay_ms,
-        tag_automatic_completion=reader.boolean("tag.automatic-completion"),
-        tag_batch_name=reader.text("tag.batch.customized-name") or None,
-        tag_num_retained_max=reader.optional_integer("tag.num-retained-max", minimum=1),
-        tag_default_time_retained_ms=reader.optional_duration_ms("tag.default-time-retained"),
-        process_time_zone=reader.text("sink.process-time-zone") or None,
-        watermark_time_zone=reader.text("sink.watermark-time-zone"),
-    )
+    return TableOptions(schema, table, bare_numbers=bare_numbers)
 
 
-def _tag_period(reader: OptionReader) -> TagPeriod:
-    """The period of automatic tags, and the format of their names."""
-    exact_ms = reader.optional_duration_ms("tag.creation-period-duration")
-    if exact_ms is not None:
-        return TagPeriod(dt.timedelta(milliseconds=exact_ms), "%Y%m%d%H%M")
-    hours = reader.choice("tag.creation-period", _TAG_PERIODS)
-    day, between = reader.choice("tag.period-formatter", _TAG_FORMATS).split("|")
-    if hours == "24":
-        return TagPeriod(dt.timedelta(days=1), day)
-    if hours == "2":
-        return TagPeriod(dt.timedelta(hours=2), "%Y-%m-%d %H")
-    return TagPeriod(dt.timedelta(hours=1), f"{day}{between}%H")
-
-
-def _max_buckets(reader: OptionReader) -> int | None:
-    name = "dynamic-bucket.max-buckets"
-    # The format writes -1 for no limit.
-    limit = reader.integer(name)
-    if limit == 0 or limit < -1:
-        reader.refuse(name, str(limit), "; write -1 or a positive number")
-    return None if limit == -1 else limit
+HONOURED_OPTIONS = options_under(*vars(TableOptions).values())
 
 
 def _bucket_mode(schema: TableSchema, bucket: int) -> BucketMode:
@@ -379,57 +457,27 @@ def _bucket_mode(schema: TableSchema, bucket: int) -> BucketMode:
         return BucketMode.FIXED
     if not schema.has_primary_key:
         return BucketMode.UNAWARE
-    return BucketMode.POSTPONE if bucket == -2 else BucketMode.DYNAMIC
+    return BucketMode.POSTPONE if bucket == POSTPONE_BUCKET else BucketMode.DYNAMIC
 
 
-def _data_file_directory(reader: OptionReader) -> str:
-    name = "data-file.path-directory"
-    text = reader.text(name).rstrip("/")
-    # Hidden folders belong to maintenance, and a path upwards leaves the table.
-    if text and not all(re.fullmatch(r"[^.\\/][^\\/]*", part) for part in text.split("/")):
-        reader.refuse(name, text, " is not a plain path below the table's; write one such as data")
-    return text
+def _column_stats_modes(reader: OptionReader, schema: TableSchema) -> dict[str, str]:
+    modes = {}
+    for name, text in reader.options.items():
+        match = _COLUMN_STATS_MODE.fullmatch(name)
+        if match is None:
+            continue
+        if match[1] not in schema.field_names:
+            problem = wrong_value(text, " names a column that the table does not have").message
+            raise InvalidOption(f"{reader.table}: {name}{problem}", option=name)
+        modes[match[1]] = reader.parsed(name, STATS_MODE, text)
+    return modes
 
 
-def _bucket_function(
-    reader: OptionReader, schema: TableSchema, keys: tuple[str, ...]
-) -> BucketFunction:
-    name = "bucket-function.type"
-    text = reader.text(name).lower()
-    if text != BucketFunction.MOD.value:
-        # Other functions are refused where a row's bucket matters.
-        return BucketFunction.DEFAULT
-    types = [schema.field(key).type for key in keys]
-    if any(
-        not isinstance(each, AtomicType) or each.root not in (TypeRoot.INT, TypeRoot.BIGINT)
-        for each in types
-    ):
-        reader.refuse(name, text, " needs a bucket key of type INT or BIGINT")
-    if len(keys) > 1:
-        reader.refuse(name, text, f" needs one bucket key, and there are {', '.join(keys)}")
-    return BucketFunction.MOD
-
-
-def _format_tuning(reader: OptionReader) -> FormatTuning:
-    block = reader.optional_size("file.block-size")
-    level = reader.integer("file.compression.zstd-level", minimum=1)
-    return FormatTuning(
-        zstd_level=level,
-        parquet_zstd_level=reader.integer(
-            "parquet.compression.codec.zstd.level", default=level, minimum=1
-        ),
-        parquet_row_group_bytes=block or reader.optional_size("parquet.block.size"),
-        parquet_page_bytes=reader.optional_size("parquet.page.size"),
-        parquet_dictionary=reader.boolean("parquet.enable.dictionary"),
-        orc_stripe_bytes=block or reader.optional_size("orc.stripe.size"),
-        orc_compress_block_bytes=reader.optional_size("orc.compress.size"),
-        orc_row_index_stride=reader.optional_size("orc.row.index.stride"),
-        # Without the option no dictionary is written: Arrow compares the share in another way.
-        orc_dictionary_threshold=reader.ratio("orc.dictionary.key.threshold", default=0.0),
-    )
-
-
-def _compression(text: str) -> str:
-    if text.lower() not in _COMPRESSIONS:
-        raise InvalidOption(f"{text!r} is not one of {', '.join(_COMPRESSIONS)}")
-    return _COMPRESSIONS[text.lower()]
+def trimmed(options: Mapping[str, str]) -> dict[str, str]:
+    """Options without surrounding blanks; an older name sets the newer one too."""
+    given = {name.strip(): str(value).strip() for name, value in options.items()}
+    for option in HONOURED_OPTIONS:
+        for older in option.older_names:
+            if older in given:
+                given.setdefault(option.name, given[older])
+    return given

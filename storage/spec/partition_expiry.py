@@ -5,11 +5,12 @@ An invalid value makes the expiry fail, and no other use of the table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from lakewright.storage.errors import InvalidOption
-from lakewright.storage.spec.option_values import OptionReader, trimmed
+from lakewright.storage.spec.known_options import Heading, Option, optional
+from lakewright.storage.spec.option_reader import OptionReader
+from lakewright.storage.spec.option_values import DURATION, TEXT, TEXT_OR_NONE, integer
 from lakewright.storage.spec.partition_time import (
     FORMATTER_OPTION,
     PATTERN_OPTION,
@@ -32,34 +33,25 @@ class ExpiryStrategy(Enum):
     UPDATE_TIME = "update-time"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionExpiry:
-    """When partitions expire; `expiration_ms` is None if the table does not say."""
-
-    expiration_ms: int | None
-    strategy: ExpiryStrategy
-    times: PartitionTimes
-    max_num: int
-    batch_size: int | None
-
-
-def read_partition_expiry(schema: TableSchema, *, table: str) -> PartitionExpiry:
-    """The options of a schema about the expiry of partitions.
+    """When partitions expire; `expiration_ms` is None if the table does not say.
 
     Raises:
         InvalidOption: a value is invalid, or a strategy is not one of Paimon's.
     """
-    reader = OptionReader(trimmed(schema.options), table, bare_numbers=True)
-    return PartitionExpiry(
-        expiration_ms=reader.optional_duration_ms(TIME_OPTION),
-        strategy=expiry_strategy(reader.text(STRATEGY_OPTION)),
-        times=PartitionTimes(
-            pattern=reader.text(PATTERN_OPTION) or None,
-            formatter=reader.text(FORMATTER_OPTION) or None,
-        ),
-        max_num=reader.integer("partition.expiration-max-num", minimum=1),
-        batch_size=reader.optional_integer("partition.expiration-batch-size", minimum=1),
-    )
+
+    _expiry = Heading("which partitions expire, when they are asked to")
+    expiration_ms = optional(Option(TIME_OPTION, DURATION))
+    _strategy = Option(STRATEGY_OPTION, TEXT, "values-time")
+    max_num = Option("partition.expiration-max-num", integer(1), "100")
+    batch_size = optional(Option("partition.expiration-batch-size", integer(1)))
+    _formatter = Option(FORMATTER_OPTION, TEXT_OR_NONE)
+    _pattern = Option(PATTERN_OPTION, TEXT_OR_NONE)
+
+    def __init__(self, schema: TableSchema, table: str) -> None:
+        OptionReader(schema.options, table).read_into(self, schema)
+        self.strategy = expiry_strategy(self._strategy)
+        self.times = PartitionTimes(self._pattern, self._formatter)
 
 
 def expiry_strategy(name: str | ExpiryStrategy) -> ExpiryStrategy:

@@ -18,7 +18,7 @@ from lakewright.storage.spec.data_types import (
     RowType,
 )
 from lakewright.storage.spec.file_format import PARQUET
-from lakewright.storage.spec.option_values import trimmed
+from lakewright.storage.spec.options import trimmed
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_change import path_text
 from lakewright.storage.spec.schema_mapping import CastValues, SameValues, schema_mapping

@@ -25,7 +25,8 @@ from lakewright.storage.spec.data_types import (
     RowType,
 )
 from lakewright.storage.spec.option_changes import with_option, without_option
-from lakewright.storage.spec.option_values import OptionReader, trimmed
+from lakewright.storage.spec.option_values import BOOLEAN
+from lakewright.storage.spec.options import trimmed
 from lakewright.storage.spec.schema import (
     TableSchema,
     check_column_name,
@@ -54,6 +55,7 @@ from lakewright.storage.spec.schema_change import (
     path_of,
     path_text,
 )
+from lakewright.storage.spec.supported_options import read_option
 
 # The aggregate function that takes the last member of a row for its time.
 _MERGED_BY_LAST_MEMBER = "merge_map_with_keytime"
@@ -258,7 +260,7 @@ class _Evolution:
             )
 
     def _boolean(self, option: str) -> bool:
-        return OptionReader(trimmed(self.schema.options), self.state.name).boolean(option)
+        return read_option(self.schema, option, BOOLEAN, table=self.state.name)
 
     # --- changes ------------------------------------------------------------------------------
 

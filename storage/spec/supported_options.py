@@ -11,18 +11,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import count
+from typing import TypeVar
 
 from lakewright.storage.errors import InvalidOption, UnsupportedError
 from lakewright.storage.spec.cast_mode import CAST_MODE, cast_mode
 from lakewright.storage.spec.file_format import PARQUET, check_holds
-from lakewright.storage.spec.honoured_options import HONOURED_OPTIONS
 from lakewright.storage.spec.ignored_options import IGNORED_OPTIONS
-from lakewright.storage.spec.known_options import ROWS, Kind, Option, Refusal, Use
+from lakewright.storage.spec.known_options import ROWS, Option, Refusal, Use
 from lakewright.storage.spec.log_options import KEPT_LOG
 from lakewright.storage.spec.merge_option_reader import is_merge_option
 from lakewright.storage.spec.merge_options import read_merge_spec
-from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
-from lakewright.storage.spec.options import ChangelogProducer, TableOptions, read_options
+from lakewright.storage.spec.option_reader import OptionReader
+from lakewright.storage.spec.option_values import Kind
+from lakewright.storage.spec.options import (
+    HONOURED_OPTIONS,
+    ChangelogProducer,
+    TableOptions,
+    read_options,
+    trimmed,
+)
 from lakewright.storage.spec.refused_options import FALLBACK_BRANCH, REFUSED_OPTIONS
 from lakewright.storage.spec.schema import VALUE_COUNT, TableSchema
 from lakewright.storage.spec.untold_partitions import UNTOLD, untold_partitions
@@ -37,10 +44,13 @@ __all__ = [
     "check_supported",
     "find_option",
     "paimon_group",
+    "read_option",
     "without_fallback",
 ]
 
-KNOWN_OPTIONS: tuple[Option, ...] = (*HONOURED_OPTIONS, *IGNORED_OPTIONS, *REFUSED_OPTIONS)
+T = TypeVar("T")
+
+KNOWN_OPTIONS: tuple[Option[object], ...] = (*HONOURED_OPTIONS, *IGNORED_OPTIONS, *REFUSED_OPTIONS)
 
 # The beginning of the names of lakewright's own options.
 _OURS = "lakewright."
@@ -51,12 +61,24 @@ _COMMON_WORDS = frozenset({"comment", "owner", "path", "source", "table", "type"
 _TYPING_ERROR = 0.8
 
 
-def find_option(name: str) -> Option | None:
+def find_option(name: str) -> Option[object] | None:
     """The description of an option by its name or an older name."""
     by_name, patterns = _index()
     if name in by_name:
         return by_name[name]
     return next((option for pattern, option in patterns if pattern.fullmatch(name)), None)
+
+
+def read_option(schema: TableSchema, name: str, kind: Kind[T], *, table: str) -> T:
+    """The value of an option that `find_option` knows, or its default, whatever its bounds.
+
+    Raises:
+        InvalidOption: the value is not of the kind.
+    """
+    option = find_option(name)
+    default = option.default if option else None
+    reader = OptionReader(trimmed(schema.options), table)
+    return reader.parsed(name, kind, reader.options.get(name, default or ""))
 
 
 def paimon_group(name: str) -> str | None:
@@ -155,8 +177,8 @@ def check_option_type(name: str, value: str, *, table: str) -> None:
         InvalidOption: as said.
     """
     option = find_option(name)
-    if option is not None and not _is_of(option.kind, value):
-        raise InvalidOption(f"{table}: {name}={value} is not {option.kind.value}", option=name)
+    if option is not None and not option.kind.holds(value):
+        raise InvalidOption(f"{table}: {name}={value} is not {option.kind.says}", option=name)
 
 
 def _given(schema: TableSchema) -> Iterator[tuple[str, str]]:
@@ -164,8 +186,10 @@ def _given(schema: TableSchema) -> Iterator[tuple[str, str]]:
 
 
 @cache
-def _index() -> tuple[dict[str, Option], tuple[tuple[re.Pattern[str], Option], ...]]:
-    by_name: dict[str, Option] = {}
+def _index() -> tuple[
+    dict[str, Option[object]], tuple[tuple[re.Pattern[str], Option[object]], ...]
+]:
+    by_name: dict[str, Option[object]] = {}
     patterns = []
     for option in KNOWN_OPTIONS:
         if "*" in option.name:
@@ -214,29 +238,6 @@ def _check_unknown(name: str, value: str, use: Use, table: str) -> None:
         "property of your own, give it another name",
         option=name,
     )
-
-
-def _is_of(kind: Kind, value: str) -> bool:
-    """Whether a text is a value of a type; ranges and choices are checked elsewhere."""
-    match kind:
-        case Kind.BOOLEAN:
-            return value.lower() in ("true", "false")
-        case Kind.INTEGER:
-            return re.fullmatch(r"[+-]?\d+", value) is not None
-        case Kind.NUMBER:
-            return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", value) is not None
-        case Kind.SIZE | Kind.DURATION:
-            return _parses(kind, value)
-        case Kind.CHOICE | Kind.MAP | Kind.TEXT:
-            return True
-
-
-def _parses(kind: Kind, value: str) -> bool:
-    try:
-        (parse_size if kind is Kind.SIZE else parse_duration_ms)(value)
-    except InvalidOption:
-        return False
-    return True
 
 
 def _check_formats(schema: TableSchema, options: TableOptions, table: str) -> None:

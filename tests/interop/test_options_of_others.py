@@ -10,8 +10,14 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, UnsupportedError
-from lakewright.storage.spec.known_options import Kind, Option
-from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
+from lakewright.storage.spec.known_options import Option
+from lakewright.storage.spec.option_values import (
+    DURATION,
+    NUMBER,
+    SIZE,
+    parse_duration_ms,
+    parse_size,
+)
 from lakewright.storage.spec.predicate import Leaf, Operator
 from lakewright.storage.spec.supported_options import find_option
 from tests.oracles.client import LatestJavaOracle
@@ -48,15 +54,15 @@ def test_every_option_that_the_newest_java_declares_is_described(
     assert older == set()
 
 
-def same_default(option: Option, java: str | None) -> bool:
+def same_default(option: Option[object], java: str | None) -> bool:
     if option.default is None or java is None:
         return True
-    match option.kind:
-        case Kind.SIZE:
+    match option.kind.says:
+        case SIZE.says:
             return parse_size(option.default) == parse_size(java)
-        case Kind.DURATION:
+        case DURATION.says:
             return in_java(parse_duration_ms(option.default)) == java
-        case Kind.NUMBER:
+        case NUMBER.says:
             return float(option.default) == float(java)
         case _:
             return option.default in (java, java.lower().replace("_", "-"))

@@ -13,13 +13,10 @@ from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.merge_spec import MergeEngine, MergeSpec
 
 
-def merge_function(
-    spec: MergeSpec, fields: Sequence[DataField], key_names: Sequence[str] = ()
-) -> MergeFunction:
+def merge_function(spec: MergeSpec, fields: Sequence[DataField]) -> MergeFunction:
     """The function that merges rows with the columns `fields`.
 
-    `fields` may be fewer than the table has: those of `spec.with_needed` suffice. `key_names`
-    are columns that are equal in all rows of a key, besides those of the primary key.
+    `fields` may be fewer than the table has: those of `spec.with_needed` suffice.
     """
     match spec.engine:
         case MergeEngine.DEDUPLICATE:
@@ -31,7 +28,5 @@ def merge_function(
         case MergeEngine.AGGREGATION:
             return Aggregation(spec)
         case MergeEngine.PARTIAL_UPDATE:
-            fixed = {*spec.primary_keys, *key_names}
-            return PartialUpdate(
-                spec, tuple(each.name for each in fields if each.name not in fixed)
-            )
+            names = tuple(each.name for each in fields if each.name not in spec.primary_keys)
+            return PartialUpdate(spec, names)

@@ -42,7 +42,6 @@ from lakewright.storage.spec.partition_expiry import (
     ExpiryStrategy,
     PartitionExpiry,
     expiry_strategy,
-    read_partition_expiry,
 )
 from lakewright.storage.spec.partition_time import PartitionTimes
 from lakewright.storage.spec.shown import Shown
@@ -124,7 +123,7 @@ def plan_expire_partitions(
         ClockJumped: the latest snapshot is dated in the future, so ages are unknown.
     """
     check_partitioned(files)
-    options = read_partition_expiry(files.schema, table=files.name)
+    options = PartitionExpiry(files.schema, files.name)
     expiration_ms = whole_or_none(older_than_ms, "older_than_ms", minimum=0)
     expiration_ms = options.expiration_ms if expiration_ms is None else expiration_ms
     if expiration_ms is None:
@@ -273,7 +272,7 @@ def run_expire_partitions(files: TableFiles, plan: ExpirePartitionsPlan) -> Expi
         PartitionTimes(plan.pattern, plan.formatter),
         plan.spare_tagged,
     )
-    options = read_partition_expiry(files.schema, table=files.name)
+    options = PartitionExpiry(files.schema, files.name)
     due = planned_rows(files, _plan(asked, options, None).partitions)
     now = held_now(files, planned)
     going = [row for row in planned if row in due and row not in now.unlike(planned)]

@@ -23,7 +23,7 @@ from lakewright.storage.operations.read.scan import DataSplit, ScanPlan, plan_sc
 from lakewright.storage.operations.running.task_memory import STREAMING, MergeMemory
 from lakewright.storage.operations.state.branch_files import on_branch
 from lakewright.storage.operations.state.live_files import live_entries
-from lakewright.storage.spec.option_values import trimmed
+from lakewright.storage.spec.options import trimmed
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.refused_options import FALLBACK_BRANCH
 from lakewright.storage.spec.snapshot import Snapshot

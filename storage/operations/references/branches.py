@@ -49,7 +49,7 @@ from lakewright.storage.operations.state.branch_files import (
 )
 from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.spec.arguments import whole_number, whole_or_none
-from lakewright.storage.spec.option_values import trimmed
+from lakewright.storage.spec.options import trimmed
 from lakewright.storage.spec.reference_names import MAIN_BRANCH, check_branch_name
 from lakewright.storage.spec.refused_options import OPTIONS_THAT_NAME_BRANCHES
 from lakewright.storage.spec.shown import Shown

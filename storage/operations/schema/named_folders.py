@@ -12,8 +12,7 @@ from lakewright.storage.errors import InvalidOption
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.roots import RootKind, branch_roots
 from lakewright.storage.operations.state.live_files import live_entries
-from lakewright.storage.spec.option_values import trimmed
-from lakewright.storage.spec.options import read_options
+from lakewright.storage.spec.options import read_options, trimmed
 from lakewright.storage.spec.schema import TableSchema
 
 _NAMING = ("partition.legacy-name", "partition.default-name")

@@ -18,7 +18,7 @@ from lakewright.storage.spec.partition_clock import (
     partition_clock,
     parts_of,
 )
-from lakewright.storage.spec.partition_expiry import read_partition_expiry
+from lakewright.storage.spec.partition_expiry import PartitionExpiry
 
 _UNITS = {
     "year": pc.year,
@@ -48,7 +48,7 @@ def divided_keys(
     if not times:
         return fixed, None
     fields = {field.name: field for field in files.schema.partition_fields}
-    formatter = read_partition_expiry(files.schema, table=files.name).times.formatter
+    formatter = PartitionExpiry(files.schema, files.name).times.formatter
     return fixed, partition_clock(fields, times, table=files.name, formatter=formatter)
 
 

@@ -165,6 +165,7 @@ def test_options_follow_a_renamed_column() -> None:
     options = {
         "sequence.field": "ts, k",
         "fields.ts.aggregate-function": "max",
+        "fields.ts.nested-key-null-strategy": "ignore",
         "fields.a.b.ignore-retract": "true",
         "fields.ts,g.sequence-group": "a.b,ts",
         "mine": "ts",
@@ -172,14 +173,16 @@ def test_options_follow_a_renamed_column() -> None:
     assert renamed_in_options(options, "ts", "at") == {
         "sequence.field": "at,k",
         "fields.at.aggregate-function": "max",
+        "fields.at.nested-key-null-strategy": "ignore",
         "fields.a.b.ignore-retract": "true",
         "fields.at,g.sequence-group": "a.b,at",
         "mine": "ts",
     }
     schema = schema_of({"ts": "INT", "a.b": "INT"}, options=options)
-    assert [use.option for use in uses_of(schema, "ts")][:2] == [
+    assert [use.option for use in uses_of(schema, "ts")][:3] == [
         "sequence.field",
         "fields.ts.aggregate-function",
+        "fields.ts.nested-key-null-strategy",
     ]
     assert "fields.a.b.ignore-retract" in [use.option for use in uses_of(schema, "a.b")]
 

@@ -29,7 +29,7 @@ INSERTS = [RowKind.INSERT, RowKind.UPDATE_AFTER]
 
 
 def merged(spec: MergeSpec, schema: TableSchema, groups: KeyGroups) -> pa.Table:
-    function = merge_function(spec, schema.fields, ["k"])
+    function = merge_function(spec, schema.fields)
     result = function.merge(groups)
     assert result.schema == groups.rows.schema
     result.validate(full=True)
