@@ -53,8 +53,6 @@ from lakewright.storage.operations.respec.add_primary_key import (
     run_add_primary_key,
 )
 from lakewright.storage.operations.respec.respec import plan_respec, run_respec
-from lakewright.storage.operations.respec.respec_checks import wanted_keys
-from lakewright.storage.operations.respec.respec_plan import MOST_FILES, MOST_PARTITIONS, RespecPlan
 from lakewright.storage.operations.retention.expire_backlog import ExpireStep, expire_in_steps
 from lakewright.storage.operations.retention.expire_changelogs import (
     plan_expire_changelogs,
@@ -120,43 +118,6 @@ from lakewright.storage.spec.arguments import (
 )
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.verb import Verb, runs_of, takes_engine
-
-
-def _plan_respec(  # noqa: PLR0913 - `add` and `drop` stand for `keys`
-    files: TableFiles,
-    keys: Sequence[str] | None = None,
-    partitions: Sequence[Mapping[str, object]] | None = None,
-    *,
-    add: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    most_partitions: int = MOST_PARTITIONS,
-    most_files: int = MOST_FILES,
-    moved_from: str | None = None,
-    primary_key: Sequence[str] | None = None,
-    late_rows_win: bool = False,
-    keep_staged: bool = False,
-    engine: Engine | None = None,
-) -> RespecPlan:
-    """Change the partition keys of the table; see `respec.respec`.
-
-    Give all `keys` in their order, or those to `drop`, and to `add` at the end. With
-    `partitions`, only split the files of these, which a later change then restates. Use
-    `Table.refresh()` afterwards. With `moved_from` and the present keys, name the files of a
-    table that was moved or copied from there where they lie now. With `primary_key`, columns that
-    become partition keys join the primary key.
-    """
-    return plan_respec(
-        files,
-        wanted_keys(files, keys, add=add, drop=drop),
-        partitions=listed_partitions(partitions, "partitions"),
-        most_partitions=most_partitions,
-        most_files=most_files,
-        moved_from=moved_from,
-        primary_key=primary_key,
-        late_rows_win=late_rows_win,
-        keep_staged=keep_staged,
-        engine=engine,
-    )
 
 
 def _plan_delete_rows(
@@ -273,7 +234,7 @@ class Upkeep:
     plan_analyze = analyze.planning()
     validate_rows = Verb(plan_validate_rows, run_validate_rows)
     plan_validate_rows = validate_rows.planning()
-    respec = Verb(_plan_respec, run_respec)
+    respec = Verb(plan_respec, run_respec)
     plan_respec = respec.planning()
     settle = Verb(plan_settle, run_settle)
     plan_settle = settle.planning()

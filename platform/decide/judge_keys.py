@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lakewright.platform.decide.survey import TableSurvey
 from lakewright.platform.tables.upkeep_policies import RespecPolicy
 from lakewright.platform.upkeep.measures import Cost
-from lakewright.storage.operations.respec.respec import steps_between
+from lakewright.storage.operations.respec.keyed_checks import steps_between
 
 
 def has_keys(survey: TableSurvey, policy: RespecPolicy) -> bool:

@@ -5,7 +5,6 @@ Each is sealed: what a damaged record names would be deleted, or put back.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any, TypeVar
@@ -15,15 +14,17 @@ from lakewright.storage.codec.json_values import (
     as_object,
     as_text,
     as_whole,
-    read_object,
 )
-from lakewright.storage.codec.sealed_json import sealed, unsealed
-from lakewright.storage.errors import CorruptionError, UnsupportedError
+from lakewright.storage.codec.sealed_json import decode_sealed, encode_sealed
 from lakewright.storage.spec.condemned import Condemned, CondemnedFile, HeldFile
 from lakewright.storage.spec.file_names import place_below
 
 _VERSION = 1
 _T = TypeVar("_T")
+_TOLD = (
+    "does not say what is condemned: {}; nothing of it is deleted; delete that file, and remove "
+    "orphans once its files are old enough"
+)
 
 
 def encode_condemned(record: Condemned) -> bytes:
@@ -95,24 +96,9 @@ def _count(data: object) -> int:
 
 
 def _encoded(values: dict[str, Any]) -> bytes:
-    return json.dumps(sealed({"version": _VERSION, **values})).encode()
+    return encode_sealed(values, version=_VERSION)
 
 
 def _decoded(data: bytes, name: str, decode: Callable[[dict[str, Any]], _T]) -> _T:
-    try:
-        # Each release that wrote records sealed them.
-        read = unsealed(read_object(data), since=0)
-        version = as_whole(read.pop("version"))
-        if version > _VERSION:
-            raise UnsupportedError(
-                f"{name} is of version {version}, and this release reads {_VERSION}; "
-                "upgrade lakewright",
-                path=name,
-            )
-        return decode(read)
-    except (ValueError, KeyError) as error:
-        raise CorruptionError(
-            f"{name} does not say what is condemned: {error!r}; nothing of it is deleted; delete "
-            "that file, and remove orphans once its files are old enough",
-            path=name,
-        ) from error
+    # Each release that wrote records sealed them.
+    return decode_sealed(data, name, decode, version=_VERSION, since=0, told=_TOLD)

@@ -199,8 +199,10 @@ def _encoded(blocks: Sequence[_Block], codec: str) -> bytes:
     return b"".join([encode_header(header), *(enclosed_block(*each, header) for each in blocks)])
 
 
-def store_entries(manifests: Sequence[PackedManifest], *, codec: str) -> StoredEntries | None:
-    """The entries of manifests in order; None if to take them as objects is faster.
+def store_entries(
+    manifests: Sequence[PackedManifest], *, codec: str, always: bool = False
+) -> StoredEntries | None:
+    """The entries of manifests in order; unless `always`, None if objects of them are faster.
 
     Raises:
         UnknownLayout: a manifest is damaged, or holds what only the other decoder knows.
@@ -209,7 +211,7 @@ def store_entries(manifests: Sequence[PackedManifest], *, codec: str) -> StoredE
     blocks = [block for each in manifests for block in each.blocks]
     counts = [count for each in manifests for count in each.counts]
     total = sum(counts)
-    if total < _LEAST_ENTRIES_A_STEP * max(counts, default=1):
+    if not always and total < _LEAST_ENTRIES_A_STEP * max(counts, default=1):
         return None
     records = find_in_blocks(blocks, counts, Header(_SCHEMA, codec, b""), COLUMNS)
     entries = PackedEntries(records, "a manifest")

@@ -4,11 +4,49 @@ from __future__ import annotations
 
 import json
 import zlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from lakewright.storage.codec.json_values import MalformedJson, as_text, as_whole
+from lakewright.storage.codec.json_values import MalformedJson, as_text, as_whole, read_object
+from lakewright.storage.errors import CorruptionError, UnsupportedError
 
 _SEAL = "crc32"
+_T = TypeVar("_T")
+
+
+def encode_sealed(values: dict[str, Any], *, version: int, indent: int | None = None) -> bytes:
+    """The file of a record."""
+    return json.dumps(sealed({"version": version, **values}), indent=indent).encode()
+
+
+def decode_sealed(
+    data: bytes,
+    name: str,
+    decode: Callable[[dict[str, Any]], _T],
+    *,
+    version: int,
+    since: int,
+    told: str,
+) -> _T:
+    """Read a record; versions before `since` have no checksum.
+
+    Raises:
+        UnsupportedError: a later version of lakewright wrote the file.
+        CorruptionError: the file is another; `told` says what it is not, and what to do, with a
+            place for the error.
+    """
+    try:
+        read = unsealed(read_object(data), since=since)
+        found = as_whole(read.pop("version"))
+        if found > version:
+            raise UnsupportedError(
+                f"{name} is of version {found}, and this release reads {version}; upgrade "
+                "lakewright",
+                path=name,
+            )
+        return decode(read)
+    except (ValueError, KeyError, CorruptionError) as error:
+        raise CorruptionError(f"{name} {told.format(repr(error))}", path=name) from error
 
 
 def sealed(data: dict[str, Any]) -> dict[str, Any]:

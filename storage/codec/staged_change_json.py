@@ -16,11 +16,9 @@ from lakewright.storage.codec.json_values import (
     as_object,
     as_text,
     as_whole,
-    read_object,
 )
-from lakewright.storage.codec.sealed_json import sealed, unsealed
+from lakewright.storage.codec.sealed_json import decode_sealed, encode_sealed
 from lakewright.storage.codec.typed_json import value_of
-from lakewright.storage.errors import CorruptionError, UnsupportedError
 from lakewright.storage.spec.staged_change import StagedChange, StagedPartition
 
 _VERSION = 2
@@ -91,22 +89,10 @@ def _partition(data: dict[str, Any]) -> StagedPartition:
 
 
 def _encoded(values: dict[str, Any]) -> bytes:
-    return json.dumps(sealed({"version": _VERSION, **values})).encode()
+    return encode_sealed(values, version=_VERSION)
 
 
 def _decoded(data: bytes, name: str, decode: Callable[[dict[str, Any]], _T]) -> _T:
-    try:
-        # Each release that wrote records sealed them.
-        read = unsealed(read_object(data), since=0)
-        version = as_whole(read.pop("version"))
-        if version > _VERSION:
-            raise UnsupportedError(
-                f"{name} is of version {version}, and this release reads {_VERSION}; "
-                "upgrade lakewright",
-                path=name,
-            )
-        return decode(read)
-    except (ValueError, KeyError, CorruptionError) as error:
-        raise CorruptionError(
-            f"{name} is no record of a staged change of partition keys: {error!r}", path=name
-        ) from error
+    told = "is no record of a staged change of partition keys: {}"
+    # Each release that wrote records sealed them.
+    return decode_sealed(data, name, decode, version=_VERSION, since=0, told=told)

@@ -257,9 +257,11 @@ class ManifestStore:
             yield part
 
     def read_stored(
-        self, metas: Sequence[ManifestFileMeta], *, compression: str
+        self, metas: Sequence[ManifestFileMeta], *, compression: str, always: bool = False
     ) -> StoredEntries | None:
-        """Entries of several manifests in order, to be copied; None if they cannot or need not be.
+        """Entries of several manifests in order, to be copied; None if they cannot be.
+
+        Unless `always`, None also if to take so few as objects is faster.
 
         `compression` is that of the manifests that they are copied to. What is damaged is found by
         the decoder of single entries, which tells the file.
@@ -274,7 +276,7 @@ class ManifestStore:
                 pack_manifest(data[meta.file_name], codec=compression, name=meta.file_name)
                 for meta in metas
             ]
-            found = store_entries(packed, codec=compression)
+            found = store_entries(packed, codec=compression, always=always)
         except NOT_COPIED:
             return None
         for meta, each in zip(metas, packed, strict=True):

@@ -5,9 +5,12 @@ Sources: Paimon `AppendCompactCoordinator`, `BucketedAppendCompactManager`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from lakewright.storage.spec.manifest import DataFileMeta
+
+_T = TypeVar("_T")
 
 # A file below this share of the target size counts as small (Paimon: compaction.small-file-ratio).
 SMALL_FILE_RATIO = 0.7
@@ -141,3 +144,20 @@ def _size(files: Iterable[DataFileMeta]) -> int:
 
 def _shrinks(group: Sequence[DataFileMeta], target_bytes: int) -> bool:
     return -(-_size(group) // target_bytes) < len(group)
+
+
+def pack_in_order(
+    items: Iterable[_T], *costs: tuple[Callable[[_T], int], int]
+) -> Iterator[tuple[_T, ...]]:
+    """Items in their order, together while no sum of a cost is above its limit."""
+    group: list[_T] = []
+    sums = [0] * len(costs)
+    for item in items:
+        own = [cost(item) for cost, _ in costs]
+        sums = [before + each for before, each in zip(sums, own, strict=True)]
+        if group and any(total > most for total, (_, most) in zip(sums, costs, strict=True)):
+            yield tuple(group)
+            group, sums = [], own
+        group.append(item)
+    if group:
+        yield tuple(group)

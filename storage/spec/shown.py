@@ -6,8 +6,9 @@ A plan may name a million files; its own text would fill the terminal.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from html import escape
+from typing import Any, Self
 
 _WIDTH = 100
 _ROWS = 10
@@ -39,6 +40,21 @@ class Shown:
                 rows = [[_short(getattr(each, key)) for key in head] for each in value[:_ROWS]]
                 shown += html_table(head, rows, caption=_counted(name, len(value)))
         return shown
+
+
+class Summed(Shown):
+    """A result whose fields are all numbers and tuples, so that two make one."""
+
+    __slots__ = ()
+
+    def and_then(self, later: Self) -> Self:
+        """The result of both, one after the other."""
+        own: Any = self
+        names = [each.name for each in fields(own)]
+        summed: Self = replace(
+            own, **{each: getattr(own, each) + getattr(later, each) for each in names}
+        )
+        return summed
 
 
 def html_table(

@@ -89,9 +89,7 @@ class ChangeReader:
         kind = pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False)
         self._ordered = ordered
         order = [pa.field(CHANGE_ORDER_COLUMN, pa.int64(), nullable=False)] if ordered else []
-        self.arrow_schema = pa.schema(
-            [kind, *(to_arrow_field(field) for field in wanted), *order],
-        )
+        self.arrow_schema = pa.schema([kind, *(to_arrow_field(field) for field in wanted), *order])
 
     def read(self, split: ChangeSplit) -> Iterator[pa.Table]:
         """The matching changes of a split, piece by piece.

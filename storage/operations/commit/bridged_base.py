@@ -160,10 +160,7 @@ def without_removals(state: TableState) -> Change:
 
 
 def _prepared_in(
-    files: TableFiles,
-    record: BridgeRecord,
-    names: Collection[str],
-    added: Sequence[ManifestEntry],
+    files: TableFiles, record: BridgeRecord, names: Collection[str], added: Sequence[ManifestEntry]
 ) -> RestatedBase:
     """The new entries of files that no other client has removed, and what others added."""
     lists = files.manifests.read_list(record.prepared.list_name, size=record.prepared.list_size)
@@ -177,11 +174,7 @@ def _prepared_in(
 def _removed_partitions(
     files: TableFiles, recorded: Snapshot, names: Collection[str]
 ) -> frozenset[tuple[Value, ...]]:
-    """The old partitions whose bridged files another client removed.
-
-    Raises:
-        UnsupportedError: it removed some of a partition's files, and the old ones are others.
-    """
+    """The old partitions whose bridged files another client removed."""
     types = files.partitions.keys.types
     kept: set[tuple[Value, ...]] = set()
     removed: set[tuple[Value, ...]] = set()

@@ -187,13 +187,7 @@ def commit_compaction(
         )
 
     result = commit_change(
-        files,
-        build,
-        Committable(
-            user=user,
-            kind=kind,
-            base_id=base_snapshot_id,
-        ),
+        files, build, Committable(user=user, kind=kind, base_id=base_snapshot_id)
     )
     return result, tuple(lost)
 
@@ -215,13 +209,7 @@ def commit_statistics(
         return None if state.snapshot is None else Change(statistics=statistics)
 
     return commit_change(
-        files,
-        build,
-        Committable(
-            user=user,
-            kind=CommitKind.ANALYZE,
-            base_id=base_snapshot_id,
-        ),
+        files, build, Committable(user=user, kind=CommitKind.ANALYZE, base_id=base_snapshot_id)
     )
 
 
@@ -240,11 +228,7 @@ def commit_manifests(
     return commit_change(
         files.reading_once(),
         change,
-        Committable(
-            user=user,
-            kind=CommitKind.COMPACT,
-            base_id=base_snapshot_id,
-        ),
+        Committable(user=user, kind=CommitKind.COMPACT, base_id=base_snapshot_id),
     )
 
 
@@ -254,12 +238,7 @@ def _replaced_partitions(
     rows: Collection[bytes] | None,
     live: Sequence[ManifestEntry],
 ) -> PartitionFilter:
-    """The partitions that an overwrite empties.
-
-    Raises:
-        UnsupportedError: a live file was written under other partition keys, and they lack a key
-            that the overwrite names. The overwrite would have to remove only part of its rows.
-    """
+    """The partitions that an overwrite empties."""
     spec = dict(scope.spec)
     for entry in {each.file.schema_id: each for each in live}.values() if spec else ():
         keys = files.partitions.of_entry(entry).keys.names

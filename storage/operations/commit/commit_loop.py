@@ -220,11 +220,7 @@ def _adds(files: TableFiles, snapshot: Snapshot, stems: frozenset[str]) -> bool:
 
 
 def _try_commit(
-    state: TableState,
-    change: Change,
-    committable: Committable,
-    durable: set[str],
-    merges: bool,
+    state: TableState, change: Change, committable: Committable, durable: set[str], merges: bool
 ) -> Snapshot | None:
     """Make one attempt; None if it lost, and then none of its files remains."""
     files, latest = state.files, state.snapshot

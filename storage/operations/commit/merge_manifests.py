@@ -20,11 +20,7 @@ from lakewright.storage.operations.commit.copied_manifests import write_copies
 from lakewright.storage.operations.state.deleted_names import may_hold_deleted
 from lakewright.storage.operations.state.live_columns import folded_rows
 from lakewright.storage.spec.commit import RestatedBase
-from lakewright.storage.spec.manifest import (
-    ManifestEntry,
-    ManifestFileMeta,
-    fold_entries,
-)
+from lakewright.storage.spec.manifest import ManifestEntry, ManifestFileMeta, fold_entries
 from lakewright.storage.spec.partition import PartitionKeys
 
 

@@ -77,10 +77,7 @@ def _place(entry: ManifestEntry) -> tuple[bytes, str] | None:
 
 
 def _check_joins(
-    files: TableFiles,
-    new: Sequence[ManifestEntry],
-    live: Sequence[ManifestEntry],
-    joins: Joins,
+    files: TableFiles, new: Sequence[ManifestEntry], live: Sequence[ManifestEntry], joins: Joins
 ) -> None:
     if joins is Joins.ANY:
         return

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakewright.storage.errors import VerificationFailed
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.state.live_columns import live_columns
+from lakewright.storage.operations.state.live_columns import live_columns, told_files
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.commit import EncodedManifest
 from lakewright.storage.spec.manifest import ManifestFileMeta
@@ -62,13 +60,7 @@ def write_rewritten(
 
 
 def _live(files: TableFiles, metas: Iterable[ManifestFileMeta]) -> pa.Table:
-    found = live_columns(files, metas, PartitionFilter(files))
-    rows = np.asarray(found.rows)
-    columns = {name: found.texts(name, rows) for name in _TEXTS}
-    columns |= {name: pa.array(found.numbers(name, rows)) for name in _NUMBERS}
-    table = pa.table(columns)
-    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in columns])
-    return table.take(order).combine_chunks()
+    return told_files(live_columns(files, metas, PartitionFilter(files)), _TEXTS, _NUMBERS)
 
 
 def _differs(files: TableFiles, why: str) -> VerificationFailed:

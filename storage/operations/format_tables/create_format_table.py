@@ -6,11 +6,7 @@ table's own folder. They refuse the others, by their type.
 
 from __future__ import annotations
 
-from lakewright.storage.codec.text_rows import (
-    TEXT_FORMATS,
-    check_text_columns,
-    check_text_options,
-)
+from lakewright.storage.codec.text_rows import TEXT_FORMATS, check_text_columns, check_text_options
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import AlreadyExistsError, InvalidRequestError
 from lakewright.storage.files.external_files import external_uri, path_in_store

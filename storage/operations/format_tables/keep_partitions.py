@@ -115,9 +115,7 @@ def folder_drift(files: TableFiles, spec: FormatSpec) -> FolderDrift:
             left.append((each.folder, reason))
     known = read_registry(files)
     return FolderDrift(
-        found=tuple(_without(there, known)),
-        gone=tuple(_without(known, there)),
-        left=tuple(left),
+        found=tuple(_without(there, known)), gone=tuple(_without(known, there)), left=tuple(left)
     )
 
 

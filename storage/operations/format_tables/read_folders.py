@@ -72,11 +72,7 @@ def read_folders(
 
 
 def _rows(
-    files: TableFiles,
-    spec: FormatSpec,
-    partition: Partition,
-    status: FileStatus,
-    needed: set[str],
+    files: TableFiles, spec: FormatSpec, partition: Partition, status: FileStatus, needed: set[str]
 ) -> pa.Table:
     if spec.format in TEXT_FORMATS:
         data = files.fs.read_bytes(status.path)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.state.keys_of_files import entries_of_other_keys
+from lakewright.storage.operations.state.keys_of_files import entries_of_other_keys, keys_since_ms
 from lakewright.storage.operations.state.time_travel import moment_text
 from lakewright.storage.spec.manifest import FileKind
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
@@ -43,7 +43,7 @@ def late_writers(files: TableFiles, latest: Snapshot | None) -> tuple[LateWriter
     """The writers of rows with former keys since the keys changed, the latest one first."""
     if latest is None:
         return ()
-    since_ms = _keys_since_ms(files)
+    since_ms = keys_since_ms(files)
     found: dict[str, LateWriter] = {}
     for snapshot in islice(files.snapshots.back_from(latest), _MOST_SNAPSHOTS):
         if snapshot.time_millis <= since_ms:
@@ -55,19 +55,6 @@ def late_writers(files: TableFiles, latest: Snapshot | None) -> tuple[LateWriter
         if entries_of_other_keys(files, (e for e in delta if e.kind is FileKind.ADD)):
             _count(found, snapshot)
     return tuple(sorted(found.values(), key=lambda each: -each.last_ms))
-
-
-def _keys_since_ms(files: TableFiles) -> int:
-    """The time of the first schema with the present keys after the last one with others."""
-    since_ms = files.schema.time_millis
-    for number in reversed(files.schemas.ids()):
-        if number > files.schema.id:
-            continue
-        schema = files.schemas.read(number)
-        if schema.partition_keys != files.schema.partition_keys:
-            break
-        since_ms = schema.time_millis
-    return since_ms
 
 
 def late_writers_text(writers: Sequence[LateWriter]) -> str:

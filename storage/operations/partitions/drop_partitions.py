@@ -107,7 +107,5 @@ def run_drop_partitions(files: TableFiles, plan: DropPartitionsPlan) -> DropPart
         files, now.names(planned), user=files.env.new_id(), base=now.snapshot
     )
     return DropPartitionsResult(
-        snapshot=snapshot,
-        partitions=plan.partitions,
-        duration_ms=files.env.now_ms() - started,
+        snapshot=snapshot, partitions=plan.partitions, duration_ms=files.env.now_ms() - started
     )

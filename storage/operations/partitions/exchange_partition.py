@@ -24,7 +24,6 @@ from functools import partial
 from itertools import chain
 
 from lakewright.storage.errors import (
-    CommitOutcomeUnknownError,
     InvalidRequestError,
     PartitionExists,
     SchemaMoved,
@@ -44,7 +43,6 @@ from lakewright.storage.operations.partitions.held_partitions import (
     HeldFiles,
     HeldNow,
     check_as_planned,
-    check_not_overtaken,
     check_partitioned,
     held_files,
     held_now,
@@ -56,19 +54,14 @@ from lakewright.storage.operations.partitions.select_partitions import (
     selected_entries,
     selection,
 )
-from lakewright.storage.operations.references.sweep import sweep_after_failure
+from lakewright.storage.operations.references.sweep import swept_after_failure
 from lakewright.storage.operations.running.plan import Plan
-from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.state.latest import read_latest, stale_if_replaced
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.write.copy_files import CopyRun
 from lakewright.storage.spec.arguments import list_argument, mapping_argument, text_argument
-from lakewright.storage.spec.file_names import (
-    exchanged_name,
-    is_copy,
-    is_place_below,
-    origin_of,
-)
+from lakewright.storage.spec.file_names import exchanged_name, is_copy, is_place_below, origin_of
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.shown import Shown
@@ -140,8 +133,7 @@ def plan_exchange_partition(
         )
     asked = selection(other, partitions=partitions)
     snapshot, (found, indexes) = read_latest(
-        other,
-        lambda latest: (selected_entries(other, latest, asked), index_entries(other, latest)),
+        other, lambda latest: (selected_entries(other, latest, asked), index_entries(other, latest))
     )
     check_all_found(other, snapshot, asked, list(found))
     _check_own(other, chain.from_iterable(found.values()))
@@ -301,7 +293,10 @@ def _copy(
     run_id = files.env.new_id()
     run = CopyRun(other, files, partial(exchanged_name, run_id), schema_ids)
     base = files.snapshots.latest()
-    try:
+    with (
+        stale_if_replaced(other, lambda: there.snapshot, "an exchange"),
+        swept_after_failure(files, [run_id], None if base is None else base.id),
+    ):
         snapshot, _ = commit_partitions(
             files,
             dict.fromkeys(rows, ()),
@@ -310,13 +305,6 @@ def _copy(
             base=base,
             check=partial(_check_held, files, other, there.names(rows), there.snapshot),
         )
-    except CommitOutcomeUnknownError:
-        raise
-    except BaseException as error:
-        base_id = None if base is None else base.id
-        sweep_after_failure(files, [run_id], since_snapshot_id=base_id)
-        check_not_overtaken(other, there.snapshot, error)
-        raise
     return snapshot
 
 
@@ -352,9 +340,6 @@ def _schema_ids(files: TableFiles, other: TableFiles, ids: set[int]) -> dict[int
 
     Clients look for a file, and find its values, by the keys of the schema that it names. So these
     must be the present ones.
-
-    Raises:
-        InvalidRequestError: this table never had such columns with these keys.
     """
     versions = {each: files.schemas.read(each) for each in reversed(files.schemas.ids())}
     own = {

@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lakewright.storage.errors import FileMissing, InvalidRequestError, StalePlan
+from lakewright.storage.errors import InvalidRequestError, StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.replace_partitions import (
     HeldNames,
     names_by_partition,
     stale_partitions,
 )
-from lakewright.storage.operations.state.latest import is_latest, read_latest
+from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.state.table_state import ANY_KEYS, state_at
 from lakewright.storage.spec.index import IndexEntry
@@ -135,17 +135,3 @@ def check_as_planned(
     changed = now.unlike(planned)
     if changed:
         raise StalePlan(stale_partitions(files, changed, planned_id, now.snapshot))
-
-
-def check_not_overtaken(files: TableFiles, snapshot: Snapshot | None, error: BaseException) -> None:
-    """Check that a missing file was not one that other processes replaced and deleted.
-
-    Raises:
-        StalePlan: other commits or a rollback followed the snapshot; plan again.
-    """
-    if isinstance(error, FileMissing) and not is_latest(files, snapshot):
-        raise StalePlan(
-            f"files of snapshot {None if snapshot is None else snapshot.id} of {files.name} were "
-            "deleted while they were read, since other processes have committed on top of it; "
-            "plan again"
-        ) from error

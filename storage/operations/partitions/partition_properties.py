@@ -71,10 +71,7 @@ def partition_properties(
 
 
 def _properties(
-    files: TableFiles,
-    partition: Partition,
-    entries: Sequence[ManifestEntry],
-    schemas: FileSchemas,
+    files: TableFiles, partition: Partition, entries: Sequence[ManifestEntry], schemas: FileSchemas
 ) -> PartitionProperties:
     parts = (files.paths.root, files.options.data_file_directory, partition.path)
     location = "/".join(part for part in parts if part)

@@ -15,12 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from lakewright.storage.errors import (
-    CommitOutcomeUnknownError,
-    InvalidRequestError,
-    PartitionExists,
-    StalePlan,
-)
+from lakewright.storage.errors import InvalidRequestError, PartitionExists, StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.replace_partitions import commit_partitions
 from lakewright.storage.operations.leases.leases import require_lease
@@ -28,7 +23,6 @@ from lakewright.storage.operations.partitions.held_partitions import (
     HeldFiles,
     HeldNow,
     check_as_planned,
-    check_not_overtaken,
     check_partitioned,
     held_files,
     held_now,
@@ -41,11 +35,11 @@ from lakewright.storage.operations.partitions.select_partitions import (
 )
 from lakewright.storage.operations.partitions.write_renamed import RenameTask, write_renamed
 from lakewright.storage.operations.read.scan import DataSplit
-from lakewright.storage.operations.references.sweep import sweep_after_failure, sweep_repeated
+from lakewright.storage.operations.references.sweep import sweep_repeated, swept_after_failure
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.keys import check_key_types
-from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.state.latest import read_latest, stale_if_replaced
 from lakewright.storage.operations.state.live_files import deletions_by_bucket, grouped_by_bucket
 from lakewright.storage.operations.state.rewrite_schema import check_rewritable
 from lakewright.storage.operations.write.verify import VerifyLevel
@@ -200,16 +194,14 @@ def run_rename_partition(
     held = now.names({row, target.row})
     run_id = files.env.new_id()
     base_id = None if now.snapshot is None else now.snapshot.id
-    try:
-        messages = _write(files, _tasks(files, now, row, target), run_id, engine, verify)
+    with (
+        stale_if_replaced(files, lambda: now.snapshot, "a rename"),
+        swept_after_failure(files, [run_id], base_id),
+    ):
+        write = partial(_write_one, files, run_id, verify)
+        messages = list(engine.map(write, _tasks(files, now, row, target)))
         require_lease(files, lease)
         snapshot, _ = commit_partitions(files, held, messages, user=run_id, base=now.snapshot)
-    except CommitOutcomeUnknownError:
-        raise
-    except BaseException as error:
-        sweep_after_failure(files, [run_id], since_snapshot_id=base_id)
-        check_not_overtaken(files, now.snapshot, error)
-        raise
     assert snapshot is not None
     if engine.may_repeat:
         sweep_repeated(files, run_id, messages, since_snapshot_id=base_id)
@@ -256,12 +248,6 @@ def _tasks(files: TableFiles, now: HeldNow, row: bytes, target: Partition) -> li
         )
         for place, group in grouped_by_bucket(entries).items()
     ]
-
-
-def _write(
-    files: TableFiles, tasks: list[RenameTask], run_id: str, engine: Engine, verify: VerifyLevel
-) -> list[CommitMessage]:
-    return list(engine.map(partial(_write_one, files, run_id, verify), tasks))
 
 
 def _write_one(

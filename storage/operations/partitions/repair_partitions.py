@@ -233,11 +233,7 @@ def _partition_of(
 def _keys_of_values(
     files: TableFiles, asked: FolderQuestion, live: Sequence[tuple[str, ManifestEntry]]
 ) -> Sequence[str] | None:
-    """The keys of folders that hold values alone, as the table's files there show them.
-
-    Raises:
-        InvalidRequestError: the files fit no order of the keys, or several.
-    """
+    """The keys of folders that hold values alone, as the table's files there show them."""
     parts = [path.removeprefix(f"{asked.root}/").split("/")[:-1] for path, _ in live]
     if all("=" in part for each in parts for part in each):
         return None
@@ -312,12 +308,7 @@ class _Drift:
         live: Sequence[tuple[str, ManifestEntry]],
         gone: Sequence[tuple[str, ManifestEntry]],
     ) -> None:
-        """Refuse a place without any partition.
-
-        Raises:
-            InvalidRequestError: its folders are no partitions, or the files that the table refers
-                to are all gone.
-        """
+        """Refuse a place without any partition."""
         stray = folders.strays[0] if folders.strays else None
         if stray is not None and not live:
             raise stray.error
@@ -457,22 +448,13 @@ def run_repair_partitions(files: TableFiles, plan: RepairPlan) -> RepairResult:
     added = entries_of(describe_planned(files, plan.to_add, copy=False, taking=write_id))
     removed = _live_of(files, {uri for each in plan.to_drop for uri in each.files})
     result = commit_registered(
-        files,
-        added,
-        removed,
-        user=write_id,
-        base_snapshot_id=plan.snapshot_id,
-        joins=Joins.FOREIGN,
+        files, added, removed, user=write_id, base_snapshot_id=plan.snapshot_id, joins=Joins.FOREIGN
     )
     return _result(result.snapshot, added, removed)
 
 
 def _live_of(files: TableFiles, uris: set[str]) -> list[ManifestEntry]:
-    """The entries of files that are gone.
-
-    Raises:
-        StalePlan: a file is there.
-    """
+    """The entries of files that are gone."""
     if not uris:
         return []
     entries = [
@@ -492,9 +474,7 @@ def _live_of(files: TableFiles, uris: set[str]) -> list[ManifestEntry]:
 
 
 def _result(
-    snapshot: Snapshot | None,
-    added: Sequence[ManifestEntry],
-    removed: Sequence[ManifestEntry],
+    snapshot: Snapshot | None, added: Sequence[ManifestEntry], removed: Sequence[ManifestEntry]
 ) -> RepairResult:
     if snapshot is None:
         added = removed = ()

@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lakewright.storage.errors import (
-    InvalidPredicate,
-    PartitionNotFound,
-)
+from lakewright.storage.errors import InvalidPredicate, PartitionNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.table_state import state_at
 from lakewright.storage.spec.arguments import listed_partitions

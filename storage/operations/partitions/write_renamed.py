@@ -17,18 +17,11 @@ from lakewright.storage.lsm.merge import without_deletions
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.merge_read import merged_windows
 from lakewright.storage.operations.read.scan import DataSplit
-from lakewright.storage.operations.running.task_memory import MOVED_BYTES, free_memory
-from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
-from lakewright.storage.operations.write.verify import (
-    Proof,
-    ProvenFiles,
-    VerifyLevel,
-    rows_to_rewrite,
-)
+from lakewright.storage.operations.write.dealt_files import DealtFiles
+from lakewright.storage.operations.write.verify import VerifyLevel, rows_to_rewrite
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
-from lakewright.storage.spec.manifest import FileSource
-from lakewright.storage.spec.partition import Partition
+from lakewright.storage.spec.partition import Partition, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,31 +42,18 @@ def write_renamed(
     Raises:
         VerificationFailed: rows written differ from rows read.
     """
-    source, proof = rows_to_rewrite(files, verify), Proof(files, verify)
-    target = BucketTarget(
-        partition=task.to.row,
-        bucket=task.split.bucket,
-        level=files.options.max_level if files.schema.is_keyed else 0,
-        source=FileSource.COMPACT,
-    )
-    writer = RollingWriter(files, target, write_id=f"{write_id}-0", witness=proof.witness())
-    due = 0
-    try:
-        for rows in proof.expected(_renamed(files, task, source)):
-            writer.write(rows)
-            due += rows.num_rows
-            free_memory(files.env, [writer], MOVED_BYTES)
-        written = writer.close()
-        proof.check(ProvenFiles(target, writer.witness, written, due))
+    source, place = rows_to_rewrite(files, verify), Place(task.to.row, task.split.bucket)
+    level = files.options.max_level if files.schema.is_keyed else 0
+    with DealtFiles(files, write_id, verify, level=level, ordered=True) as dealt:
+        for rows in dealt.proof.expected(_renamed(files, task, source)):
+            dealt.write([(place, rows)])
+        written = tuple(file for each in dealt.close() for file in each.files)
         indexes = tuple(
             files.indexes.write_hash_index(
                 files.indexes.read_hash_index(each), name=f"index-{write_id}-{number}"
             )
             for number, each in enumerate(task.hashes)
         )
-    except BaseException:
-        writer.abandon()
-        raise
     return CommitMessage(
         partition=task.to.row,
         bucket=task.split.bucket,

@@ -25,12 +25,7 @@ from lakewright.storage.codec.arrow_types import to_arrow_field, to_arrow_type
 from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.codec.char_blanks import holds_char, without_blanks
 from lakewright.storage.codec.evolved_values import evolved
-from lakewright.storage.codec.fitted_values import (
-    MustNotBeNull,
-    fitted,
-    fitted_part,
-    nulled_parts,
-)
+from lakewright.storage.codec.fitted_values import MustNotBeNull, fitted, fitted_part, nulled_parts
 from lakewright.storage.codec.mapping_proof import mapping_difference
 from lakewright.storage.errors import (
     CorruptionError,
@@ -38,12 +33,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
     VerificationFailed,
 )
-from lakewright.storage.files.data_files import (
-    WantedPieces,
-    format_of_path,
-    read_pieces,
-    read_rows,
-)
+from lakewright.storage.files.data_files import WantedPieces, format_of_path, read_pieces, read_rows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import ORIGIN, POSITION
 from lakewright.storage.operations.read.row_group_filter import row_group_filter
@@ -392,11 +382,7 @@ class FileRows:
             yield read
 
     def _with_partition(
-        self,
-        rows: pa.Table,
-        asked: Sequence[FieldMapping],
-        split: DataSplit,
-        file: DataFileMeta,
+        self, rows: pa.Table, asked: Sequence[FieldMapping], split: DataSplit, file: DataFileMeta
     ) -> pa.Table:
         """Add the partition columns that the file lacks, as Java does.
 
@@ -499,10 +485,7 @@ class FileRows:
 
 
 def _prove(
-    rows: pa.Table,
-    asked: Sequence[FieldMapping],
-    mapped: Sequence[pa.ChunkedArray],
-    path: str,
+    rows: pa.Table, asked: Sequence[FieldMapping], mapped: Sequence[pa.ChunkedArray], path: str
 ) -> None:
     for column, found in zip(asked, mapped, strict=True):
         if column.stored is None:

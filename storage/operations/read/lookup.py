@@ -256,11 +256,7 @@ class _KeyedRows(FileRows):
     """Reads the rows of data files that may belong to some keys."""
 
     def __init__(
-        self,
-        files: TableFiles,
-        fields: Sequence[DataField],
-        keys: pa.Table,
-        nulled: NulledValues,
+        self, files: TableFiles, fields: Sequence[DataField], keys: pa.Table, nulled: NulledValues
     ) -> None:
         super().__init__(files, fields, shown=True, nulled=nulled)
         self.ranges = _Ranges.of(files, keys)

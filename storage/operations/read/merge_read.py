@@ -82,11 +82,7 @@ def merged_windows(
 
 
 def merged_rows(
-    source: FileRows,
-    split: DataSplit,
-    columns: Sequence[str],
-    *,
-    memory: MergeMemory = STREAMING,
+    source: FileRows, split: DataSplit, columns: Sequence[str], *, memory: MergeMemory = STREAMING
 ) -> Generator[pa.Table, None, None]:
     """Some columns of the rows that remain after the merge, in no defined order."""
     files = source.files
@@ -181,12 +177,7 @@ def _windows(
     ) -> Generator[pa.Table, None, None]:
         for file in metas:
             rows = source.key_value_rows(
-                split,
-                file,
-                batch_rows=batch_rows,
-                placed=placed,
-                system=system,
-                marked=marked,
+                split, file, batch_rows=batch_rows, placed=placed, system=system, marked=marked
             )
             if merges:
                 path = source.files.readable_path(split.place, file)

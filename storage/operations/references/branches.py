@@ -38,7 +38,7 @@ from lakewright.storage.operations.references.roots import (
     tag_labels,
 )
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
-from lakewright.storage.operations.references.whole_snapshots import check_lists, is_kept
+from lakewright.storage.operations.references.whole_snapshots import check_beginning
 from lakewright.storage.operations.running.delete_files import delete_files, drop_branch_files
 from lakewright.storage.operations.running.links import check_is_no_link
 from lakewright.storage.operations.running.plan import DeletionPlan
@@ -159,12 +159,12 @@ def create_branch(
         snapshot = files.snapshots.read(snapshot_id)
         snapshot_file = files.snapshots.read_file(snapshot_id)
     if snapshot is not None:
-        _check_beginning(files, name, snapshot)
+        check_beginning(files, snapshot, f"branch {name}", "begin there")
         try:
             schema_id = max(schemas_of_rows(files, snapshot))
         except CorruptionError:
             # An expiry between the check and the read; any other missing file is told as it is.
-            _check_beginning(files, name, snapshot)
+            check_beginning(files, snapshot, f"branch {name}", "begin there")
             raise
     schema_files = {
         each: files.schemas.read_file(each) for each in files.schemas.ids() if each <= schema_id
@@ -181,29 +181,11 @@ def create_branch(
     seen.schemas.restore(first_schema_id, schema_files[first_schema_id])
     if snapshot is not None:
         try:
-            _check_beginning(files, name, snapshot)
+            check_beginning(files, snapshot, f"branch {name}", "begin there")
         except (CorruptionError, SnapshotNotFound):
             _drop(seen)
             raise
     return at_branch(files, name)
-
-
-def _check_beginning(files: TableFiles, name: str, snapshot: Snapshot) -> None:
-    """Check that the table still keeps the snapshot that a branch starts from.
-
-    Raises:
-        SnapshotNotFound: an expiry, a rollback or the deletion of a tag removed it.
-        CorruptionError: one of its manifest lists is missing.
-    """
-    if not is_kept(files, snapshot):
-        kept = files.snapshots.ids()
-        there = f"there are {kept[0]} to {kept[-1]}" if kept else "there are none"
-        raise SnapshotNotFound(
-            f"snapshot {snapshot.id} of {files.name} has expired or was rolled back, at least in "
-            f"part, so branch {name} cannot begin there; {there}",
-            snapshot_id=snapshot.id,
-        )
-    check_lists(files, snapshot, f"branch {name}")
 
 
 def schemas_of_rows(files: TableFiles, snapshot: Snapshot) -> set[int]:

@@ -36,7 +36,7 @@ from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.condemned import Condemned, CondemnedFile
-from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.shown import Summed
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 _COLLECTED = b"collect"
@@ -169,7 +169,7 @@ class CollectPlan(Plan["CollectResult"]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectResult(Shown):
+class CollectResult(Summed):
     """What was freed; `left` are files that other records still keep."""
 
     records: tuple[str, ...]
@@ -177,16 +177,6 @@ class CollectResult(Shown):
     bytes_deleted: int
     left: int
     duration_ms: int
-
-    def and_then(self, later: CollectResult) -> CollectResult:
-        """The result of both."""
-        return CollectResult(
-            records=(*self.records, *later.records),
-            files_deleted=self.files_deleted + later.files_deleted,
-            bytes_deleted=self.bytes_deleted + later.bytes_deleted,
-            left=self.left + later.left,
-            duration_ms=self.duration_ms + later.duration_ms,
-        )
 
 
 def condemned_runs(files: TableFiles) -> tuple[CondemnedRun, ...]:

@@ -8,17 +8,13 @@ for it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from lakewright.storage.errors import CorruptionError, StorageError
-from lakewright.storage.files.rounds import Rounds
+from lakewright.storage.errors import CommitOutcomeUnknownError, StorageError
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.condemn import recorded_roots, records
-from lakewright.storage.operations.references.keepers import Label, label_of
-from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
+from lakewright.storage.operations.references.keepers import Keepers, label_of
+from lakewright.storage.operations.references.numbered import NumberedPaths
+from lakewright.storage.operations.references.roots import all_roots
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 
@@ -130,98 +126,30 @@ def delete_but_published(
     """Delete files, except those that a commit since a snapshot or a time may have published."""
     if not paths:
         return 0
-    names = {_name(path) for path in paths}
-    published = _published(files, names, since_snapshot_id or 0, began_ms)
-    return delete_files(files.fs, [path for path in paths if _name(path) not in published])
-
-
-def _name(path: str) -> str:
-    return path.rsplit("/", 1)[-1]
-
-
-def _published(
-    files: TableFiles, names: Collection[str], since_snapshot_id: int, began_ms: int
-) -> set[str]:
-    """The names that a commit may have published since a snapshot and a time."""
-    found: set[str] = set()
-    known: set[Label] = set()
-
-    def look_at_roots() -> None:
-        rounds = Rounds(files.name, "the published files of a commit were looked up")
-        while True:
-            rounds.begin()
-            roots = all_roots(files)
-            new = [each for each in roots if label_of(each) not in known]
-            try:
-                found.update(_named_by(new, names, since_snapshot_id, began_ms))
-            except CorruptionError:
-                # An expiry may have deleted a root meanwhile. The remaining roots are read again.
-                if {*map(label_of, roots)} <= {*map(label_of, all_roots(files))}:
-                    raise
-                continue
-            known.update(map(label_of, roots))
-            return
-
-    # A verb may put a root back, and delete its record then.
-    look_at_roots()
-    for _, record in records(files):
-        for root in recorded_roots(files, record):
-            # What is not whole can be put back no more.
-            with suppress(CorruptionError):
-                found.update(_named_by([root], names, since_snapshot_id, began_ms))
-    look_at_roots()
-    return found
-
-
-def _named_by(
-    roots: Sequence[Root], names: Collection[str], since_snapshot_id: int, began_ms: int
-) -> set[str]:
-    """The names that a root keeps or its commit removed; each manifest is read once."""
-    wanted = frozenset(names)
-    sought = pa.array([each.encode() for each in wanted], pa.large_binary())
-    snapshots = {
-        (root.branch, root.snapshot.id): root.snapshot.delta_manifest_list
-        for root in roots
-        if root.kind is RootKind.SNAPSHOT
+    # After a rollback new snapshots may have smaller ids, so their time decides as well.
+    known = {
+        label_of(root)
+        for root in all_roots(files)
+        if root.snapshot.id <= (since_snapshot_id or 0)
+        and root.snapshot.time_millis < began_ms - _CLOCKS_DIFFER_MS
     }
-    found: set[str] = set()
-    read: set[str] = set()
-    for root in roots:
-        snapshot, manifests = root.snapshot, root.files.manifests
-        place = (root.branch, snapshot.id)
-        # After a rollback new snapshots may have smaller ids, so their time decides as well.
-        is_earlier = snapshot.id <= since_snapshot_id
-        if is_earlier and snapshot.time_millis < began_ms - _CLOCKS_DIFFER_MS:
-            continue
-        if root.kind is RootKind.TAG and snapshots.get(place) == snapshot.delta_manifest_list:
-            continue
-        is_next = root.kind is RootKind.SNAPSHOT and (root.branch, snapshot.id - 1) in snapshots
-        for name in _lists(root, with_base=not is_next):
-            for meta in manifests.read_list(name):
-                if meta.file_name not in read:
-                    # A manifest may have very many entries, and none of them is wanted.
-                    named = manifests.read_columns(meta).texts("_FILE._FILE_NAME")
-                    there = named.filter(pc.is_in(named, value_set=sought))
-                    found |= {each.decode() for each in there.to_pylist()}
-                    read.add(meta.file_name)
-        index_manifest = snapshot.index_manifest
-        if root.kind is RootKind.CHANGELOG or index_manifest is None or index_manifest in read:
-            continue
-        indexes = manifests.read_index_manifest(index_manifest)
-        found |= wanted & {entry.file.file_name for entry in indexes}
-        read.add(index_manifest)
-    return found
+    below = [path.removeprefix(f"{files.paths.root}/") for path in paths]
+    keepers = Keepers(files, NumberedPaths.of(below), lambda: below, known=known, with_staged=False)
+    keepers.look()
+    kept = keepers.kept | keepers.recorded
+    going = [path for path, each in zip(paths, below, strict=True) if each not in kept]
+    return delete_files(files.fs, going)
 
 
-def _lists(root: Root, *, with_base: bool) -> Iterator[str]:
-    """Names of the manifest lists of a root; the base list names the files before its commit."""
-    snapshot, files = root.snapshot, root.files
-    is_changelog = root.kind is RootKind.CHANGELOG
-    if with_base and not is_changelog:
-        yield snapshot.base_manifest_list
-    if not is_changelog or files.fs.exists(files.paths.manifest(snapshot.delta_manifest_list)):
-        yield snapshot.delta_manifest_list
-    changes = snapshot.changelog_manifest_list
-    # A snapshot restored from a tag, or copied to a branch, may have lost its changelog.
-    if changes is not None and files.fs.exists(files.paths.manifest(changes)):
-        yield changes
+@contextmanager
+def swept_after_failure(
+    files: TableFiles, write_ids: Iterable[str], since_snapshot_id: int | None
+) -> Iterator[None]:
+    """Delete the files of writes that fail inside; not where a commit may have been made."""
+    try:
+        yield
+    except CommitOutcomeUnknownError:
+        raise
+    except BaseException:
+        sweep_after_failure(files, write_ids, since_snapshot_id=since_snapshot_id)
+        raise

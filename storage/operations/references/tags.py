@@ -32,7 +32,7 @@ from lakewright.storage.operations.references.planned_files import files_of_both
 from lakewright.storage.operations.references.reachable import only_kept_by
 from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
-from lakewright.storage.operations.references.whole_snapshots import check_lists, is_kept, is_same
+from lakewright.storage.operations.references.whole_snapshots import check_beginning, is_same
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.local_clock import local_now, local_time
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
@@ -77,30 +77,11 @@ def create_tag(
             "(replace_tag, or --replace on the command line) or delete it"
         )
     try:
-        _check_kept(files, name, snapshot)
+        check_beginning(files, snapshot, f"tag {name}", "name it", beside=[name])
     except (CorruptionError, SnapshotNotFound):
         delete_files(files.fs, [files.paths.tag(name)])
         raise
     return files.references.tag(name)
-
-
-def _check_kept(files: TableFiles, name: str, snapshot: Snapshot) -> None:
-    """Check, after a tag is written, that another root still keeps its snapshot.
-
-    Raises:
-        SnapshotNotFound: no other root keeps it; the process that deleted it may have missed the
-            tag.
-        CorruptionError: one of its manifest lists is missing.
-    """
-    if not is_kept(files, snapshot, beside=[name]):
-        kept = files.snapshots.ids()
-        there = f"there are {kept[0]} to {kept[-1]}" if kept else "there are none"
-        raise SnapshotNotFound(
-            f"snapshot {snapshot.id} of {files.name} has expired or was rolled back, at least in "
-            f"part, so tag {name} cannot name it; {there}",
-            snapshot_id=snapshot.id,
-        )
-    check_lists(files, snapshot, f"tag {name}")
 
 
 def replace_tag(
@@ -137,7 +118,7 @@ def replace_tag(
     )
     files.references.replace_tag(name, data)
     try:
-        _check_kept(files, name, snapshot)
+        check_beginning(files, snapshot, f"tag {name}", "name it", beside=[name])
     except (CorruptionError, SnapshotNotFound):
         files.references.replace_tag(name, old_file)
         condemned.withdraw()

@@ -30,6 +30,26 @@ def is_same(left: Snapshot, right: Snapshot) -> bool:
     return left.id == right.id and left.delta_manifest_list == right.delta_manifest_list
 
 
+def check_beginning(
+    files: TableFiles, snapshot: Snapshot, what: str, does: str, *, beside: Collection[str] = ()
+) -> None:
+    """Check that another root keeps the snapshot of a new tag or branch.
+
+    Raises:
+        SnapshotNotFound: none does; the process that deleted it may have missed the new one.
+        CorruptionError: one of its manifest lists is missing.
+    """
+    if not is_kept(files, snapshot, beside=beside):
+        kept = files.snapshots.ids()
+        there = f"there are {kept[0]} to {kept[-1]}" if kept else "there are none"
+        raise SnapshotNotFound(
+            f"snapshot {snapshot.id} of {files.name} has expired or was rolled back, at least in "
+            f"part, so {what} cannot {does}; {there}",
+            snapshot_id=snapshot.id,
+        )
+    check_lists(files, snapshot, what)
+
+
 def check_lists(files: TableFiles, snapshot: Snapshot, what: str) -> None:
     """Check that the manifest lists of a snapshot exist.
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -29,12 +28,9 @@ import pyarrow.compute as pc
 
 from lakewright.storage.errors import (
     CommitConflictError,
-    CorruptionError,
-    FileMissing,
     InvalidRequestError,
     StalePlan,
     UnsupportedError,
-    VerificationFailed,
 )
 from lakewright.storage.files.spill import Spill
 from lakewright.storage.files.table_files import TableFiles
@@ -50,35 +46,21 @@ from lakewright.storage.operations.respec.schemas import Schemas, put_schemas
 from lakewright.storage.operations.rewrite.deal_rows import deal_rows
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import RewritePlan, check_bucket_count
-from lakewright.storage.operations.state.latest import is_latest, read_latest
-from lakewright.storage.operations.state.live_files import (
-    deletions_by_bucket,
-    grouped_by_bucket,
-)
+from lakewright.storage.operations.state.latest import is_latest, read_latest, stale_if_replaced
+from lakewright.storage.operations.state.live_files import deletions_by_bucket, grouped_by_bucket
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.state.table_state import TableState
-from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
+from lakewright.storage.operations.write.dealt_files import DealtFiles
 from lakewright.storage.operations.write.stored_rows import key_value_table
-from lakewright.storage.operations.write.verify import (
-    Proof,
-    ProvenFiles,
-    VerifyLevel,
-    rows_to_rewrite,
-)
+from lakewright.storage.operations.write.verify import Proof, VerifyLevel, rows_to_rewrite
 from lakewright.storage.spec.arguments import listed_names, whole_number
 from lakewright.storage.spec.client_rules import check_clients_open
 from lakewright.storage.spec.commit import Change, CommitMessage, RestatedBase
 from lakewright.storage.spec.data_types import not_null
 from lakewright.storage.spec.log_options import LOG_SYSTEM, has_log
-from lakewright.storage.spec.manifest import FileSource
 from lakewright.storage.spec.options import BucketMode
-from lakewright.storage.spec.schema import (
-    VALUE_KIND,
-    Column,
-    SchemaSpec,
-    TableSchema,
-    new_schema,
-)
+from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.schema import VALUE_KIND, Column, SchemaSpec, TableSchema, new_schema
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -86,6 +68,7 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 # A bucket is sorted in memory, and compacted as a whole.
 _BUCKET_BYTES = 256 * 1024 * 1024
 _MOST_SHOWN = 5
+_CHANGE = "its primary key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +151,7 @@ def plan_add_primary_key(
         buckets = _bucket_count(files, splits)
     buckets = whole_number(buckets, "buckets", minimum=1)
     _keyed_schema(files, keys, buckets)
-    with _told_if_replaced(files, snapshot):
+    with stale_if_replaced(files, lambda: snapshot, _CHANGE):
         _check_keys(files, keys, splits, engine or LocalEngine(env=files.env))
     return AddPrimaryKeyPlan(
         table=files.name,
@@ -201,7 +184,6 @@ def run_add_primary_key(
         SchemaMoved: the schema changed since the plan.
         StalePlan: others committed since the plan.
         CommitConflictError: others committed at the moment of the change; the table has no key.
-        InvalidRequestError: keys stand twice, or are null.
         VerificationFailed: rows written differ from rows read; nothing is published.
     """
     started_ms = files.env.now_ms()
@@ -234,7 +216,7 @@ def run_add_primary_key(
     work = [each for each in splits.values() if each]
     write = partial(_write_partition, files, now, run_id, verify, plan.buckets)
     try:
-        with _told_if_replaced(files, before):
+        with stale_if_replaced(files, lambda: before, _CHANGE):
             messages = [each for found in engine.map(write, work) for each in found]
         snapshot = _published(still, before, messages)
     except BaseException:
@@ -336,21 +318,6 @@ def _stale(files: TableFiles, why: str) -> StalePlan:
     return StalePlan(f"{files.name} changed since its primary key was planned: {why}; plan again")
 
 
-@contextmanager
-def _told_if_replaced(files: TableFiles, seen: Snapshot | None) -> Iterator[None]:
-    """Tell a missing file apart from one that went since a snapshot was the latest.
-
-    Raises:
-        StalePlan: the snapshot is the latest no more.
-    """
-    try:
-        yield
-    except (CorruptionError, FileMissing) as error:
-        if isinstance(error, VerificationFailed) or is_latest(files, seen):
-            raise
-        raise _stale(files, "it was rolled back, or files of it were replaced") from error
-
-
 def _followed(files: TableFiles) -> CommitConflictError:
     return CommitConflictError(
         f"another client committed to {files.name} while it got its primary key; the table has no "
@@ -448,43 +415,23 @@ def _write_partition(
 ) -> list[CommitMessage]:
     """Write the rows of a partition into buckets; deletes all new files on failure."""
     source = rows_to_rewrite(files, verify)
-    # One proof for all buckets, because rows move between them.
-    proof = Proof(now, verify, ordered=False)
-    writers: list[RollingWriter] = []
     write_id = f"{run_id}-{files.env.new_id()[:8]}"
     partition = splits[0].partition
-    order = row_order(now)
-    made: list[ProvenFiles] = []
-    try:
-        with Spill() as spill:
-            heaps = set()
-            for bucket, rows in _dealt(source, now, splits, proof, buckets):
-                heaps.add(bucket)
-                spill.put(bucket, rows)
-            for bucket in sorted(heaps):
-                held = spill.take(bucket)
-                assert held is not None
-                ordered, starts = in_order(held, order)
-                if len(starts) < ordered.num_rows:
-                    raise _twice(now, ordered, starts)
-                target = BucketTarget(
-                    partition=partition,
-                    bucket=bucket,
-                    level=now.options.max_level,
-                    source=FileSource.COMPACT,
-                )
-                witness = proof.witness_of_bucket(target, buckets)
-                writer = RollingWriter(
-                    now, target, write_id=f"{write_id}-{len(writers)}", witness=witness
-                )
-                writers.append(writer)
-                writer.write(ordered)
-                made.append(ProvenFiles(target, witness, writer.close(), ordered.num_rows))
-        proof.check(*made)
-    except BaseException:
-        for writer in writers:
-            writer.abandon()
-        raise
+    order, level = row_order(now), now.options.max_level
+    with DealtFiles(now, write_id, verify, level=level, buckets=buckets) as dealt, Spill() as spill:
+        heaps = set()
+        for bucket, rows in _dealt(source, now, splits, dealt.proof, buckets):
+            heaps.add(bucket)
+            spill.put(bucket, rows)
+        for bucket in sorted(heaps):
+            held = spill.take(bucket)
+            assert held is not None
+            ordered, starts = in_order(held, order)
+            if len(starts) < ordered.num_rows:
+                raise _stale(now, "some of its keys stand twice")
+            dealt.write([(Place(partition, bucket), ordered)])
+            dealt.end_run()
+        made = dealt.close()
     return [
         CommitMessage(
             partition=partition,
@@ -497,21 +444,13 @@ def _write_partition(
 
 
 def _dealt(
-    source: FileRows,
-    now: TableFiles,
-    splits: Sequence[DataSplit],
-    proof: Proof,
-    buckets: int,
+    source: FileRows, now: TableFiles, splits: Sequence[DataSplit], proof: Proof, buckets: int
 ) -> Iterator[tuple[int, pa.Table]]:
     """The rows of a partition in the columns of key-value files, numbered, by bucket."""
     number = 0
-    keys = list(now.schema.primary_keys)
     for split in splits:
         for file in sorted(split.files, key=lambda each: each.min_sequence_number):
             for rows in source.batches(split, file):
-                for key in keys:
-                    if rows.column(key).null_count:
-                        raise _refused(now, [key], [((None,), rows.column(key).null_count)])
                 numbers = np.arange(number, number + rows.num_rows, dtype=np.int64)
                 number += rows.num_rows
                 kinds = pa.array(np.zeros(rows.num_rows, dtype=np.int8))
@@ -520,21 +459,6 @@ def _dealt(
                 )
                 proof.expect(told)
                 yield from deal_rows(now, told, buckets)
-
-
-def _twice(now: TableFiles, ordered: pa.Table, starts: np.ndarray) -> InvalidRequestError:
-    counts = np.diff(np.append(starts, ordered.num_rows))
-    at = starts[counts > 1][:_MOST_SHOWN]
-    keys = now.schema.primary_keys
-    shown = ordered.select(list(keys)).take(pa.array(at)).to_pylist()
-    return _refused(
-        now,
-        keys,
-        [
-            (tuple(each.values()), int(count))
-            for each, count in zip(shown, counts[counts > 1][:_MOST_SHOWN], strict=True)
-        ],
-    )
 
 
 # --- publishing -------------------------------------------------------------------------------

@@ -24,9 +24,7 @@ schema with the new keys and the same columns.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,6 +39,7 @@ from lakewright.storage.operations.commit.commit_loop import commit_bridging
 from lakewright.storage.operations.respec.prepared import Prepared, SeveralValues
 from lakewright.storage.operations.respec.schemas import Schemas, put_schemas
 from lakewright.storage.operations.state.latest import is_latest, read_latest
+from lakewright.storage.operations.state.live_columns import told_files
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.commit import Change, CommitResult
@@ -82,18 +81,13 @@ def cut_over(prepared: Prepared) -> CutOver:
         return CutOver(put_schemas(files, keys, Schemas.of(files, keys, ())), (), 0)
     prepared.catch_up()
     steps: list[_Step] = []
-    now = files
-    if keys != old:
-        now = _put_new_keys(prepared, steps)
-        prepared.settle(now)
-    elif not prepared.renames_schemas and keys_stand(files):
-        return CutOver(files, (), prepared.file_count)
+    now = _put_new_keys(prepared, steps)
+    prepared.files = now
     try:
         steps.append(_publish(now, prepared, wide=False))
     except SeveralValues:
-        if keys != old:
-            # Rows of more keys are right under the former keys, too.
-            put_schemas(now, old, Schemas.of(now, old, ()))
+        # Rows of more keys are right under the former keys, too.
+        put_schemas(now, old, Schemas.of(now, old, ()))
         raise
     _check_files_stayed(now, steps)
     return CutOver(now, tuple(each.snapshot.id for each in steps), prepared.file_count)
@@ -135,11 +129,7 @@ def _publish(files: TableFiles, prepared: Prepared, *, wide: bool) -> _Step:
 
 
 def _check_files_stayed(files: TableFiles, steps: list[_Step]) -> None:
-    """Check that snapshots hold the files of those that they followed; writers wait no more.
-
-    Raises:
-        VerificationFailed: others are there; names the snapshot to go back to.
-    """
+    """Check that snapshots hold the files of those that they followed; writers wait no more."""
     first, last = steps[-2:] if len(steps) > 1 else (steps[-1], steps[-1])
     compared = [(first.before, last.snapshot)]
     if first.snapshot.id != last.before.id:
@@ -152,7 +142,7 @@ def _check_files_stayed(files: TableFiles, steps: list[_Step]) -> None:
             if due.num_rows > found.num_rows and (
                 gone := TableState(files, before).removed_in_vain
             ):
-                due = due.filter(pc.invert(pc.is_in(due["name"], pa.array(sorted(gone)))))
+                due = due.filter(pc.invert(pc.is_in(due[NAME], pa.array(sorted(gone)))))
         except (CorruptionError, SnapshotNotFound):
             # Expired or rolled back since. What was prepared was compared as it was written.
             continue
@@ -168,21 +158,10 @@ def _check_files_stayed(files: TableFiles, steps: list[_Step]) -> None:
 def files_of(files: TableFiles, snapshot: Snapshot) -> pa.Table:
     """What tells the files of a snapshot from others, in an order of their own."""
     live = TableState(files, snapshot).columns_of(PartitionFilter(files))
-    rows = np.asarray(live.rows)
-    return in_own_order(
-        pa.table(
-            {"name": live.texts("_FILE._FILE_NAME", rows)}
-            | {each: pa.array(live.numbers(each, rows)) for each in _NUMBERS}
-        )
-    )
+    return told_files(live, [NAME], _NUMBERS)
 
 
-def in_own_order(table: pa.Table) -> pa.Table:
-    """The rows in an order that depends on their values alone."""
-    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
-    return table.take(order).combine_chunks()
-
-
+NAME = "_FILE._FILE_NAME"
 _NUMBERS = ("_BUCKET", "_FILE._LEVEL", "_FILE._FILE_SIZE", "_FILE._ROW_COUNT")
 
 
@@ -200,13 +179,14 @@ def same_files(state: TableState) -> Change | None:
 
 def keys_stand(files: TableFiles) -> bool:
     """Whether the latest snapshot has the keys: its schema, each manifest and each live file."""
-    return read_latest(files, partial(_stand, files))[1]
+    return read_latest(files, lambda latest: stands(TableState(files, latest)))[1]
 
 
-def _stand(files: TableFiles, latest: Snapshot | None) -> bool:
+def stands(state: TableState) -> bool:
+    """Whether a state has the keys."""
+    files, latest = state.files, state.snapshot
     if latest is None:
         return True
-    state = TableState(files, latest)
     ids = {latest.schema_id, *(meta.schema_id for meta in state.manifests)}
     names = {files.at_schema(each).schema.partition_keys for each in ids}
     return names == {files.schema.partition_keys} and state.is_settled

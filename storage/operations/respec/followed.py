@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lakewright.storage.errors import VerificationFailed
+from lakewright.storage.errors import CorruptionError, FileMissing, FilesGone, VerificationFailed
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.merge_manifests import write_base
+from lakewright.storage.operations.state.latest import is_latest
 from lakewright.storage.spec.commit import RestatedBase
 from lakewright.storage.spec.manifest import (
     EntryIdentity,
@@ -23,12 +24,30 @@ from lakewright.storage.spec.manifest import (
 )
 from lakewright.storage.spec.snapshot import FOLLOWS_PROPERTY, Snapshot
 
+_ROUNDS_OF_CATCHING_UP = 5
+
+
+def catch_up(
+    files: TableFiles, at: Callable[[], Snapshot | None], follow: Callable[[Snapshot], object]
+) -> None:
+    """Follow the table to its latest snapshot from the one `at` which a caller is.
+
+    Each round takes far less time than the one before, so few commits are left for the last.
+    """
+    for _ in range(_ROUNDS_OF_CATCHING_UP):
+        latest = files.snapshots.latest()
+        if latest is None or is_latest(files, at()):
+            return
+        try:
+            follow(latest)
+        except (CorruptionError, FilesGone, FileMissing):
+            # A rollback, or a compaction and an expiry, may have removed files meanwhile.
+            if is_latest(files, latest):
+                raise
+
 
 def changed_between(
-    files: TableFiles,
-    at: Snapshot,
-    latest: Snapshot,
-    is_known: Callable[[EntryIdentity], bool],
+    files: TableFiles, at: Snapshot, latest: Snapshot, is_known: Callable[[EntryIdentity], bool]
 ) -> list[ManifestEntry] | None:
     """What commits after `at` added and removed, up to `latest`; None if that is not sure.
 

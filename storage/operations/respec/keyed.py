@@ -67,34 +67,32 @@ class ChangeTakenBack(CommitConflictError):
     """Another client committed before the schema changed, so the old files were restored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Swap:
-    """The table with its new keys, the snapshots made, and what was rewritten."""
-
-    files_now: TableFiles
-    snapshot_ids: tuple[int, ...]
-    rewritten: Rewritten
-
-
-# --- running ----------------------------------------------------------------------------------
+def _taken_back(files: TableFiles) -> ChangeTakenBack:
+    return ChangeTakenBack(
+        f"another client committed to {files.name} while its partition keys changed, or ended the "
+        "change; run it again when fewer writers commit"
+    )
 
 
 @dataclass
 class KeyedChange:
-    """One step: keys go from the end of the list, or come there."""
+    """One step: keys go from the end of the list, or come there.
+
+    What was rewritten, and the snapshots made, are added to those given.
+    """
 
     files: TableFiles
     keys: tuple[str, ...]
     engine: Engine
     verify: VerifyLevel
-    primary_key: tuple[str, ...] | None = None
-    rewritten: Rewritten = field(default_factory=Rewritten)
-    snapshot_ids: list[int] = field(default_factory=list)
+    primary_key: tuple[str, ...] | None
+    rewritten: Rewritten
+    snapshot_ids: list[int]
     _staged: StagedTable | None = None
     _run_ids: list[str] = field(default_factory=list)
 
-    def carry_out(self) -> Swap:
-        """Give the table the keys.
+    def carry_out(self) -> TableFiles:
+        """Give the table the keys; returns it with them.
 
         Raises:
             SchemaMoved: another client changed the schema meanwhile; nothing has changed.
@@ -122,20 +120,20 @@ class KeyedChange:
             if self._staged.is_published:
                 staging.end()
             elif staging.is_over():
-                # Before what snapshots publish is asked: a record goes after its snapshot is there.
-                kept = staging.names_of_others()
+                # The other process knows what it took up; orphan removal takes what it did not.
+                return
             elif isinstance(error, _REFUSALS):
                 staging.give_up()
             else:
                 kept = staging.read_again(self._staged.names)
         sweep_after_failure(self.files, self._run_ids, since_snapshot_id=base_id, but=kept)
 
-    def _carried_out(self) -> Swap:
+    def _carried_out(self) -> TableFiles:
         for number in range(_MOST_ROUNDS):
             files = self.files
             if files.snapshots.latest() is None:
                 only = Schemas(replace(self._schema_after(), id=files.schema.id + 1), (), {})
-                return self._swapped(put_schemas(files, self.keys, only))
+                return put_schemas(files, self.keys, only)
             if self._staged is None:
                 self._staged = self._begin()
             if number >= _ROUNDS_BESIDE_WRITERS:
@@ -198,12 +196,6 @@ class KeyedChange:
         held = hold_writers(replace(self.files, holding=self.files.env.new_id())).snapshot
         self.snapshot_ids += [] if held is None else [held.id]
 
-    def _swapped(self, files: TableFiles) -> Swap:
-        for each in () if self._staged is None else self._staged.moved:
-            written = [staged.entry.file for staged in each.staged]
-            self.rewritten.wrote(written, each.nulled_values)
-        return Swap(files, tuple(self.snapshot_ids), self.rewritten)
-
     def _with_helper(self) -> TableFiles:
         """The table under its latest schema, with the schema that bridged entries name.
 
@@ -221,7 +213,7 @@ class KeyedChange:
         old_keys = files.schema.partition_keys
         return put_schemas(files, old_keys, Schemas(copy, (helper,), {}))
 
-    def _swap(self, staged: StagedTable) -> Swap:
+    def _swap(self, staged: StagedTable) -> TableFiles:
         files = self._with_helper()
         first = commit_bridging(files, staged.replacing).snapshot
         assert first is not None
@@ -246,38 +238,26 @@ class KeyedChange:
         # Writers wait no more.
         for snapshot in (first, *last):
             staged.check_swapped(present, snapshot)
-        return self._swapped(present)
+        for each in staged.moved:
+            self.rewritten.wrote((new.entry.file for new in each.staged), each.nulled_values)
+        return present
 
     def _without_old_files(
         self, files: TableFiles, staged: StagedTable, first: Snapshot
     ) -> Snapshot:
-        """Commit the bridged files without the removal of others, whose rows have the old keys.
-
-        Raises:
-            ChangeTakenBack: another client committed in between.
-        """
+        """Commit the bridged files without the removal of others, whose rows have the old keys."""
         second: Snapshot | None = None
         with suppress(FilesGone):
             second = commit_bridging(files, partial(self._after, first, staged.alone)).snapshot
         if second is None or not is_latest(files, second):
             # The end of the change keeps the rows of the other client.
-            raise ChangeTakenBack(
-                f"another client committed to {files.name} while its partition keys changed; "
-                "run it again when fewer writers commit"
-            )
+            raise _taken_back(files)
         return second
 
     def _after(
-        self,
-        base: Snapshot,
-        change: Callable[[TableState, Snapshot], Change],
-        state: TableState,
+        self, base: Snapshot, change: Callable[[TableState, Snapshot], Change], state: TableState
     ) -> Change:
-        """A change that is made on a snapshot of this run only.
-
-        Raises:
-            FilesGone: another client committed after it.
-        """
+        """A change that is made on a snapshot of this run only."""
         latest = state.snapshot
         if latest is None or latest.delta_manifest_list != base.delta_manifest_list:
             raise FilesGone(
@@ -330,19 +310,13 @@ class KeyedChange:
             return put_schemas(files, self.keys, Schemas(schema, (), {}))
         except SchemaMoved as error:
             unchanged(files)
-            raise ChangeTakenBack(
-                f"another process ended the change of the partition keys of {files.name}; run it "
-                "again when fewer writers commit"
-            ) from error
+            raise _taken_back(files) from error
 
     def _check_not_taken_back(self, present: TableFiles) -> None:
         """Raise if the end of the change restored the former keys with rows of another client."""
         latest_id = present.schemas.latest_id(table=present.name)
         if present.at_schema(latest_id).schema.partition_keys != self.keys:
-            raise ChangeTakenBack(
-                f"another client committed to {present.name} while its partition keys changed; "
-                "run it again when fewer writers commit"
-            )
+            raise _taken_back(present)
 
     def _is_done(self, present: TableFiles) -> bool:
         live = latest_state(present, takes=ANY_KEYS).entries

@@ -72,10 +72,9 @@ def check_keyed(
             "table with the new keys, write the rows of this one to it, and rename it",
             option="bucket",
         )
-    for shorter in steps(schema, keys):
-        is_last = shorter.partition_keys == keys
-        now = replace(shorter, primary_keys=after.primary_keys) if is_last else shorter
-        if not is_in_order(schema, now):
+    for first in steps_between(schema.partition_keys, keys)[:1]:
+        now = replace(after if first == keys else schema, partition_keys=first)
+        if len(first) < len(schema.partition_keys) and not is_in_order(schema, now):
             _check_levels_may_overlap(files, now)
 
 
@@ -224,13 +223,13 @@ def check_rows_have_key(
         )
 
 
-def steps(schema: TableSchema, keys: tuple[str, ...]) -> list[TableSchema]:
-    """The schema before each step in which keys go, with the keys after it as its own."""
-    shared = 0
-    old = schema.partition_keys
-    while shared < min(len(old), len(keys)) and old[shared] == keys[shared]:
-        shared += 1
-    return [] if shared == len(old) else [replace(schema, partition_keys=old[:shared])]
+def steps_between(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The keys after each cut-over: keys go from the end, then others come at the end."""
+    common = 0
+    while common < min(len(old), len(new)) and old[common] == new[common]:
+        common += 1
+    shared = old[:common]
+    return tuple(each for each in dict.fromkeys((shared, new)) if each != old)
 
 
 def is_in_order(schema: TableSchema, after: TableSchema) -> bool:

@@ -15,38 +15,31 @@ Late files with one value of each key are restated where they lie.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 
-from lakewright.storage.errors import CommitOutcomeUnknownError, FilesGone
+from lakewright.storage.errors import FilesGone
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import commit_bridging
 from lakewright.storage.operations.commit.restated_base import Restatement, schemas_with_keys
 from lakewright.storage.operations.read.key_values import KeyValues
 from lakewright.storage.operations.read.scan import DataSplit
-from lakewright.storage.operations.references.sweep import sweep_after_failure
+from lakewright.storage.operations.references.sweep import sweep_after_failure, swept_after_failure
+from lakewright.storage.operations.respec.cut_over import stands
 from lakewright.storage.operations.respec.respec_plan import Rewritten
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.running.task_memory import MOVED_BYTES, free_memory
 from lakewright.storage.operations.state.assign_buckets import BucketChooser, BucketStates
 from lakewright.storage.operations.state.keys_of_files import entries_of_other_keys
 from lakewright.storage.operations.state.live_files import deletions_by_bucket
 from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, latest_state
+from lakewright.storage.operations.write.dealt_files import DealtFiles
 from lakewright.storage.operations.write.placed_rows import placed_rows
-from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
-from lakewright.storage.operations.write.verify import (
-    Proof,
-    ProvenFiles,
-    VerifyLevel,
-    rows_to_rewrite,
-)
+from lakewright.storage.operations.write.verify import VerifyLevel, rows_to_rewrite
 from lakewright.storage.spec.commit import Change
 from lakewright.storage.spec.index import DeletionVectorRange
-from lakewright.storage.spec.manifest import FileKind, FileSource, ManifestEntry
-from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.manifest import FileKind, ManifestEntry
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.values import Value
 
@@ -100,12 +93,13 @@ class LateAppends:
     engine: Engine
     verify: VerifyLevel
     rewritten: Rewritten = field(default_factory=Rewritten)
+    restated: int = 0
     _run_id: str = ""
     _moved: dict[str, _Moved] = field(default_factory=dict)
     _used: frozenset[str] = frozenset()
 
     def restate(self) -> Snapshot | None:
-        """Commit all files under the present keys, if rows of late ones must be rewritten.
+        """Commit all files under the present keys, if they do not stand.
 
         Raises:
             FilesGone: other clients commit faster than their files are rewritten.
@@ -114,13 +108,8 @@ class LateAppends:
         files = self.files
         base_id = files.snapshots.latest_id()
         self._run_id = files.env.new_id()
-        try:
+        with swept_after_failure(files, [self._run_id], base_id):
             snapshot = self._restated()
-        except CommitOutcomeUnknownError:
-            raise
-        except BaseException:
-            sweep_after_failure(files, [self._run_id], since_snapshot_id=base_id)
-            raise
         if self._moved.keys() - self._used:
             # Another client replaced a late file, whose rows were written in vain.
             sweep_after_failure(files, [self._run_id], since_snapshot_id=base_id)
@@ -129,8 +118,9 @@ class LateAppends:
     def _restated(self) -> Snapshot | None:
         for number in range(_MOST_ROUNDS):
             state = latest_state(self.files, takes=ANY_KEYS)
-            if state.snapshot is None or not self._write_anew(state):
+            if stands(state):
                 return None
+            self._write_anew(state)
             try:
                 return commit_bridging(self.files, self._change, user=self._run_id).snapshot
             except FilesGone:
@@ -138,8 +128,8 @@ class LateAppends:
                     raise
         return None
 
-    def _write_anew(self, state: TableState) -> bool:
-        """Write the rows of late files that were not written before; False if there are none."""
+    def _write_anew(self, state: TableState) -> None:
+        """Write the rows of late files that were not written before."""
         standing = state.standing
         self.values.look(standing, self.engine)
         unfit = unfit_entries(self.files, standing, self.values)
@@ -158,7 +148,6 @@ class LateAppends:
         write = partial(_moved, self.files, self._run_id, self.verify, counts)
         for each, moved in zip(work, self.engine.map(write, work), strict=True):
             self._moved[each.entry.file.file_name] = moved
-        return bool(unfit)
 
     def _is_written(self, entry: ManifestEntry, deletions: Mapping[str, _Deletions]) -> bool:
         name = entry.file.file_name
@@ -171,7 +160,7 @@ class LateAppends:
         Raises:
             FilesGone: another client committed late files that are not rewritten yet.
         """
-        if state.snapshot is None:
+        if state.snapshot is None or stands(state):
             return None
         files, live = self.files, state.standing
         if any(each.file.file_name not in self.values.found for each in live):
@@ -194,6 +183,7 @@ class LateAppends:
         moved = [self._moved[name] for name in sorted(names)]
         staged = [entry for each in moved for entry in each.staged]
         self._used, self.rewritten = names, Rewritten()
+        self.restated = len(base.entries) - len(going)
         self.rewritten.read(each.file for each in going)
         self.rewritten.wrote(
             (each.file for each in staged), sum(each.nulled_values for each in moved)
@@ -238,9 +228,7 @@ def _moved(
         VerificationFailed: rows written differ from rows read.
     """
     entry = work.entry
-    write_id = f"{run_id}-{files.env.new_id()[:8]}"
     source = rows_to_rewrite(files, verify)
-    proof = Proof(files, verify, ordered=False)
     chooser = BucketChooser(files, BucketStates(bucket_counts=bucket_counts))
     split = DataSplit(
         partition=entry.partition,
@@ -249,40 +237,13 @@ def _moved(
         merge=False,
         deletions=work.deletions,
     )
-    writers: dict[Place, RollingWriter] = {}
-    due: dict[Place, int] = defaultdict(int)
-    try:
-        for batch in proof.expected(source.batches(split, entry.file)):
-            if not batch.num_rows:
-                continue
-            placed = placed_rows(batch, chooser.choose(batch))
-            for index, place in enumerate(placed.places):
-                if place not in writers:
-                    target = BucketTarget(
-                        partition=place.partition,
-                        bucket=place.bucket,
-                        next_sequence=work.first_number,
-                        source=FileSource.COMPACT,
-                    )
-                    writers[place] = RollingWriter(
-                        files,
-                        target,
-                        write_id=f"{write_id}-{len(writers)}",
-                        witness=proof.witness(),
-                    )
-                rows = placed.part(index)
-                writers[place].write(rows)
-                due[place] += rows.num_rows
-            free_memory(files.env, writers.values(), MOVED_BYTES)
-        written = [
-            ProvenFiles(writer.target, writer.witness, writer.close(), due[place])
-            for place, writer in writers.items()
-        ]
-        proof.check(*written)
-    except BaseException:
-        for writer in writers.values():
-            writer.abandon()
-        raise
+    write_id = f"{run_id}-{files.env.new_id()[:8]}"
+    with DealtFiles(files, write_id, verify, next_sequence=work.first_number) as dealt:
+        for batch in dealt.proof.expected(source.batches(split, entry.file)):
+            if batch.num_rows:
+                placed = placed_rows(batch, chooser.choose(batch))
+                dealt.write((each, placed.part(i)) for i, each in enumerate(placed.places))
+        made = dealt.close()
     staged = tuple(
         ManifestEntry(
             kind=FileKind.ADD,
@@ -291,7 +252,7 @@ def _moved(
             total_buckets=chooser.total_buckets(each.target.partition),
             file=meta,
         )
-        for each in written
+        for each in made
         for meta in each.files
     )
     return _Moved(work.deletions, staged, source.nulled.total)

@@ -22,23 +22,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from lakewright.storage.errors import (
-    CommitConflictError,
-    CommitOutcomeUnknownError,
-    FilesGone,
-    UnsupportedError,
-)
+from lakewright.storage.errors import CommitConflictError, FilesGone, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.bridged_base import without_removals
 from lakewright.storage.operations.commit.commit_loop import commit_bridging
-from lakewright.storage.operations.references.sweep import sweep_after_failure
+from lakewright.storage.operations.references.sweep import swept_after_failure
 from lakewright.storage.operations.respec.cut_over import keys_stand
 from lakewright.storage.operations.respec.move_partitions import Move, move_partition
 from lakewright.storage.operations.respec.new_places import NewPlaces
 from lakewright.storage.operations.respec.respec_plan import Rewritten
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.keys_of_files import late_entries
-from lakewright.storage.operations.state.live_files import index_entries
+from lakewright.storage.operations.state.live_files import by_partition, index_entries
 from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, latest_state
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.bridge_record import BridgeRecord
@@ -55,7 +50,7 @@ _REWRITES = (CommitKind.COMPACT, CommitKind.ANALYZE)
 
 @dataclass
 class LateFiles:
-    """The late files of a table, and what was done about them.
+    """The late files of a table; what is done about them is added to the sums given.
 
     With `late_rows_win` their rows count as the latest where it is unknown which came later.
     """
@@ -63,9 +58,9 @@ class LateFiles:
     files: TableFiles
     engine: Engine
     verify: VerifyLevel
-    late_rows_win: bool = False
-    rewritten: Rewritten = field(default_factory=Rewritten)
-    snapshot_ids: list[int] = field(default_factory=list)
+    late_rows_win: bool
+    rewritten: Rewritten
+    snapshot_ids: list[int]
     _run_ids: list[str] = field(default_factory=list)
 
     def move(self) -> None:
@@ -77,13 +72,8 @@ class LateFiles:
             VerificationFailed: rows written differ from rows read.
         """
         base_id = self.files.snapshots.latest_id()
-        try:
+        with swept_after_failure(self.files, self._run_ids, base_id):
             self._move()
-        except CommitOutcomeUnknownError:
-            raise
-        except BaseException:
-            sweep_after_failure(self.files, self._run_ids, since_snapshot_id=base_id)
-            raise
 
     def _move(self) -> None:
         files = self.files
@@ -122,7 +112,7 @@ class LateFiles:
         self._run_ids.append(run_id)
         is_dynamic = files.options.bucket_mode is BucketMode.DYNAMIC
         standing = _hash_indexes_before(files, snapshot, names) if is_dynamic else ()
-        places = NewPlaces(files, present=_by_partition(standing))
+        places = NewPlaces(files, present=by_partition(standing))
         staged: list[ManifestEntry] = []
         following = _number_after(each for each in entries if each.file.file_name not in names)
         for commit in commits:
@@ -161,11 +151,7 @@ class LateFiles:
         self.rewritten.read(each.file for each in late)
 
     def _without_removals(self, state: TableState) -> Change | None:
-        """The same files under the present keys.
-
-        Raises:
-            FilesGone: more late files came.
-        """
+        """The same files under the present keys."""
         if state.snapshot is None:
             return None
         if late_entries(self.files, state.entries):
@@ -255,11 +241,7 @@ class _LateHistory:
         )
 
     def check_none_followed(self, files: TableFiles) -> None:
-        """Check that no rows of the present keys were committed after late ones.
-
-        Raises:
-            UnsupportedError: names the snapshot before the late ones, and the commands.
-        """
+        """Check that no rows of the present keys were committed after late ones."""
         if self.followed is None:
             return
         late, follower = self.followed
@@ -282,11 +264,7 @@ class _LateHistory:
 def _check_none_may_have_followed(
     files: TableFiles, entries: Sequence[ManifestEntry], late: Sequence[ManifestEntry]
 ) -> None:
-    """Check that no file of the present keys is younger than late files whose commits are gone.
-
-    Raises:
-        UnsupportedError: names such a file, and the way out.
-    """
+    """Check that no file of the present keys is younger than late files whose commits are gone."""
     names = {each.file.file_name for each in late_entries(files, entries)}
     since = min((each.file.creation_time or 0 for each in late), default=0)
     for each in entries:
@@ -327,21 +305,10 @@ def _hash_indexes_before(
     )
 
 
-def _by_partition(indexes: Iterable[IndexEntry]) -> dict[bytes, tuple[IndexEntry, ...]]:
-    found: dict[bytes, tuple[IndexEntry, ...]] = defaultdict(tuple)
-    for each in indexes:
-        found[each.partition] += (each,)
-    return dict(found)
-
-
 def _check_same_primary_key(
     files: TableFiles, latest: Snapshot, late: Sequence[ManifestEntry]
 ) -> None:
-    """Refuse rows that replaced others by another primary key.
-
-    Raises:
-        UnsupportedError: names both keys.
-    """
+    """Refuse rows that replaced others by another primary key."""
     for each in late:
         own = files.at_schema(each.file.schema_id).schema.primary_keys
         if set(own) != set(files.schema.primary_keys):
@@ -361,9 +328,6 @@ def _check_rows_stay_in_partitions(
 
     A row that moved is a deletion in one partition and a row in another. Their numbers do not tell
     which came later.
-
-    Raises:
-        UnsupportedError: names the keys.
     """
     schemas = {each.file.schema_id: files.at_schema(each.file.schema_id).schema for each in late}
     schemas[files.schema.id] = files.schema
@@ -392,10 +356,4 @@ def _moves(
         by_keys[files.at_schema(entry.file.schema_id).schema.partition_keys].append(entry)
     for keys, entries in by_keys.items():
         former = replace(files, schema=replace(files.schema, partition_keys=keys))
-        grouped: dict[bytes, list[ManifestEntry]] = defaultdict(list)
-        for entry in entries:
-            grouped[entry.partition].append(entry)
-        yield (
-            former,
-            [Move.of(row, held) for row, held in grouped.items()],
-        )
+        yield (former, [Move.of(row, held) for row, held in by_partition(entries).items()])

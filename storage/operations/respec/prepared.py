@@ -14,21 +14,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from lakewright.storage.errors import (
-    CommitConflictError,
-    CommitOutcomeUnknownError,
-    CorruptionError,
-    StorageError,
-)
+from lakewright.storage.errors import CommitConflictError, CommitOutcomeUnknownError, StorageError
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit.restated_base import Restatement, schemas_with_keys
+from lakewright.storage.operations.commit.restated_base import Restatement, known_values
 from lakewright.storage.operations.read.key_values import KeyValues
-from lakewright.storage.operations.respec.followed import changed_between, rows_of, write_proved
+from lakewright.storage.operations.respec.followed import (
+    catch_up,
+    changed_between,
+    rows_of,
+    write_proved,
+)
 from lakewright.storage.operations.respec.respec_checks import check_columns_stay
 from lakewright.storage.operations.respec.schemas import Schemas
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.state.latest import is_latest
 from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.commit import Change, PreparedBase, RestatedBase
 from lakewright.storage.spec.index import IndexEntry
@@ -40,9 +39,6 @@ from lakewright.storage.spec.manifest import (
 )
 from lakewright.storage.spec.partition import PartitionKeys
 from lakewright.storage.spec.snapshot import Snapshot
-from lakewright.storage.spec.values import Value
-
-_ROUNDS_OF_CATCHING_UP = 5
 
 _Pairs = list[tuple[ManifestEntry, ManifestEntry]]
 
@@ -141,37 +137,15 @@ class Prepared:
     @property
     def file_count(self) -> int:
         """How many files the manifests name."""
-        layer = self._wide or self._exact
-        return len(self.several) + (0 if layer is None else len(layer.became))
-
-    @property
-    def renames_schemas(self) -> bool:
-        """Whether entries name other schemas in the end."""
-        return self._exact is not None and bool(self._exact.how.schemas)
-
-    def settle(self, files: TableFiles) -> None:
-        """Go on with the table under its new schema."""
-        self.files = files
+        return len(self.several) + (0 if self._wide is None else len(self._wide.became))
 
     def begin_again(self, files: TableFiles) -> None:
         """Prepare the whole anew, for a table whose former keys came back in another schema."""
         self.files, self.at = files, None
 
     def catch_up(self) -> None:
-        """Prepare the whole, if it is not, and then what others committed meanwhile.
-
-        Each round takes far less time than the one before, so few commits are left for the last.
-        """
-        for _ in range(_ROUNDS_OF_CATCHING_UP):
-            latest = self.files.snapshots.latest()
-            if latest is None or is_latest(self.files, self.at):
-                return
-            try:
-                self.follow(latest)
-            except CorruptionError:
-                # A rollback or an expiry may have removed the snapshot meanwhile.
-                if is_latest(self.files, latest):
-                    raise
+        """Prepare the whole, if it is not, and then what others committed meanwhile."""
+        catch_up(self.files, lambda: self.at, self.follow)
 
     def follow(self, latest: Snapshot) -> None:
         """Bring the manifests from the snapshot `at` to a later one."""
@@ -260,8 +234,8 @@ class Prepared:
         return None if found is None or self._needs_other_schemas(found) else found
 
     def _is_known(self, identity: EntryIdentity) -> bool:
-        layer = self._wide or self._exact
-        return identity in self.several or (layer is not None and layer.knows(identity))
+        wide = self._wide
+        return identity in self.several or (wide is not None and wide.knows(identity))
 
     def _needs_other_schemas(self, entries: Iterable[ManifestEntry]) -> bool:
         ids = {each.file.schema_id for each in entries} - self._schema_ids
@@ -282,11 +256,6 @@ class Prepared:
         # Clients that opened the table before write files of its present schema.
         self._schema_ids = frozenset(ids | {files.schema.id})
         run_id = files.env.new_id()
-        if self.keys == old:
-            found = schemas_with_keys(files, self._schema_ids)
-            alike = {each: number for each, number in found.items() if number is not None}
-            self._exact = _Layer(self._how(files, files.partitions.keys, alike, run_id))
-            return
         self._schemas = Schemas.of(files, self.keys, self._schema_ids)
         # Rows of keys that go are the longer ones already, and those of other clients are theirs.
         comes = len(self.keys) > len(old)
@@ -301,12 +270,12 @@ class Prepared:
         self, files: TableFiles, keys: PartitionKeys | None, ids: Mapping[int, int], run_id: str
     ) -> Restatement:
         return Restatement(
-            files=files, keys=keys, values_of=self._singles, schemas=ids, run_id=run_id
+            files=files,
+            keys=keys,
+            values_of=known_values(files, self.engine, self.values),
+            schemas=ids,
+            run_id=run_id,
         )
-
-    def _singles(self, entries: Sequence[ManifestEntry]) -> dict[str, Mapping[str, Value]]:
-        found = ((each.file.file_name, self.values.single(each.file)) for each in entries)
-        return {name: values for name, values in found if values is not None}
 
     def _add(self, latest: Snapshot, changed: Sequence[ManifestEntry]) -> None:
         """Restate what a snapshot changed in each layer; all of it, or nothing."""

@@ -12,27 +12,24 @@ A run that is stopped leaves a table that every client reads. Planned again, it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakewright.storage.errors import (
     CommitConflictError,
-    CorruptionError,
-    FileMissing,
     InvalidRequestError,
-    StalePlan,
-    VerificationFailed,
+    SchemaMoved,
+    UnsupportedError,
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
 from lakewright.storage.operations.read.key_values import KeyRow, KeyValues
-from lakewright.storage.operations.respec.carried_out import check_carried_out
 from lakewright.storage.operations.respec.cut_over import cut_over, hold_writers, keys_stand
 from lakewright.storage.operations.respec.keyed import KeyedChange
 from lakewright.storage.operations.respec.keyed_checks import (
     check_rows_have_key,
     check_told,
+    steps_between,
     with_primary_key,
 )
 from lakewright.storage.operations.respec.late_appends import LateAppends, unfit_entries
@@ -44,8 +41,8 @@ from lakewright.storage.operations.respec.respec_checks import (
     check_keys,
     check_nothing_waits,
     check_overwrites,
-    check_splits,
     has_files_of_others,
+    wanted_keys,
 )
 from lakewright.storage.operations.respec.respec_plan import (
     MOST_FILES,
@@ -64,27 +61,32 @@ from lakewright.storage.operations.respec.staging import give_up, staged_so_far
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.state.keys_of_files import entries_of_other_keys, late_entries
-from lakewright.storage.operations.state.latest import is_latest
+from lakewright.storage.operations.state.latest import stale_if_replaced
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
 from lakewright.storage.operations.state.table_state import ANY_KEYS, TableState, latest_state
 from lakewright.storage.operations.write.verify import VerifyLevel
-from lakewright.storage.spec.arguments import listed_names, whole_number
+from lakewright.storage.spec.arguments import listed_names, listed_partitions, whole_number
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.schema_difference import differences
 from lakewright.storage.spec.snapshot import Snapshot
 
+_CHANGE = "a change of its partition keys"
 # How often files of other commits are split before a run gives up. A round costs what they do.
 _MOST_ROUNDS = 50
+# So many differences of two schemas stand in a message.
+_MOST_SHOWN = 5
 # After so many rounds writers wait until the last files are split.
 _ROUNDS_BESIDE_WRITERS = 3
 
 
 def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be told
     files: TableFiles,
-    keys: Sequence[str],
-    *,
+    keys: Sequence[str] | None = None,
     partitions: Sequence[Mapping[str, object]] | None = None,
+    *,
+    add: Sequence[str] = (),
+    drop: Sequence[str] = (),
     most_partitions: int = MOST_PARTITIONS,
     most_files: int = MOST_FILES,
     moved_from: str | None = None,
@@ -95,13 +97,15 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
 ) -> RespecPlan:
     """Plan to give a table these partition keys; none make it unpartitioned.
 
-    The columns of files whose statistics do not prove one value are read, on `engine`. With
-    `partitions`, the files of these are split, and the keys stay. With `moved_from`, the former
-    place of a table that was moved or copied, its files are named where they lie now. With
-    `primary_key`, columns that become partition keys join the primary key, or those that go leave
-    it. With `late_rows_win`, rows that another client committed to a primary-key table under former
-    keys count as the latest, where it is unknown whether rows of the present keys came later. With
-    `keep_staged`, a change to the present keys leaves what was staged for another one.
+    Give all `keys` in their order, or those to `drop`, and to `add` at the end; use
+    `Table.refresh()` after the run. The columns of files whose statistics do not prove one value
+    are read, on `engine`. With `partitions`, only split the files of these, which a later change
+    then restates. With `moved_from`, the former place of a table that was moved or copied, and the
+    present keys, its files are named where they lie now. With `primary_key`, columns that become
+    partition keys join the primary key, or those that go leave it. With `late_rows_win`, rows that
+    another client committed to a primary-key table under former keys count as the latest, where it
+    is unknown whether rows of the present keys came later. With `keep_staged`, a change to the
+    present keys leaves what was staged for another one.
 
     Raises:
         InvalidRequestError: a key cannot be a partition key, or there would be more partitions or
@@ -109,7 +113,8 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
         UnsupportedError: the table, or something that is under way, rules the change out.
         SchemaMoved: the schema changed since the table was opened.
     """
-    keys = listed_names(keys, "keys")
+    keys = wanted_keys(files, keys, add=add, drop=drop)
+    partitions = listed_partitions(partitions, "partitions")
     for name, limit in (("most_partitions", most_partitions), ("most_files", most_files)):
         if whole_number(limit, name) < 1:
             raise InvalidRequestError(f"{name} is {limit}; give at least 1")
@@ -126,11 +131,15 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
     if not stands or has_files_of_others(files, entries):
         check_overwrites(files)
     if partitions is not None:
-        check_splits(files)
+        if files.schema.has_primary_key:
+            raise UnsupportedError(
+                f"{files.name} has a primary key, so its files are rewritten in one go, and none "
+                "is split before; change the keys without naming partitions"
+            )
         wanted = PartitionFilter.of_specs(files, partitions)
         entries = [each for each in entries if wanted.takes(each)]
     values = KeyValues(files, files.schema.fields_of(keys))
-    with _told_if_replaced(files, lambda: snapshot):
+    with stale_if_replaced(files, lambda: snapshot, _CHANGE):
         values.look(entries, engine or LocalEngine(env=files.env))
     check_columns_stay(files, keys, entries)
     late = late_entries(files, entries)
@@ -277,7 +286,7 @@ def run_respec(
     started_ms = files.env.now_ms()
     check_current_schema(files)
     if plan.schema_id != files.schema.id:
-        check_carried_out(files, plan)
+        _check_carried_out(files, plan)
         return RespecResult(
             schema=files.schema,
             former_keys=plan.former_keys,
@@ -294,7 +303,7 @@ def run_respec(
         if not keys_stand(files):
             check_overwrites(files)
     run = _Run(files, plan, engine, verify)
-    with _told_if_replaced(files, lambda: run.seen):
+    with stale_if_replaced(files, lambda: run.seen, _CHANGE):
         now = run.whole()
     return RespecResult(
         schema=now.schema,
@@ -314,22 +323,40 @@ def run_respec(
     )
 
 
-@contextmanager
-def _told_if_replaced(files: TableFiles, seen: Callable[[], Snapshot | None]) -> Iterator[None]:
-    """Tell a missing file apart from one that went since a snapshot was the latest.
+def _check_carried_out(files: TableFiles, plan: RespecPlan) -> None:
+    """Check that a table of a later schema has all that a plan was made for.
 
     Raises:
-        StalePlan: the snapshot is the latest no more.
+        SchemaMoved: it has other keys, or a change of its keys is under way or was stopped.
     """
-    try:
-        yield
-    except (CorruptionError, FileMissing) as error:
-        if isinstance(error, VerificationFailed) or is_latest(files, seen()):
-            raise
-        raise StalePlan(
-            f"{files.name} was rolled back, or files of it were replaced, while its files were "
-            "read for a change of its partition keys; plan again"
-        ) from error
+    schema = files.schema
+    moved = (
+        f"the plan to change the partition keys of {files.name} was made for schema "
+        f"{plan.schema_id}, and the table has schema {schema.id}"
+    )
+    primary = schema.primary_keys if plan.primary_key is None else plan.primary_key
+    has_keys = schema.partition_keys == plan.keys and set(schema.primary_keys) == set(primary)
+    # Where files of a moved table lie says no schema.
+    if not has_keys or plan.moved_from is not None:
+        told = _what_changed(files, plan)
+        raise SchemaMoved(f"{moved}{told}; plan again")
+    entries = latest_state(files, takes=ANY_KEYS).entries
+    is_under_way = files.staged_changes.latest() is not None
+    if is_under_way or not keys_stand(files) or late_entries(files, entries):
+        raise SchemaMoved(
+            f"{moved}, which has these keys; files of others are left, of a change that was "
+            "stopped or of a client that had opened the table before; plan again"
+        )
+
+
+def _what_changed(files: TableFiles, plan: RespecPlan) -> str:
+    if plan.schema_id not in files.schemas.ids():
+        return ""
+    then = files.at_schema(plan.schema_id).schema
+    found = [str(each) for each in differences(then, files.schema)]
+    more = len(found) - _MOST_SHOWN
+    shown = "; ".join(found[:_MOST_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+    return f" ({shown})" if found else ""
 
 
 class _Run:
@@ -379,51 +406,34 @@ class _Run:
                 files = unchanged(files)
             self.move_late_files(files)
             return files
-        for _ in range(_MOST_ROUNDS):
-            if keys_stand(files) or self.restate_late_files(files):
-                return files
-            # A late file with several values may come meanwhile.
-            with suppress(SeveralValues):
-                prepared = self.prepared(files, files.schema.partition_keys)
-                with prepared.discarded_in_the_end():
-                    cut = cut_over(prepared)
-                self.snapshot_ids += cut.snapshot_ids
-                self.restated = cut.files
-                return files
-        raise CommitConflictError(
-            f"clients that opened {files.name} before its partition keys changed committed to it "
-            f"{_MOST_ROUNDS} times while their files were restated; stop them, or let them open "
-            "the table again, and run it again"
-        )
-
-    def restate_late_files(self, files: TableFiles) -> bool:
-        """Restate all files of an append table if rows of late ones must be rewritten."""
         values = self.values(files, files.schema.partition_keys)
         late = LateAppends(files, values, self.engine, self.verify)
         snapshot = late.restate()
-        if snapshot is None:
-            return False
-        self.snapshot_ids.append(snapshot.id)
+        self.snapshot_ids += [] if snapshot is None else [snapshot.id]
+        self.restated = late.restated
         self.rewritten.add(late.rewritten)
-        return True
+        return files
 
     def move_late_files(self, files: TableFiles) -> None:
         """Move what clients wrote under former keys that opened the table before they changed."""
-        late = LateFiles(files, self.engine, self.verify, late_rows_win=self.plan.late_rows_win)
-        late.move()
-        self.snapshot_ids += late.snapshot_ids
-        self.rewritten.add(late.rewritten)
+        LateFiles(
+            files,
+            self.engine,
+            self.verify,
+            self.plan.late_rows_win,
+            self.rewritten,
+            self.snapshot_ids,
+        ).move()
 
     def step(self, files: TableFiles, keys: tuple[str, ...]) -> TableFiles:
         """Give the table the keys of one step, after a split of what they need split."""
         if files.schema.has_primary_key:
             primary_key = self.plan.primary_key if keys == self.plan.keys else None
-            swap = KeyedChange(files, keys, self.engine, self.verify, primary_key).carry_out()
-            self.snapshot_ids += swap.snapshot_ids
-            self.rewritten.add(swap.rewritten)
+            made = self.rewritten, self.snapshot_ids
+            now = KeyedChange(files, keys, self.engine, self.verify, primary_key, *made).carry_out()
             # Other clients may have committed between the schema and the new entries.
-            self.move_late_files(swap.files_now)
-            return swap.files_now
+            self.move_late_files(now)
+            return now
         self.seen = files.snapshots.latest()
         check_columns_stay(files, keys, TableState(files, self.seen).entries)
         if any(key not in files.schema.partition_keys for key in keys):
@@ -513,12 +523,3 @@ class _Run:
             )
             if done.snapshot is not None:
                 self.snapshot_ids.append(done.snapshot.id)
-
-
-def steps_between(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The keys after each cut-over: keys go from the end, then others come at the end."""
-    common = 0
-    while common < min(len(old), len(new)) and old[common] == new[common]:
-        common += 1
-    shared = old[:common]
-    return tuple(each for each in dict.fromkeys((shared, new)) if each != old)

@@ -9,6 +9,7 @@ from lakewright.storage.errors import InvalidRequestError, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.pending import pending_batches
 from lakewright.storage.operations.respec.keyed_checks import check_keyed, with_primary_key
+from lakewright.storage.operations.state.keys_of_files import keys_since_ms
 from lakewright.storage.spec.arguments import listed_names
 from lakewright.storage.spec.client_rules import check_clients_open
 from lakewright.storage.spec.data_types import AtomicType
@@ -124,11 +125,7 @@ def check_keys(
 
 
 def _check_registry(files: TableFiles, keys: tuple[str, ...]) -> None:
-    """Refuse where a metastore of Hive repeats the keys: it lets no table's keys change.
-
-    Raises:
-        UnsupportedError: names the option.
-    """
+    """Refuse where a metastore of Hive repeats the keys: it lets no table's keys change."""
     if files.registry is None or keys == files.schema.partition_keys:
         return
     told = hive_table(files.schema).partition_columns
@@ -138,19 +135,6 @@ def _check_registry(files: TableFiles, keys: tuple[str, ...]) -> None:
             "in the metastore, which never change there; write the rows to a table without that "
             "option, and give it the name",
             option=PARTITIONS_ARE_TOLD,
-        )
-
-
-def check_splits(files: TableFiles) -> None:
-    """Check that files can be split before the keys change.
-
-    Raises:
-        UnsupportedError: the table has a primary key.
-    """
-    if files.schema.has_primary_key:
-        raise UnsupportedError(
-            f"{files.name} has a primary key, so its files are rewritten in one go, and none is "
-            "split before; change the keys without naming partitions"
         )
 
 
@@ -228,7 +212,7 @@ def check_overwrites(files: TableFiles) -> None:
     Raises:
         UnsupportedError: names the snapshot, and the way back.
     """
-    latest, since_ms = files.snapshots.latest(), _keys_since_ms(files)
+    latest, since_ms = files.snapshots.latest(), keys_since_ms(files)
     for snapshot in () if latest is None else files.snapshots.back_from(latest):
         if snapshot.time_millis < since_ms:
             return
@@ -263,14 +247,3 @@ def _keys_of_others(files: TableFiles, schema_ids: Iterable[int]) -> list[tuple[
     own = files.schema.partition_keys
     found = (files.at_schema(each).schema.partition_keys for each in sorted(schema_ids))
     return [keys for keys in found if own[: len(keys)] != keys]
-
-
-def _keys_since_ms(files: TableFiles) -> int:
-    """When the table got its present partition keys."""
-    since_ms = files.schema.time_millis
-    for number in reversed(files.schemas.ids()):
-        schema = files.at_schema(number).schema
-        if schema.partition_keys != files.schema.partition_keys:
-            break
-        since_ms = schema.time_millis
-    return since_ms

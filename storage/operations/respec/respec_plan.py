@@ -182,10 +182,7 @@ def becomings(
         for row in values.found[entry.file.file_name]:
             if row not in names:
                 path = partition_path(
-                    values.fields,
-                    row,
-                    default_name=now.default_name,
-                    legacy_name=now.legacy_name,
+                    values.fields, row, default_name=now.default_name, legacy_name=now.legacy_name
                 )
                 names[row] = (path, partition_text(row, values.fields))
             of_partition.add(names[row])

@@ -33,10 +33,7 @@ class Schemas:
         latest_id = first + len(older)
         return cls(
             replace(
-                files.schema,
-                id=latest_id,
-                partition_keys=keys,
-                time_millis=files.env.now_ms(),
+                files.schema, id=latest_id, partition_keys=keys, time_millis=files.env.now_ms()
             ),
             tuple(replace(others[each], id=ids[each], partition_keys=keys) for each in older),
             {each: ids.get(each, latest_id) for each in others},

@@ -14,6 +14,7 @@ from functools import partial
 
 from lakewright.storage.errors import StalePlan
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.bin_packing import pack_in_order
 from lakewright.storage.lsm.sort_layout import SortOrder
 from lakewright.storage.lsm.universal_compaction import CompactionUnit
 from lakewright.storage.operations.read.file_rows import FileRows
@@ -27,11 +28,7 @@ from lakewright.storage.operations.rewrite.compact_append import (
     AppendTask,
     write_append,
 )
-from lakewright.storage.operations.rewrite.compaction_plan import (
-    CompactionPlan,
-    CompactionResult,
-    CompactionTask,
-)
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.rewrite.sort_compact import PART_BYTES, rows_in_order
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.table_state import ANY_KEYS
@@ -78,23 +75,12 @@ def split_files(
         VerificationFailed: rows written differ from rows read; they are not committed.
     """
     rewrite = partial(_rewrite_split, tuple(by), verify)
-    for tasks in _together(plan):
+    for tasks in pack_in_order(plan.tasks, (lambda each: each.bytes, _BYTES_A_COMMIT)):
         try:
             yield rewrite_buckets(files, replace(plan, tasks=tasks), engine, rewrite)
         except StalePlan:
             # Other commits replaced the files; the next plan names the new ones.
             continue
-
-
-def _together(plan: CompactionPlan) -> Iterator[tuple[CompactionTask, ...]]:
-    held: list[CompactionTask] = []
-    for task in plan.tasks:
-        if held and sum(each.bytes for each in (*held, task)) > _BYTES_A_COMMIT:
-            yield tuple(held)
-            held = []
-        held.append(task)
-    if held:
-        yield tuple(held)
 
 
 def _rewrite_split(

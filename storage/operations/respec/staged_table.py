@@ -29,8 +29,8 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.respec.bridged_entries import Staged
-from lakewright.storage.operations.respec.cut_over import files_of, in_own_order
-from lakewright.storage.operations.respec.followed import changed_between
+from lakewright.storage.operations.respec.cut_over import NAME, files_of
+from lakewright.storage.operations.respec.followed import catch_up, changed_between
 from lakewright.storage.operations.respec.keyed_checks import (
     check_rows_have_key,
     check_told,
@@ -48,8 +48,8 @@ from lakewright.storage.operations.respec.swap_manifests import SwapManifests
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.keys_of_files import is_bridged_row, late_entries
-from lakewright.storage.operations.state.latest import is_latest
-from lakewright.storage.operations.state.live_files import deletions_by_bucket
+from lakewright.storage.operations.state.live_columns import in_own_order
+from lakewright.storage.operations.state.live_files import by_partition, deletions_by_bucket
 from lakewright.storage.operations.state.staged_changes import base_of
 from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.operations.write.verify import VerifyLevel
@@ -59,8 +59,6 @@ from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
 from lakewright.storage.spec.manifest import EntryIdentity, FileKind, ManifestEntry
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.snapshot import FOLLOWS_PROPERTY, Snapshot
-
-_ROUNDS_OF_CATCHING_UP = 5
 
 # What tells files of one name from each other.
 _TELLING = ("_FILE._FILE_SIZE", "_FILE._ROW_COUNT")
@@ -130,20 +128,8 @@ class StagedTable:
         return tuple(each for own in self._indexes.values() for each in own)
 
     def catch_up(self) -> None:
-        """Write what is not written yet, and then what others changed meanwhile.
-
-        Each round takes less time than the one before, so few commits are left for the last.
-        """
-        for _ in range(_ROUNDS_OF_CATCHING_UP):
-            latest = self.files.snapshots.latest()
-            if latest is None or is_latest(self.files, self.at):
-                return
-            try:
-                self._follow(latest)
-            except (CorruptionError, FilesGone, FileMissing):
-                # A rollback, or a compaction and an expiry, may have removed files meanwhile.
-                if is_latest(self.files, latest):
-                    raise
+        """Write what is not written yet, and then what others changed meanwhile."""
+        catch_up(self.files, lambda: self.at, self._follow)
 
     def replacing(self, state: TableState) -> Change | None:
         """The change that replaces all files by the bridged ones.
@@ -182,10 +168,7 @@ class StagedTable:
         return Change(
             manifests=self._manifests.bridged,
             statistics=latest.statistics,
-            properties={
-                **record.properties(),
-                FOLLOWS_PROPERTY: latest.delta_manifest_list,
-            },
+            properties={**record.properties(), FOLLOWS_PROPERTY: latest.delta_manifest_list},
         )
 
     def exact(self, state: TableState, latest: Snapshot) -> Change:
@@ -205,7 +188,7 @@ class StagedTable:
         """
         metas = [each.entry.file for each in self.staged]
         try:
-            found = files_of(files, snapshot).select(["name", *_TELLING])
+            found = files_of(files, snapshot).select([NAME, *_TELLING])
         except (CorruptionError, SnapshotNotFound):
             # Expired or rolled back since. Manifests were read back as they were written.
             return
@@ -269,11 +252,7 @@ class StagedTable:
         self.staging.drop_rest()
 
     def _check_own_keys(self, added: Sequence[ManifestEntry]) -> None:
-        """Check that the table's keys are those of files that others added.
-
-        Raises:
-            StalePlan: another process changes the keys, or a client knows former ones.
-        """
+        """Check that the table's keys are those of files that others added."""
         files = self.files
         is_bridged = any(is_bridged_row(files, e.partition, e.file.schema_id) for e in added)
         if is_bridged or late_entries(files, added):
@@ -404,7 +383,7 @@ class StagedTable:
         for row in rows:
             before = self._indexes.pop(row, ())
             self._discard_indexes(each for each in before if each.file.file_name not in own)
-        for row, found in _grouped(merged).items():
+        for row, found in by_partition(merged).items():
             self._indexes[row] = tuple(found)
 
     def _discard_files(self, parts: Iterable[_Partition]) -> None:
@@ -434,11 +413,4 @@ def _is_same(snapshot: Snapshot, other: Snapshot) -> bool:
 
 
 def _by_partition(indexes: Iterable[IndexEntry]) -> dict[bytes, frozenset[IndexEntry]]:
-    return {row: frozenset(found) for row, found in _grouped(indexes).items()}
-
-
-def _grouped(indexes: Iterable[IndexEntry]) -> dict[bytes, list[IndexEntry]]:
-    found: dict[bytes, list[IndexEntry]] = defaultdict(list)
-    for each in indexes:
-        found[each.partition].append(each)
-    return found
+    return {row: frozenset(found) for row, found in by_partition(indexes).items()}

@@ -30,11 +30,8 @@ from lakewright.storage.operations.respec.keyed_checks import with_primary_key
 from lakewright.storage.operations.respec.move_partitions import Move, Moved, move_partition
 from lakewright.storage.operations.respec.new_places import NewPlaces
 from lakewright.storage.operations.respec.respec_plan import Layout, layout_of
-from lakewright.storage.operations.running.delete_files import (
-    discard_files,
-    remove_empty_folders,
-)
-from lakewright.storage.operations.state.live_files import index_entries
+from lakewright.storage.operations.running.delete_files import discard_files, remove_empty_folders
+from lakewright.storage.operations.state.live_files import by_partition, index_entries
 from lakewright.storage.operations.state.staged_changes import (
     base_of,
     can_go_on,
@@ -218,37 +215,15 @@ class Staging:
         """
         found = self._recorded().get(self.number, [])
         self.check_own()
-        self.ready = _by_partition(
+        self.ready = by_partition(
             each for each in self._whole(found) if self._names([each]).isdisjoint(used)
         )
         return self._names(found)
 
     def is_over(self) -> bool:
-        """Whether another process has taken the change over, and knows what it takes up of it.
-
-        No change has what was recorded since, and its records go.
-        """
-        store = self.files.staged_changes
-        if any(each.id == self.change.id for each in read_changes(self.files, []).values()):
-            return False
-        records = store.records().items()
-        own = [path for path, (_, change_id) in records if change_id == self.change.id]
-        discard_files(self.files.fs, own)
-        return True
-
-    def names_of_others(self) -> frozenset[str]:
-        """The files that records of other changes name.
-
-        Raises:
-            CorruptionError: a record is damaged.
-        """
-        files, changes = self.files, read_changes(self.files)
-        found: set[str] = set()
-        for path, number in files.staged_changes.counted(changes).items():
-            staged = read_partitions(files, path, changes[number])
-            paths = paths_of(files, changes[number], staged)
-            found.update(each.rsplit("/", 1)[-1] for each in paths)
-        return frozenset(found)
+        """Whether another process has taken the change over."""
+        changes = read_changes(self.files, []).values()
+        return all(each.id != self.change.id for each in changes)
 
     def end(self) -> None:
         """Delete the records of a change that is over; its files belong to snapshots."""
@@ -283,18 +258,14 @@ class Staging:
         if same:
             whole = self._whole(same)
             store.put_partitions(self.number, self.change.id, files.env.new_id(), whole)
-            self.ready = _by_partition(whole)
+            self.ready = by_partition(whole)
         self._forget(but_own=True)
         for number, others in found.items():
             if number in changes:
                 self._delete(changes[number], others)
 
     def _stop_others(self) -> None:
-        """Commit a snapshot of the same files, which no process follows that stood still.
-
-        Raises:
-            StalePlan: the other process has published its change.
-        """
+        """Commit a snapshot of the same files, which no process follows that stood still."""
 
         def build(state: TableState) -> Change | None:
             if state.is_bridged:
@@ -400,14 +371,10 @@ def staged_so_far(
         for number, each in changes.items()
         if (each.keys, each.primary_key) == wanted and can_go_on(files, each)
     }
-    held: dict[bytes, list[ManifestEntry]] = defaultdict(list)
-    for entry in entries:
-        held[entry.partition].append(entry)
-    indexes: dict[bytes, list[IndexEntry]] = defaultdict(list)
-    for index in index_entries(files, snapshot):
-        indexes[index.partition].append(index)
+    held, indexes = by_partition(entries), by_partition(index_entries(files, snapshot))
     bases = {
-        row: base_of((each.identity for each in own), indexes[row]) for row, own in held.items()
+        row: base_of((each.identity for each in own), indexes.get(row, ()))
+        for row, own in held.items()
     }
     staged: set[bytes] = set()
     gone = 0
@@ -444,10 +411,3 @@ def _change_of(files: TableFiles, after: TableSchema) -> StagedChange:
         keys=after.partition_keys,
         primary_key=after.primary_keys,
     )
-
-
-def _by_partition(found: Iterable[StagedPartition]) -> dict[bytes, list[StagedPartition]]:
-    grouped: dict[bytes, list[StagedPartition]] = defaultdict(list)
-    for each in found:
-        grouped[each.partition].append(each)
-    return dict(grouped)

@@ -36,7 +36,7 @@ from lakewright.storage.operations.state.lineage import Lineage
 from lakewright.storage.operations.state.store_clock import check_machine_clock, check_not_ahead
 from lakewright.storage.spec.arguments import whole_number, whole_or_none
 from lakewright.storage.spec.option_values import duration_of_ms
-from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.shown import Summed
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -61,7 +61,7 @@ class ExpireChangelogsPlan(DeletionPlan["ExpireChangelogsResult"]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireChangelogsResult(Shown):
+class ExpireChangelogsResult(Summed):
     """What an expiry of changelogs deleted, and which files it left to the collector."""
 
     expired: tuple[int, ...]
@@ -70,17 +70,6 @@ class ExpireChangelogsResult(Shown):
     duration_ms: int
     files_condemned: int = 0
     bytes_condemned: int = 0
-
-    def and_then(self, later: ExpireChangelogsResult) -> ExpireChangelogsResult:
-        """The sum of both results."""
-        return ExpireChangelogsResult(
-            expired=(*self.expired, *later.expired),
-            files_deleted=self.files_deleted + later.files_deleted,
-            bytes_deleted=self.bytes_deleted + later.bytes_deleted,
-            duration_ms=self.duration_ms + later.duration_ms,
-            files_condemned=self.files_condemned + later.files_condemned,
-            bytes_condemned=self.bytes_condemned + later.bytes_condemned,
-        )
 
 
 @stale_when_roots_go

@@ -46,7 +46,7 @@ from lakewright.storage.operations.running.plan import DeletionPlan, check_ids
 from lakewright.storage.operations.state.lineage import Lineage
 from lakewright.storage.operations.state.store_clock import check_not_ahead
 from lakewright.storage.spec.arguments import whole_number
-from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.shown import Summed
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -81,7 +81,7 @@ class ExpirePlan(DeletionPlan["ExpireResult"]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireResult(Shown):
+class ExpireResult(Summed):
     """What an expiry deleted, and which files it left to the collector."""
 
     expired: tuple[int, ...]
@@ -91,18 +91,6 @@ class ExpireResult(Shown):
     metadata_bytes_deleted: int = 0
     files_condemned: int = 0
     bytes_condemned: int = 0
-
-    def and_then(self, later: ExpireResult) -> ExpireResult:
-        """The sum of both results."""
-        return ExpireResult(
-            expired=(*self.expired, *later.expired),
-            files_deleted=self.files_deleted + later.files_deleted,
-            bytes_deleted=self.bytes_deleted + later.bytes_deleted,
-            duration_ms=self.duration_ms + later.duration_ms,
-            metadata_bytes_deleted=self.metadata_bytes_deleted + later.metadata_bytes_deleted,
-            files_condemned=self.files_condemned + later.files_condemned,
-            bytes_condemned=self.bytes_condemned + later.bytes_condemned,
-        )
 
 
 def plan_expire_snapshots(

@@ -53,7 +53,7 @@ from lakewright.storage.operations.state.time_travel import moment_text
 from lakewright.storage.spec.arguments import whole_number, whole_or_none
 from lakewright.storage.spec.file_names import COPIED, FILE_ID, is_place_below
 from lakewright.storage.spec.partition import escape_path
-from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.shown import Summed
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 _DAY_MS = 86_400_000
@@ -105,7 +105,7 @@ class OrphansPlan(DeletionPlan["OrphansResult"]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrphansResult(Shown):
+class OrphansResult(Summed):
     """What was deleted, and which files were left to the collector."""
 
     files_deleted: int
@@ -113,16 +113,6 @@ class OrphansResult(Shown):
     files_condemned: int
     bytes_condemned: int
     duration_ms: int
-
-    def and_then(self, later: OrphansResult) -> OrphansResult:
-        """The result of both."""
-        return OrphansResult(
-            files_deleted=self.files_deleted + later.files_deleted,
-            bytes_deleted=self.bytes_deleted + later.bytes_deleted,
-            files_condemned=self.files_condemned + later.files_condemned,
-            bytes_condemned=self.bytes_condemned + later.bytes_condemned,
-            duration_ms=self.duration_ms + later.duration_ms,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

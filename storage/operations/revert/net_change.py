@@ -25,12 +25,7 @@ from lakewright.storage.operations.revert.copies import first_identity, indexes_
 from lakewright.storage.operations.state.live_files import index_entries, live_entries
 from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.index import IndexEntry
-from lakewright.storage.spec.manifest import (
-    EntryIdentity,
-    FileKind,
-    ManifestEntry,
-    fold_entries,
-)
+from lakewright.storage.spec.manifest import EntryIdentity, FileKind, ManifestEntry, fold_entries
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, CommitKind, Snapshot
 

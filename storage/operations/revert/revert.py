@@ -26,7 +26,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lakewright.storage.errors import (
-    CommitOutcomeUnknownError,
     CorruptionError,
     FileMissing,
     NotRevertible,
@@ -37,7 +36,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import commit_change
-from lakewright.storage.operations.references.sweep import sweep_after_failure
+from lakewright.storage.operations.references.sweep import swept_after_failure
 from lakewright.storage.operations.references.tags import create_due_tags
 from lakewright.storage.operations.revert.net_change import (
     NetChange,
@@ -207,11 +206,7 @@ def _told(snapshot: Snapshot) -> RevertedSnapshot:
 
 
 def _check_there(files: TableFiles, found: Standing) -> None:
-    """Check that every file to come back still exists.
-
-    Raises:
-        NotRevertible: one is missing.
-    """
+    """Check that every file to come back still exists."""
     paths = [path for entry in found.to_copy for path in files.entry_paths(entry)]
     paths += [files.paths.index(each.file.file_name) for each in found.indexes_to_copy]
     by_folder: dict[str, set[str]] = {}
@@ -309,11 +304,7 @@ def run_revert(files: TableFiles, plan: RevertPlan) -> RevertResult:
 
 
 def _replanned(files: TableFiles, plan: RevertPlan) -> tuple[RevertPlan, NetChange]:
-    """A new plan, which must show the same, and the change to take back.
-
-    Raises:
-        StalePlan: a new plan differs.
-    """
+    """A new plan, which must show the same, and the change to take back."""
     try:
         now, net = _looked_at(files, [each.id for each in plan.snapshots])
     except (NotRevertible, SnapshotNotFound) as error:
@@ -366,24 +357,13 @@ def _commit(files: TableFiles, plan: RevertPlan, net: NetChange) -> Snapshot | N
         )
 
     base_id = plan.snapshot_id
+    kind = CommitKind.COMPACT if net.keeps_rows else CommitKind.OVERWRITE
+    committable = Committable(user=f"revert-{run_id}", kind=kind, base_id=base_id)
     try:
-        result = commit_change(
-            files,
-            build,
-            Committable(
-                user=f"revert-{run_id}",
-                kind=CommitKind.COMPACT if net.keeps_rows else CommitKind.OVERWRITE,
-                base_id=base_id,
-            ),
-        )
-    except CommitOutcomeUnknownError:
-        raise
-    except BaseException as error:
-        sweep_after_failure(files, [run_id], since_snapshot_id=base_id)
-        if isinstance(error, FileMissing):
-            raise StalePlan(f"nothing of {files.name} was taken back: {error}") from error
-        raise
-    return result.snapshot
+        with swept_after_failure(files, [run_id], base_id):
+            return commit_change(files, build, committable).snapshot
+    except FileMissing as error:
+        raise StalePlan(f"nothing of {files.name} was taken back: {error}") from error
 
 
 class _Copies:

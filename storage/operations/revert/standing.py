@@ -24,11 +24,7 @@ from dataclasses import dataclass, replace
 
 from lakewright.storage.errors import NotRevertible, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.revert.copies import (
-    by_first,
-    first_identity,
-    indexes_by_first,
-)
+from lakewright.storage.operations.revert.copies import by_first, first_identity, indexes_by_first
 from lakewright.storage.operations.revert.net_change import NetChange, named
 from lakewright.storage.operations.revert.taken_back import cancelled, snapshots_since
 from lakewright.storage.operations.rewrite.rescale import with_bucket_option

@@ -31,11 +31,7 @@ from lakewright.storage.operations.rewrite.compaction_plan import (
     CompactionTask,
     SkippedBucket,
 )
-from lakewright.storage.operations.rewrite.held_files import (
-    HeldBucket,
-    HeldPartition,
-    read_held,
-)
+from lakewright.storage.operations.rewrite.held_files import HeldBucket, HeldPartition, read_held
 from lakewright.storage.operations.rewrite.pick_units import (
     PickUnits,
     pick_append,
@@ -231,10 +227,7 @@ def run_compact(
 
 
 def rewrite_bucket(
-    files: TableFiles,
-    write_id: str,
-    work: BucketWork,
-    verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+    files: TableFiles, write_id: str, work: BucketWork, verify: VerifyLevel = VerifyLevel.CHECKSUMS
 ) -> tuple[CommitMessage, ...]:
     """Rewrite the files of one bucket."""
     if isinstance(work, AppendTask):

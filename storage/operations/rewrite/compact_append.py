@@ -95,10 +95,7 @@ class AppendPart:
 
 
 def rewrite_append(
-    files: TableFiles,
-    write_id: str,
-    task: AppendTask,
-    verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+    files: TableFiles, write_id: str, task: AppendTask, verify: VerifyLevel = VerifyLevel.CHECKSUMS
 ) -> CommitMessage:
     """Rewrite a task's files, stretch by stretch; deletes all new files on failure.
 
@@ -160,11 +157,7 @@ def write_append(
             witness = part.proof.witness()
             due = sum(file.row_count - deleted.get(file.file_name, 0) for file in part.replaced)
             writer = RollingWriter(
-                files,
-                target,
-                write_id=f"{write_id}-{number}",
-                witness=witness,
-                rows_due=due,
+                files, target, write_id=f"{write_id}-{number}", witness=witness, rows_due=due
             )
             writers.append(writer)
             _write_part(writer, part)

@@ -38,11 +38,7 @@ from lakewright.storage.lsm.universal_compaction import (
     pick_steps,
 )
 from lakewright.storage.operations.read.file_rows import FileRows
-from lakewright.storage.operations.read.merge_read import (
-    keeps_marks,
-    key_windows,
-    merged_windows,
-)
+from lakewright.storage.operations.read.merge_read import keeps_marks, key_windows, merged_windows
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.read.unfit_values import UNFIT
 from lakewright.storage.operations.rewrite.compact_outputs import (
@@ -83,10 +79,7 @@ class LevelsTask:
 
 
 def rewrite_levels(
-    files: TableFiles,
-    write_id: str,
-    task: LevelsTask,
-    verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+    files: TableFiles, write_id: str, task: LevelsTask, verify: VerifyLevel = VerifyLevel.CHECKSUMS
 ) -> CommitMessage:
     """Carry a unit out; deletes all new files on failure.
 
@@ -381,11 +374,7 @@ class LevelsRewriting:
         gone = {file.file_name for file in self.before} - moved
         live = {file.file_name for file in self.task.levels.files} - gone
         return replace_deletion_vectors(
-            self.files,
-            self.task.indexes,
-            live=live,
-            marked=self.marked,
-            write_id=self.write_id,
+            self.files, self.task.indexes, live=live, marked=self.marked, write_id=self.write_id
         )
 
 

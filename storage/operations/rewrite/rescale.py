@@ -91,9 +91,7 @@ class RescaleResult(MoveResult):
 
 
 def plan_rescale(
-    files: TableFiles,
-    bucket_count: int,
-    partitions: Sequence[Mapping[str, object]] | None = None,
+    files: TableFiles, bucket_count: int, partitions: Sequence[Mapping[str, object]] | None = None
 ) -> RescalePlan:
     """Change the bucket count of the table or of some partitions; planned from metadata alone.
 

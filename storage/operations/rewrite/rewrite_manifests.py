@@ -16,11 +16,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain, groupby, islice
+from itertools import islice
 
 import numpy as np
 
-from lakewright.storage.errors import CommitOutcomeUnknownError, StalePlan, StorageError
+from lakewright.storage.errors import (
+    CommitOutcomeUnknownError,
+    StalePlan,
+    StorageError,
+    UnsupportedError,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit import commit_manifests
 from lakewright.storage.operations.commit.copied_manifests import sorted_by_partition
@@ -29,7 +34,6 @@ from lakewright.storage.operations.rewrite.manifest_layout import Fault, pick_ma
 from lakewright.storage.operations.rewrite.sized_manifests import (
     bytes_per_entry,
     sized_copies,
-    sized_manifests,
     target_bytes_of_entries,
 )
 from lakewright.storage.operations.running.delete_files import discard_files
@@ -41,12 +45,7 @@ from lakewright.storage.operations.state.live_files import snapshot_manifests
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.commit import EncodedManifest
-from lakewright.storage.spec.manifest import (
-    FileKind,
-    ManifestEntry,
-    ManifestFileMeta,
-    fold_entries,
-)
+from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -72,8 +71,8 @@ class PlannedManifest:
 class RewriteManifestsPlan(Plan["RewriteManifestsResult"]):
     """The manifests to rewrite; `kept` others stay.
 
-    `manifests_after` and `bytes_after` estimate what replaces them, and `bytes_per_entry` is what
-    the estimate assumes. `entries_dropped` counts additions and deletions of files that are gone.
+    `manifests_after` and `bytes_after` estimate what replaces them. `entries_dropped` counts
+    additions and deletions of files that are gone.
     """
 
     table: str
@@ -83,7 +82,6 @@ class RewriteManifestsPlan(Plan["RewriteManifestsResult"]):
     entries_dropped: int
     manifests_after: int
     bytes_after: int
-    bytes_per_entry: float
     reason: str
 
     @property
@@ -155,7 +153,6 @@ def _planned(files: TableFiles, latest: Snapshot | None, min_count: int) -> Rewr
         entries_dropped=sum(each.entries - live[each.name] for each in planned),
         manifests_after=manifests_after,
         bytes_after=int(sum(sums)) + manifests_after * header,
-        bytes_per_entry=each_bytes,
         reason=_reason(latest, faults, found, min_count),
     )
 
@@ -266,19 +263,36 @@ class _Rewrite:
         self._written.clear()
 
     def _manifests(self, planned: Metas, before: Metas) -> Iterator[EncodedManifest]:
-        files, plan = self.files, self.plan
-        copied = _copied(files, plan, planned)
-        if copied is not None:
-            yield from copied
-            return
-        live = _live_by_manifest(files, planned, before)
+        """The new manifests, of entries as they are stored.
 
-        def order(entry: ManifestEntry) -> tuple[object, int]:
-            return files.partitions.of_entry(entry).order, entry.bucket
-
-        for _, run in groupby(plan.manifests, lambda each: each.run):
-            entries = chain.from_iterable(live[each.name] for each in run)
-            yield from sized_manifests(files, sorted(entries, key=order), plan.bytes_per_entry)
+        Raises:
+            StalePlan: the plan leaves out a manifest with files that the planned ones delete.
+            UnsupportedError: entries cannot be copied as they are stored.
+        """
+        files = self.files
+        stored = files.manifests.read_stored(
+            planned, compression=files.options.manifest_compression, always=True
+        )
+        if stored is None:
+            # What is damaged is found by the decoder of single entries, which tells the file.
+            for meta in planned:
+                files.manifests.read_listed(meta)
+            raise UnsupportedError(
+                f"manifests of {files.name} are encoded in a way that this release does not copy; "
+                "commits merge them"
+            )
+        rows = folded_rows(stored.entries)
+        deletes = stored.entries.numbers("_KIND", rows) == FileKind.DELETE
+        # A deletion of a file that nothing adds is of no use to a reader.
+        waiting = {stored.entries.entry(row).identity for row in rows[deletes].tolist()}
+        if waiting and any(each.identity in waiting for each in files.manifests.entries(before)):
+            raise _leaves_out(files)
+        rows = rows[~deletes]
+        run_of = {each.name: each.run for each in self.plan.manifests}
+        runs = stored.of_manifests([run_of[meta.file_name] for meta in planned], rows)
+        for run in np.unique(runs).tolist():
+            ordered = sorted_by_partition(files, stored.entries, rows[runs == run])
+            yield from sized_copies(files, stored, ordered)
 
 
 def _parted(
@@ -297,41 +311,6 @@ def _parted(
     if any(meta.num_deleted_files for meta in before):
         raise _leaves_out(files)
     return before, [metas[at] for at in places], metas[end:]
-
-
-def _copied(
-    files: TableFiles, plan: RewriteManifestsPlan, planned: Metas
-) -> Iterator[EncodedManifest] | None:
-    """The new manifests of entries as they are stored; None if they are needed as objects."""
-    stored = files.manifests.read_stored(planned, compression=files.options.manifest_compression)
-    if stored is None:
-        return None
-    rows = folded_rows(stored.entries)
-    if (stored.entries.numbers("_KIND", rows) == FileKind.DELETE).any():
-        # What the deletions that wait are of is found by their identity.
-        return None
-    run_of = {each.name: each.run for each in plan.manifests}
-    runs = stored.of_manifests([run_of[meta.file_name] for meta in planned], rows)
-    return (
-        manifest
-        for run in np.unique(runs).tolist()
-        for manifest in sized_copies(
-            files, stored, sorted_by_partition(files, stored.entries, rows[runs == run])
-        )
-    )
-
-
-def _live_by_manifest(
-    files: TableFiles, planned: Metas, before: Metas
-) -> dict[str, list[ManifestEntry]]:
-    entries = {meta.file_name: list(files.manifests.read_listed(meta)) for meta in planned}
-    folded = fold_entries(chain.from_iterable(entries.values())).values()
-    # A deletion of a file that nothing adds is of no use to a reader.
-    waiting = {each.identity for each in folded if each.kind is FileKind.DELETE}
-    if waiting and any(each.identity in waiting for each in files.manifests.entries(before)):
-        raise _leaves_out(files)
-    kept = {id(each) for each in folded if each.kind is FileKind.ADD}
-    return {name: [each for each in listed if id(each) in kept] for name, listed in entries.items()}
 
 
 def _leaves_out(files: TableFiles) -> StalePlan:

@@ -28,6 +28,7 @@ from lakewright.storage.errors import (
     StorageError,
 )
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.bin_packing import pack_in_order
 from lakewright.storage.operations.commit.commit import commit_compaction
 from lakewright.storage.operations.leases.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.references.sweep import (
@@ -38,11 +39,7 @@ from lakewright.storage.operations.references.sweep import (
 from lakewright.storage.operations.references.tags import create_due_tags
 from lakewright.storage.operations.rewrite.held_files import HeldPartition, held_partitions
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.running.plan import (
-    RewritePlan,
-    RewriteTask,
-    check_bucket_count,
-)
+from lakewright.storage.operations.running.plan import RewritePlan, RewriteTask, check_bucket_count
 from lakewright.storage.operations.state.latest import is_latest
 from lakewright.storage.operations.state.rewrite_schema import (
     check_current_schema,
@@ -309,15 +306,8 @@ def _rounds(live: LiveWork[Task, Work]) -> Iterator[list[tuple[Part[Work], ...]]
     if not live.rewrite.by_partition:
         yield from [[live.parts]] if live.parts else []
         return
-    together: list[tuple[Part[Work], ...]] = []
-    jobs = 0
-    for part in live.parts:
-        if together and jobs + len(part.work) > _JOBS_AT_ONCE:
-            yield together
-            together, jobs = [], 0
-        together.append((part,))
-        jobs += len(part.work)
-    yield from [together] if together else []
+    for together in pack_in_order(live.parts, (lambda part: len(part.work), _JOBS_AT_ONCE)):
+        yield [(part,) for part in together]
 
 
 def _round(

@@ -24,6 +24,7 @@ from itertools import accumulate
 
 from lakewright.storage.errors import InvalidRequestError, StalePlan
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.bin_packing import pack_in_order
 from lakewright.storage.lsm.universal_compaction import CompactionUnit
 from lakewright.storage.operations.rewrite.compact import (
     BucketWork,
@@ -94,7 +95,9 @@ def plan_settle(files: TableFiles, *, max_bytes: int | None = None) -> SettlePla
     ) -> tuple[list[CompactionUnit], str]:
         away = [] if files.schema.is_keyed else [each for each in metas if is_away(files, each)]
         why = "named by their places"
-        parts = _parts(away, most_bytes)
+        parts = pack_in_order(
+            away, (lambda _: 1, MOST_FILES), (lambda each: each.file_size, most_bytes)
+        )
         return [CompactionUnit(files=each, output_level=0, reason=why) for each in parts], why
 
     plan = planned_buckets(files, pick, partitions=None)
@@ -110,20 +113,6 @@ def plan_settle(files: TableFiles, *, max_bytes: int | None = None) -> SettlePla
         skipped=(),
         bytes_left=plan.bytes_before - taken,
     )
-
-
-def _parts(away: Sequence[DataFileMeta], most_bytes: int) -> Iterator[tuple[DataFileMeta, ...]]:
-    """Files of a bucket that come home together."""
-    part: list[DataFileMeta] = []
-    size = 0
-    for file in away:
-        if part and (len(part) >= MOST_FILES or size + file.file_size > most_bytes):
-            yield tuple(part)
-            part, size = [], 0
-        part.append(file)
-        size += file.file_size
-    if part:
-        yield tuple(part)
 
 
 def run_settle(files: TableFiles, plan: SettlePlan, *, lease: Lease | None = None) -> SettleResult:

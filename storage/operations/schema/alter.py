@@ -172,9 +172,7 @@ def run_alter(files: TableFiles, plan: AlterPlan, engine: Engine | None = None) 
         _keep_on_base(files, planned.schema, schema)
         _keep_if_rows_fit(files, evolution, judged)
     return AlterResult(
-        schema=schema,
-        previous_schema_id=plan.schema_id,
-        differences=_told(planned.schema, schema),
+        schema=schema, previous_schema_id=plan.schema_id, differences=_told(planned.schema, schema)
     )
 
 

@@ -6,13 +6,7 @@ from collections.abc import Iterator
 
 from lakewright.storage.operations.schema.proposed_schema import ProposedSchema
 from lakewright.storage.spec.schema_difference import ColumnDifference, column_differences
-from lakewright.storage.spec.schema_gate import (
-    EVERY_COLUMN,
-    Dependent,
-    Finding,
-    Rule,
-    Severity,
-)
+from lakewright.storage.spec.schema_gate import EVERY_COLUMN, Dependent, Finding, Rule, Severity
 
 
 def used_columns(proposed: ProposedSchema) -> Iterator[Finding]:

@@ -110,10 +110,7 @@ def _changed(files: TableFiles, options: Mapping[str, str]) -> TableFiles:
         SchemaMoved: another client changed the schema; nothing is changed.
     """
     schema = replace(
-        files.schema,
-        id=files.schema.id + 1,
-        options=options,
-        time_millis=files.env.now_ms(),
+        files.schema, id=files.schema.id + 1, options=options, time_millis=files.env.now_ms()
     )
     if not files.schemas.put_schema(schema):
         raise SchemaMoved(

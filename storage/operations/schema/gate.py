@@ -18,11 +18,7 @@ from lakewright.storage.operations.schema.references import open_writes, referen
 from lakewright.storage.operations.schema.refusals import Refusal
 from lakewright.storage.operations.schema.sampled_rows import misread_rows
 from lakewright.storage.operations.schema.stored_types import uncast_types
-from lakewright.storage.spec.schema_gate import (
-    Finding,
-    Severity,
-    with_waivers,
-)
+from lakewright.storage.spec.schema_gate import Finding, Severity, with_waivers
 
 Finder = Callable[[ProposedSchema], Iterator[Finding]]
 

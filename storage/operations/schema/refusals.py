@@ -60,9 +60,7 @@ class Refusal:
         )
 
 
-def refusals_of(
-    refused: Sequence[tuple[SchemaChange | None, StorageError]],
-) -> tuple[Refusal, ...]:
+def refusals_of(refused: Sequence[tuple[SchemaChange | None, StorageError]]) -> tuple[Refusal, ...]:
     """The refusals in their order, each with the earlier one that it waits for, if any."""
     found: list[Refusal] = []
     for change, error in refused:

@@ -21,11 +21,7 @@ import pyarrow as pa
 
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.cast_survival import lost_values
-from lakewright.storage.errors import (
-    StalePlan,
-    StorageError,
-    UnavailableError,
-)
+from lakewright.storage.errors import StalePlan, StorageError, UnavailableError
 from lakewright.storage.files.data_files import read_footer, read_rows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.file_rows import FileRows

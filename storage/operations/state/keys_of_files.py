@@ -22,10 +22,7 @@ from threading import Lock
 import numpy as np
 
 from lakewright.storage.codec.binary_row import row_arity
-from lakewright.storage.errors import (
-    CorruptionError,
-    SchemaNotFound,
-)
+from lakewright.storage.errors import CorruptionError, SchemaNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.state.live_columns import live_columns
@@ -214,3 +211,14 @@ def ways_out(files: TableFiles) -> str:
 def keys_of(files: TableFiles, schema_id: int) -> tuple[str, ...]:
     """The partition keys of a schema."""
     return files.at_schema(schema_id).schema.partition_keys
+
+
+def keys_since_ms(files: TableFiles) -> int:
+    """When the table got its present partition keys."""
+    since_ms = files.schema.time_millis
+    for number in reversed([each for each in files.schemas.ids() if each < files.schema.id]):
+        schema = files.at_schema(number).schema
+        if schema.partition_keys != files.schema.partition_keys:
+            break
+        since_ms = schema.time_millis
+    return since_ms

@@ -6,10 +6,17 @@ only if the snapshot still is the latest. Otherwise the reader retries with the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
-from lakewright.storage.errors import CorruptionError, SnapshotNotFound, StalePlan
+from lakewright.storage.errors import (
+    CorruptionError,
+    FileMissing,
+    SnapshotNotFound,
+    StalePlan,
+    VerificationFailed,
+)
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.snapshot import Snapshot
@@ -58,3 +65,23 @@ def is_latest(files: TableFiles, snapshot: Snapshot | None) -> bool:
         return latest is snapshot
     # Snapshot ids repeat after a rollback, so the delta list identifies the snapshot.
     return latest.delta_manifest_list == snapshot.delta_manifest_list
+
+
+@contextmanager
+def stale_if_replaced(
+    files: TableFiles, seen: Callable[[], Snapshot | None], what: str
+) -> Iterator[None]:
+    """Tell a missing file apart from one that went since the snapshot `seen` was the latest.
+
+    Raises:
+        StalePlan: it is the latest no more; says `what` read its files.
+    """
+    try:
+        yield
+    except (CorruptionError, FileMissing) as error:
+        if isinstance(error, VerificationFailed) or is_latest(files, seen()):
+            raise
+        raise StalePlan(
+            f"{files.name} was rolled back, or files of it were replaced, while its files were "
+            f"read for {what}; plan again"
+        ) from error

@@ -16,6 +16,7 @@ from typing import overload
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewright.storage.codec.manifest_columns import EncodedEntries, EntryColumns, PackedEntries
 from lakewright.storage.files.table_files import TableFiles
@@ -238,6 +239,21 @@ def live_columns(
     everything = np.arange(sum(map(len, parts)))
     found = LiveColumns(tuple(parts), everything)
     return replace(found, rows=_live(found))
+
+
+def told_files(live: LiveColumns, texts: Sequence[str], numbers: Sequence[str]) -> pa.Table:
+    """Fields of live files as a table, whose order depends on their values alone."""
+    rows = np.asarray(live.rows)
+    columns = {name: live.texts(name, rows) for name in texts}
+    return in_own_order(
+        pa.table(columns | {name: pa.array(live.numbers(name, rows)) for name in numbers})
+    )
+
+
+def in_own_order(table: pa.Table) -> pa.Table:
+    """The rows in an order that depends on their values alone."""
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
+    return table.take(order).combine_chunks()
 
 
 def folded_rows(part: EntryColumns) -> np.ndarray:

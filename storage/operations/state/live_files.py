@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -156,6 +157,22 @@ def deletions_by_bucket(
             *found.get(entry.place, ()),
             *((entry.file.file_name, vector) for vector in vectors),
         )
+    return found
+
+
+class _OfPartition(Protocol):
+    @property
+    def partition(self) -> bytes: ...
+
+
+_Own = TypeVar("_Own", bound=_OfPartition)
+
+
+def by_partition(items: Iterable[_Own]) -> dict[bytes, list[_Own]]:
+    """What belongs to partitions, by their rows."""
+    found: dict[bytes, list[_Own]] = defaultdict(list)
+    for each in items:
+        found[each.partition].append(each)
     return found
 
 

@@ -52,10 +52,7 @@ def read_changes(
 
 
 def read_partitions(
-    files: TableFiles,
-    path: str,
-    change: StagedChange,
-    damaged: list[CorruptionError] | None = None,
+    files: TableFiles, path: str, change: StagedChange, damaged: list[CorruptionError] | None = None
 ) -> tuple[StagedPartition, ...]:
     """The partitions of a record of a change, whose files have a place in the table.
 

@@ -10,12 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from lakewright.storage.errors import (
-    ClockJumped,
-    FileMissing,
-    UnavailableError,
-    UnsupportedError,
-)
+from lakewright.storage.errors import ClockJumped, FileMissing, UnavailableError, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.delete_files import discard_files, remove_empty_folders
 from lakewright.storage.operations.state.time_travel import moment_text

@@ -323,7 +323,7 @@ def test_a_store_that_fails_leaves_the_partition_as_it_was(catalog: Catalog, fai
 def test_rows_that_get_lost_on_the_way_are_noticed(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakewright.storage.operations.rewrite import move_rows as module
+    from lakewright.storage.operations.write import dealt_files as module
 
     table = filled(table_of(catalog, 1))
     before = content(table)

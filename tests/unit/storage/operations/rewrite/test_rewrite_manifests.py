@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.codec import manifest_blocks
 from lakewright.storage.codec.column_stats import partition_stats
 from lakewright.storage.errors import InvalidRequestError, StalePlan, VerificationFailed
 from lakewright.storage.operations.rewrite import rewrite_manifests as verb
@@ -23,6 +22,7 @@ from lakewright.storage.operations.state.live_files import live_entries, snapsho
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.commit import EncodedManifest
 from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta
+from lakewright.storage.spec.predicate import Leaf, Operator
 from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.stores.watched_files import (
     Meanwhile,
@@ -106,7 +106,7 @@ def test_entries_of_deleted_files_are_dropped(catalog: Catalog) -> None:
 
 def of_many_days(catalog: Catalog, commits: int) -> Table:
     """An append table of so many small files in each of 60 days."""
-    options = {**PILED, "manifest.target-file-size": "3 kb"}
+    options = {**PILED, "manifest.target-file-size": "50 kb", "manifest.compression": "none"}
     table = new_table(catalog, partitions=("day",), options=options)
     for at in range(commits):
         values = [{"id": at, "day": f"d{day:02}", "v": "v"} for day in range(60)]
@@ -115,15 +115,15 @@ def of_many_days(catalog: Catalog, commits: int) -> Table:
 
 
 def test_manifests_get_the_target_size_and_a_filter_opens_few_of_them(catalog: Catalog) -> None:
-    table = of_many_days(catalog, 3)
-    wanted = PartitionFilter(table.table_files, named=[{"day": "d30"}])
+    table = of_many_days(catalog, 12)
+    wanted = PartitionFilter(table.table_files, predicate=Leaf("day", Operator.EQ, ("d30",)))
     assert all(map(wanted.may_hold, manifests(table)))
 
     plan = table.upkeep.plan_rewrite_manifests()
     result = table.upkeep.run(plan)
 
     sizes = [meta.file_size for meta in manifests(table)]
-    assert all(3 * 1024 <= size < 2 * 3 * 1024 for size in sizes)
+    assert all(50 * 1024 <= size < 2 * 50 * 1024 for size in sizes)
     assert len(sizes) == result.manifests_after > 1
     assert abs(plan.manifests_after - result.manifests_after) <= 1
     assert 0.7 < plan.bytes_after / result.bytes_after < 1.4
@@ -267,40 +267,27 @@ def test_a_plan_that_leaves_out_what_deletes_or_is_deleted_changes_no_row(
     assert content(table) == before
 
 
-# What makes new manifests, and how few entries a step must have for it: copies, and of objects.
-MAKERS = {"sized_copies": 0, "sized_manifests": 1_000_000}
-
-
-def fewer(maker: str, files: Any, entries: Any, more: Any) -> tuple[Any, ...]:
-    """Arguments of a maker of manifests, without the last entry."""
-    if maker == "sized_copies":
-        return files, entries, more[:-1]
-    return files, entries[:-1], more
-
-
-@pytest.mark.parametrize("maker", list(MAKERS))
 @pytest.mark.parametrize("lost", ["an entry", "an entry on the way", "a manifest"])
 def test_a_rewrite_that_would_lose_a_file_is_not_published(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, lost: str, maker: str
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
-    monkeypatch.setattr(manifest_blocks, "_LEAST_ENTRIES_A_STEP", MAKERS[maker])
     table = piled(catalog, 4)
     before, files = manifests(table), table.table_files
     listed = set(files.fs.list_dir(files.paths.manifest_dir))
     plan = table.upkeep.plan_rewrite_manifests()
-    real = getattr(verb, maker)
+    real = verb.sized_copies
     made = []
 
-    def losing(*given: Any) -> Iterator[EncodedManifest]:
-        (all_of_them,) = real(*given)
-        (less,) = real(*fewer(maker, *given))
+    def losing(files: Any, stored: Any, rows: Any) -> Iterator[EncodedManifest]:
+        (all_of_them,) = real(files, stored, rows)
+        (less,) = real(files, stored, rows[:-1])
         made.append(lost)
         if lost == "an entry":
             yield less
         elif lost == "an entry on the way":
             yield replace(all_of_them, data=less.data)
 
-    monkeypatch.setattr(verb, maker, losing)
+    monkeypatch.setattr(verb, "sized_copies", losing)
     with pytest.raises(VerificationFailed, match="nothing was published"):
         table.upkeep.run(plan)
     assert made
@@ -353,7 +340,6 @@ KINDS: dict[str, Callable[[Catalog, dict[str, str]], Table]] = {
 }
 
 
-@pytest.mark.parametrize("least", MAKERS.values(), ids=list(MAKERS))
 @settings(max_examples=20)
 @given(
     kind=st.sampled_from(sorted(KINDS)),
@@ -364,14 +350,8 @@ KINDS: dict[str, Callable[[Catalog, dict[str, str]], Table]] = {
     ),
 )
 def test_after_any_history_the_same_files_are_live_and_nothing_is_left_to_rewrite(
-    least: int, kind: str, target: str, count: int, steps: list[str]
+    kind: str, target: str, count: int, steps: list[str]
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifest_blocks, "_LEAST_ENTRIES_A_STEP", least)
-        rewrite_after(kind, target, count, steps)
-
-
-def rewrite_after(kind: str, target: str, count: int, steps: list[str]) -> None:
     catalog = Catalog.open(memory_uri(), env=FixedEnv())
     options = {"manifest.target-file-size": target, "manifest.merge-min-count": str(count)}
     table = KINDS[kind](catalog, options)
@@ -401,7 +381,7 @@ def rewrite_after(kind: str, target: str, count: int, steps: list[str]) -> None:
 
 
 def test_commits_that_follow_leave_rewritten_manifests_alone(catalog: Catalog) -> None:
-    table = of_many_days(catalog, 3)
+    table = of_many_days(catalog, 12)
     table.upkeep.rewrite_manifests()
     large = {meta.file_name for meta in manifests(table)}
     assert len(large) > 1

@@ -1,0 +1,130 @@
+"""Writes rows to the partitions and buckets to which they move, and proves that all arrived.
+
+A sorted run of a bucket ends where rows follow that may belong before its last one. Of a table with
+keys, the runs of a place are merged into one in the end.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Self
+
+import pyarrow as pa
+
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.read.file_rows import FileRows
+from lakewright.storage.operations.read.merge_read import merged_windows
+from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.running.delete_files import discard_files
+from lakewright.storage.operations.running.task_memory import MOVED_BYTES, free_memory
+from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
+from lakewright.storage.operations.write.verify import Proof, ProvenFiles, VerifyLevel
+from lakewright.storage.spec.manifest import DataFileMeta, FileSource
+from lakewright.storage.spec.partition import Place
+
+
+class DealtFiles:
+    """New files of a table, by their places; a context that deletes them on failure.
+
+    `proof` expects the rows that the caller reads; one proof covers all places, because rows move
+    between them. With `buckets`, each row's bucket is proved to be that of its hash; `ordered` rows
+    of a single place are proved to keep their order.
+    """
+
+    def __init__(
+        self,
+        files: TableFiles,
+        write_id: str,
+        verify: VerifyLevel,
+        *,
+        level: int = 0,
+        next_sequence: int = 0,
+        buckets: int | None = None,
+        ordered: bool = False,
+    ) -> None:
+        self.proof = Proof(files, verify, ordered=ordered)
+        self._files = files
+        self._write_id = write_id
+        self._level = level
+        self._next_sequence = next_sequence
+        self._buckets = buckets
+        self._writers: list[RollingWriter] = []
+        self._open: dict[Place, RollingWriter] = {}
+        self._runs: dict[Place, list[RollingWriter]] = defaultdict(list)
+        self._due: dict[Place, int] = defaultdict(int)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        for writer in self._writers if kind is not None else ():
+            writer.abandon()
+
+    def write(self, parts: Iterable[tuple[Place, pa.Table]]) -> None:
+        """Write rows to their places."""
+        for place, rows in parts:
+            if place not in self._open:
+                self._open[place] = self._writer(place)
+            self._open[place].write(rows)
+            self._due[place] += rows.num_rows
+        free_memory(self._files.env, self._open.values(), MOVED_BYTES)
+
+    def end_run(self) -> None:
+        """Finish all files: the next rows of a place may belong before its last ones."""
+        for place, writer in self._open.items():
+            writer.end_file()
+            self._runs[place].append(writer)
+        self._open = {}
+
+    def close(self) -> list[ProvenFiles]:
+        """The files of each place, in the order of places.
+
+        Raises:
+            VerificationFailed: rows written differ from rows expected.
+        """
+        self.end_run()
+        made = []
+        for place, runs in sorted(self._runs.items()):
+            writer, metas = self._one_run(place, runs)
+            made.append(ProvenFiles(writer.target, writer.witness, metas, self._due[place]))
+        self.proof.check(*made)
+        return made
+
+    def _writer(self, place: Place) -> RollingWriter:
+        target = BucketTarget(
+            partition=place.partition,
+            bucket=place.bucket,
+            level=self._level,
+            next_sequence=self._next_sequence,
+            source=FileSource.COMPACT,
+        )
+        witness = (
+            self.proof.witness()
+            if self._buckets is None
+            else self.proof.witness_of_bucket(target, self._buckets)
+        )
+        write_id = f"{self._write_id}-{len(self._writers)}"
+        writer = RollingWriter(self._files, target, write_id=write_id, witness=witness)
+        self._writers.append(writer)
+        return writer
+
+    def _one_run(
+        self, place: Place, runs: list[RollingWriter]
+    ) -> tuple[RollingWriter, tuple[DataFileMeta, ...]]:
+        if len(runs) == 1:
+            return runs[0], tuple(runs[0].done)
+        # The files of each run do not overlap, like those of a level of its own.
+        parts = tuple(
+            replace(file, level=level) for level, run in enumerate(runs, 1) for file in run.done
+        )
+        split = DataSplit(partition=place.partition, bucket=place.bucket, files=parts, merge=True)
+        writer = self._writer(place)
+        source = FileRows(self._files, self._files.schema.fields)
+        for window in merged_windows(source, split):
+            writer.write(window)
+        written = writer.close()
+        folder = self._files.bucket_dir(place)
+        discard_files(self._files.fs, [f"{folder}/{file.file_name}" for file in parts])
+        return writer, written
