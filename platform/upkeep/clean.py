@@ -234,7 +234,7 @@ def _collect_report(_: Table, done: Outcome[CollectOptions, CollectPlan, Collect
             if ids
             else f"nothing condemned of {plan.table} is due",
             facts={"records": list(ids), "files": plan.files, "size_bytes": plan.bytes},
-            notes=(*([more] if plan.later else []), *plan.reasons),
+            notes=(more,) if plan.later else (),
             is_empty=not ids,
         )
     files = f"{counted(result.files_deleted, 'file')}, {size_text(result.bytes_deleted)}"
@@ -245,7 +245,7 @@ def _collect_report(_: Table, done: Outcome[CollectOptions, CollectPlan, Collect
         if ids
         else f"nothing condemned of {plan.table} is due",
         facts=asdict(result),
-        notes=(*([left] if result.left else []), *plan.reasons),
+        notes=(left,) if result.left else (),
         is_empty=not ids,
     )
 

@@ -155,7 +155,7 @@ class CollectPlan(Plan["CollectResult"]):
     """Records to collect, by their ids, and how many files they name.
 
     `early` takes records whose grace is not over, and `under_way` those of verbs that may be at
-    work. `later` is the number of records beyond the most files. `reasons` says what stays.
+    work. `later` is the number of records beyond the most files.
     """
 
     table: str
@@ -165,7 +165,6 @@ class CollectPlan(Plan["CollectResult"]):
     later: int = 0
     early: bool = False
     under_way: bool = False
-    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +232,6 @@ def plan_collect(
         later=later,
         early=early,
         under_way=under_way,
-        reasons=_of_former_releases(files),
     )
 
 
@@ -247,13 +245,6 @@ def _due(files: TableFiles, *, early: bool, under_way: bool) -> list[CondemnedRu
         for each in runs
         if each.due_ms <= now or (early and each.done) or (under_way and not each.done)
     ]
-
-
-def _of_former_releases(files: TableFiles) -> tuple[str, ...]:
-    folder = f"{files.paths.upkeep_dir}/quarantine"
-    if not files.fs.list_subdirs(folder):
-        return ()
-    return (f"{folder} holds files that a former release set aside, which nothing deletes",)
 
 
 def run_collect(files: TableFiles, plan: CollectPlan) -> CollectResult:

@@ -304,9 +304,8 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
 def _leftovers(files: TableFiles, oldest: int) -> tuple[UnreachableFile, ...]:
     below = files.paths.root + "/"
     staged = files.staged_changes
-    # What a former release set aside stays as it is.
     hidden = files.fs.list_subdirs(files.paths.upkeep_dir)
-    folders = [f"{files.paths.upkeep_dir}/{each}" for each in hidden if each != "quarantine"]
+    folders = [f"{files.paths.upkeep_dir}/{each}" for each in hidden]
     listed = [*map(files.fs.list_tree, folders), files.fs.list_dir(files.paths.upkeep_dir)]
     unfinished = [each for some in listed for each in some if UNFINISHED.fullmatch(each.name)]
     # A verb that died before its record was complete had deleted nothing; one that died while it

@@ -208,17 +208,6 @@ def test_a_damaged_record_stops_the_collector_and_says_how_to_go_on(
     assert values_of(table, "id") == [0, 1, 2]
 
 
-def test_what_a_former_release_set_aside_is_left_and_told(unchecked_catalog: Catalog) -> None:
-    table = with_history(unchecked_catalog, "expire")
-    left = Path(table.table_files.paths.upkeep_dir) / "quarantine/q1/files/x"
-    left.parent.mkdir(parents=True)
-    left.write_text("old")
-    assert "a former release set aside" in table.upkeep.plan_collect().reasons[0]
-    table.upkeep.collect(early=True)
-    table.upkeep.remove_orphans(age_ms=0, even_recent=True, grace_ms=0)
-    assert left.read_text() == "old"
-
-
 def expired_and_rolled_back_to_a_tag(catalog: Catalog) -> tuple[Table, CondemnedRun]:
     """A tag outlived the expiry, and the table was rolled back to it."""
     table = with_history(catalog, "expire")
