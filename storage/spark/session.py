@@ -24,6 +24,8 @@ _SESSION_CONF = {
     # Otherwise a scan over thousands of files would start a task per file to list them.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.sql.adaptive.enabled": "true",
+}
+_APPLICATION_CONF = {
     # Over TCP each task waits 40 ms for an acknowledgement that the system delays.
     "spark.python.unix.domain.socket.enabled": "true",
 }
@@ -62,6 +64,7 @@ def build_session(
         builder = builder.remote(remote)
     else:
         builder = builder.master(master)
+        settings |= _APPLICATION_CONF
         if master.startswith("local"):
             settings |= _LOCAL_CONF
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
