@@ -303,18 +303,18 @@ class Catalog:
                 names.
         """
         name, mark, branch = text_argument(name, "table name").partition(BRANCH_MARK)
-        if mark:
-            return self.table(name).history.at_branch(branch)
-        if self.session is not None and self._is_of_session(name):
-            return self.session.table(name)
-        return self._own_table(name)
+        with naming(name):
+            if mark:
+                return self.table(name).history.at_branch(branch)
+            if self.session is not None and self._is_of_session(name):
+                return self.session.table(name)
+            return self._own_table(name)
 
     def _own_table(self, name: str) -> Table:
         """A table that is not one of the session."""
         if not self._places.has(name):
             raise self._no_table(name)
-        with naming(name):
-            return Table(self._places.files(name, self.env, self.run))
+        return Table(self._places.files(name, self.env, self.run))
 
     def stamp(self, name: str) -> TableStamp:
         """Whether a table is the one of before, by little; see `TableStamp`."""

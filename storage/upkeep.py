@@ -44,6 +44,7 @@ from lakewright.storage.operations.partitions.repair_partitions import (
 from lakewright.storage.operations.references.collect import (
     CondemnedRun,
     condemned_runs,
+    condemned_snapshots,
     plan_collect,
     run_collect,
 )
@@ -117,6 +118,7 @@ from lakewright.storage.spec.arguments import (
     mapping_argument,
 )
 from lakewright.storage.spec.lease import Lease
+from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.verb import Verb, runs_of, takes_engine
 
 
@@ -336,6 +338,10 @@ class Upkeep:
     def condemned(self) -> tuple[CondemnedRun, ...]:
         """What waits to be deleted, oldest first, and until when it can be put back."""
         return condemned_runs(self.table_files)
+
+    def condemned_snapshots(self, record: str) -> tuple[Snapshot, ...]:
+        """The snapshots that a verb deleted and whose record waits, oldest first."""
+        return condemned_snapshots(self.table_files, record)
 
     # --- helpers of writers, leases -------------------------------------------------------------
 

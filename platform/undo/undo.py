@@ -248,6 +248,7 @@ def _found(
     found = [] if snapshots is None else [snapshots]
     condemned, verbs = _condemned(table, run, runs)
     found += condemned
+    found += _expired(table, run, runs)
     found += _without_traces(table, here, verbs)
     gone = [each for each in known if each not in here and each.verdict not in _CHANGED_NOTHING]
     if former := {each.verb for each in gone}:
@@ -361,6 +362,31 @@ def _condemned(table: Table, run: str, runs: set[str]) -> tuple[list[Undone | Le
             )
         )
     return parts, verbs
+
+
+def _expired(table: Table, run: str, runs: set[str]) -> list[LeftAlone]:
+    """The run's snapshots that another run deleted, and that can come back first."""
+    left = []
+    there = {each.id for each in table.history.snapshots()}
+    for each in table.upkeep.condemned():
+        of_run = [
+            snapshot
+            for snapshot in table.upkeep.condemned_snapshots(each.id)
+            if _is_of(run, snapshot.commit_user) and snapshot.id not in there
+        ]
+        if not of_run or _is_of(run, each.run):
+            continue
+        user = of_run[0].commit_user
+        runs.add(run if _of_this_run(run, user) else _run_of(user))
+        by = _COMMAND.match(each.run)
+        name = by[2] if by else _run_of(each.run)
+        why = (
+            f"{each.verb.replace('_', ' ')} of run {name} deleted them: take that back first "
+            f"(lakewright undo {name}), until its files are collected"
+        )
+        what = snapshots_text([each.id for each in of_run])
+        left.append(LeftAlone(table=table.name, what=what, why=why))
+    return left
 
 
 def _without_traces(table: Table, actions: Sequence[Action], found: set[str]) -> list[LeftAlone]:

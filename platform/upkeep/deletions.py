@@ -9,6 +9,7 @@ from typing import Protocol
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.verb import Report
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
+from lakewright.storage.operations.references.condemn import FLOOR_MS
 
 
 class Deletion(Protocol):
@@ -51,10 +52,14 @@ def deletion_report(
     done: str,
     facts: Mapping[str, object],
     notes: Iterable[str] = (),
+    is_undone: bool = True,
 ) -> Report:
-    """`to_go` with the figures of the plan, or what is `done` with the figures of the result."""
+    """`to_go` with the figures of the plan, or what is `done` with the figures of the result.
+
+    What `is_undone` can be taken back during its grace.
+    """
     if result is None:
-        undone = () if to_go.is_empty else grace_notes(plan.grace_ms)
+        undone = () if to_go.is_empty or not is_undone else grace_notes(plan.grace_ms)
         facts = {**to_go.facts, **plan_facts(plan)}
         return replace(to_go, facts=facts, notes=tuple(dict.fromkeys((*to_go.notes, *undone))))
     facts = {
@@ -68,7 +73,9 @@ def deletion_report(
     if to_go.is_empty:
         return replace(to_go, facts=facts)
     summary = f"{done}; {gone_text(result)} in {duration_text(result.duration_ms)}"
-    undone = grace_notes(plan.grace_ms)
+    # Without a grace, files of commits of the last hour wait all the same.
+    waits_ms = plan.grace_ms or (FLOOR_MS if result.files_condemned else 0)
+    undone = grace_notes(waits_ms) if is_undone else ()
     return Report(summary=summary, facts=facts, notes=(*notes, *undone))
 
 

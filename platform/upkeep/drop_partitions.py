@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewright.platform.upkeep.deletions import UNDO_RUN
 from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.options import FLAG, PARTITIONS, WHERE, Partitions, option
 from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
@@ -57,7 +58,7 @@ def _report(
         f"{duration_text(result.duration_ms)}",
         facts={**facts, "duration_ms": result.duration_ms},
         tables={"dropped": held_rows(plan.partitions)},
-        notes=(KEPT_ON_DISK,),
+        notes=(KEPT_ON_DISK, f"lakewright {UNDO_RUN} brings them back until then"),
         snapshot=result.snapshot,
     )
 

@@ -14,7 +14,7 @@ from lakewright.platform.upkeep.options import COUNT, MOMENT, TEXT, grace, optio
 from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
 from lakewright.platform.upkeep.words import counted, named, snapshots_text
 from lakewright.storage import Table
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.errors import InvalidRequestError, StorageError
 from lakewright.storage.operations.references.branches import BranchResult
 from lakewright.storage.operations.references.rollback import RollbackResult
 from lakewright.storage.operations.references.tags import DeleteTagsResult
@@ -40,7 +40,7 @@ def _plan_tags(table: Table, options: DeleteTagsOptions) -> DeleteTagsPlan:
 DELETE_TAGS: Verb[DeleteTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
     name="delete_tags",
     summary="delete tags, and the files that they alone keep",
-    not_undone="what it deletes is gone for good once it is collected",
+    not_undone="what it deleted was put back since, or is collected",
     command=Command(
         words="delete",
         examples="lakewright tag delete nyc.flights q3 q4 --dry-run",
@@ -89,7 +89,7 @@ def _delete_report(
 DELETE_BRANCH = Verb(
     name="delete_branch",
     summary="delete a branch, and the files that it alone keeps",
-    not_undone="what it deletes is gone for good once it is collected",
+    not_undone="what it deleted was put back since, or is collected",
     command=Command(
         words="delete",
         examples="lakewright branch delete nyc.flights trial --dry-run",
@@ -167,13 +167,13 @@ class RollbackOptions:
     as_of: int | None = option(
         MOMENT,
         None,
-        "Go back to the last snapshot not after this time, in milliseconds since 1970, UTC.",
+        "Go back to the last snapshot not after this time (UTC, unless it has an offset).",
     )
     grace_ms: int = grace()
 
 
 def _rollback_report(
-    _: Table, done: Outcome[RollbackOptions, RollbackPlan, RollbackResult]
+    table: Table, done: Outcome[RollbackOptions, RollbackPlan, RollbackResult]
 ) -> Report:
     plan, result = done.plan, done.result
     back, target, tag = f"{plan.table} to go back", plan.target_id, plan.restored_tag
@@ -193,6 +193,9 @@ def _rollback_report(
         names = named("consumer", plan.consumers)
         to_go.append(f"{names} to read on from {target + 1}")
         gone.append(f"{names} set to read on from {target + 1}")
+    if keys := _keys_of_then(table, plan):
+        to_go.append(f"{keys}; undo does not bring this back")
+        gone.append(keys)
     snapshots = counted(result.snapshots_deleted if result else 0, "snapshot")
     tags = counted(result.tags_deleted if result else 0, "tag")
     return deletion_report(
@@ -212,7 +215,23 @@ def _rollback_report(
             "consumers_reset": list(plan.consumers),
         },
         notes=gone,
+        is_undone=not keys,
     )
+
+
+def _keys_of_then(table: Table, plan: RollbackPlan) -> str:
+    """That the partition keys change with a rollback; empty if they stay.
+
+    The table was opened before the rollback.
+    """
+    try:
+        target = None if plan.restored_tag else plan.target_id
+        then = table.at(snapshot=target, tag=plan.restored_tag).schema.partition_keys
+    except StorageError:
+        return ""
+    if then == table.schema.partition_keys:
+        return ""
+    return f"the partition keys are those of then: {', '.join(then) or 'none'}"
 
 
 ROLLBACK = Verb(

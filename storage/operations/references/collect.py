@@ -27,16 +27,19 @@ from lakewright.storage.operations.references.condemn import (
     FLOOR_MS,
     Condemnation,
     delete_record,
+    recorded_roots,
     records,
 )
 from lakewright.storage.operations.references.keepers import Keepers, Label
 from lakewright.storage.operations.references.numbered import NumberedPaths
+from lakewright.storage.operations.references.roots import RootKind
 from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.condemned import Condemned, CondemnedFile
 from lakewright.storage.spec.shown import Summed
+from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 _COLLECTED = b"collect"
@@ -181,6 +184,14 @@ class CollectResult(Summed):
 def condemned_runs(files: TableFiles) -> tuple[CondemnedRun, ...]:
     """What waits to be deleted, oldest first."""
     return tuple(_run_of(listed, record) for listed, record in records(files))
+
+
+def condemned_snapshots(files: TableFiles, record_id: str) -> tuple[Snapshot, ...]:
+    """The snapshots that a record holds because its verb deleted them, oldest first."""
+    record = files.condemned.read(record_id)
+    roots = [] if record is None else recorded_roots(files, replace(record, pins=()))
+    found = [each.snapshot for each in roots if each.kind is RootKind.SNAPSHOT]
+    return tuple(sorted(found, key=lambda each: each.id))
 
 
 def _run_of(listed: RecordFiles, record: Condemned) -> CondemnedRun:

@@ -165,8 +165,8 @@ def _check_alone(files: TableFiles, record_id: str, record: Condemned) -> None:
     """Raise StalePlan if another verb deletes snapshots meanwhile; it sees this record, too."""
     for other in others_at_work(Condemnation(files, record_id, record, ())):
         raise StalePlan(
-            f"a {other.verb} of {files.name} is under way, or was stopped halfway; wait until it "
-            "ends, or carry it out again; after an hour it counts as dead"
+            f"{other.verb.replace('_', ' ')} of {files.name} is under way, or was stopped halfway; "
+            "wait until it ends, or carry it out again; after an hour it counts as dead"
         )
 
 
@@ -284,7 +284,10 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
     is_latest = latest == target_id and _is_there(files, target_id, pins[target_id])
     if not is_latest and not goes_on:
         raise _refused(
-            files, record, f"snapshot {target_id} must be the latest, and snapshot {latest} is"
+            files,
+            record,
+            f"snapshot {target_id} must be the latest, and snapshot {latest} is; roll back to "
+            f"snapshot {target_id} first",
         )
     _check_keys(files, record)
     for each in record.roots:
@@ -325,7 +328,9 @@ def _check_keys(files: TableFiles, record: Condemned) -> None:
             then = files.at_schema(root.snapshot.schema_id).schema
             now = files.schemas.latest(table=files.name)
             if (then.partition_keys, then.primary_keys) != (now.partition_keys, now.primary_keys):
-                raise _refused(files, record, "the table has other keys since")
+                raise _refused(
+                    files, record, "the table has other partition keys or another primary key now"
+                )
 
 
 def _tags(files: TableFiles, record: Condemned, run: bool) -> None:

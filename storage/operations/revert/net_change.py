@@ -161,8 +161,9 @@ def _kept(files: TableFiles, snapshot_id: int) -> Snapshot:
         return files.snapshots.read(snapshot_id)
     has = f"snapshots {ids[0]} to {ids[-1]}" if ids else "no snapshot"
     raise SnapshotNotFound(
-        f"{files.name} has no snapshot {snapshot_id} to take back: it has {has}; what an expired "
-        "snapshot did is gone for good"
+        f"{files.name} has no snapshot {snapshot_id} to take back: it has {has}; if it expired, "
+        "take that expiry back first, while it is condemned "
+        f"(lakewright condemned list {files.name})"
     )
 
 

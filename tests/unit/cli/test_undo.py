@@ -51,7 +51,7 @@ def test_snapshots_are_taken_back_by_a_saved_plan(
     assert len(content(table)) == 1
     lakewright(catalog, "revert", "db.t", "--plan", plan, code=5)
     refused = lakewright(catalog, "revert", "db.t", "--snapshot", "9", code=3)
-    assert "gone for good" in refused.err
+    assert "take that expiry back first" in refused.err
 
 
 def test_an_undo_is_in_the_ledger_and_what_it_took_back_is_no_saving(
@@ -96,7 +96,7 @@ def test_an_expiry_is_undone_until_it_is_collected(
     (action,) = (e for e in Ledger(catalog).actions() if "expire" in e.verb and e.run != action.run)
     told = lakewright(catalog, "undo", action.run, code=5)
     assert told.code == 5
-    assert "gone for good once it is collected" in re.sub(r"\s+", " ", told.out)
+    assert "put back since, or is collected" in re.sub(r"\s+", " ", told.out)
 
 
 def test_an_undo_that_is_whole_exits_with_0_beside_a_damaged_table(

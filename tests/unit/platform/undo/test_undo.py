@@ -201,8 +201,29 @@ def test_actions_tell_what_left_no_trace_and_why_it_stays(catalog: Catalog) -> N
     assert plan.parts == ()
     (left,) = plan.left_alone
     assert (left.table, left.what) == ("db.one", "expire_snapshots")
-    assert "gone for good" in left.why
+    assert "put back since, or is collected" in left.why
     assert {*VERBS, "evolve_schema"} >= set(WHY_NOT)
+
+
+def test_snapshots_of_a_run_that_expired_come_back_first(catalog: Catalog) -> None:
+    table = table_of(catalog, "db.one")
+    before = content(table)
+    done_by(DAGSTER, table, DROP_PARTITIONS, DropPartitionsOptions(where="day = 'a'"))
+    table.write(rows(table, events(7, 8)))
+    options = ExpireOptions(retain_min=1, retain_max=1, grace_ms=3_600_000)
+    done_by("lakewright expire-snapshots (0badcafe)-x", table, EXPIRE_SNAPSHOTS, options)
+
+    plan = plan_undo(catalog, RUN)
+
+    assert not plan.parts
+    assert not plan.is_whole
+    (left,) = plan.left_alone
+    assert left.what == "snapshot 4"
+    assert "expire snapshots of run 0badcafe" in left.why
+    assert "lakewright undo 0badcafe" in left.why
+    run_undo(catalog, plan_undo(catalog, "0badcafe"), UNDOING)
+    run_undo(catalog, plan_undo(catalog, RUN), UNDOING)
+    assert set(before) < set(content(table))
 
 
 def test_of_a_change_of_keys_the_way_back_is_told_as_a_command(catalog: Catalog) -> None:
