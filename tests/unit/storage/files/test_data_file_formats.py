@@ -471,7 +471,7 @@ def test_long_decimals_have_no_dictionary_in_which_java_would_miss_them(folder: 
         ("orc", "orc.compress.size", "1 b"),
         ("orc", "orc.compress.size", "1 gb"),
         ("orc", "orc.stripe.size", "1 b"),
-        ("orc", "orc.row.index.stride", "10000000000"),
+        ("orc", "orc.row.index.stride", "2000000000"),
         ("orc", "orc.dictionary.key.threshold", "0.8"),
         ("parquet", "parquet.page.size", "1 b"),
         ("parquet", "parquet.block.size", "100 tb"),
