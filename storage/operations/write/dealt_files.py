@@ -1,7 +1,8 @@
 """Writes rows to the partitions and buckets to which they move, and proves that all arrived.
 
 A sorted run of a bucket ends where rows follow that may belong before its last one. Of a table with
-keys, the runs of a place are merged into one in the end.
+keys, small runs are sorted into one in memory, and the runs of a place are merged into one in the
+end.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Self
 import pyarrow as pa
 
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.merge import in_order
 from lakewright.storage.operations.read.file_rows import FileRows
-from lakewright.storage.operations.read.merge_read import merged_windows
+from lakewright.storage.operations.read.merge_read import merged_windows, row_order
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.task_memory import MOVED_BYTES, free_memory
@@ -23,6 +25,9 @@ from lakewright.storage.operations.write.rolling_writer import BucketTarget, Rol
 from lakewright.storage.operations.write.verify import Proof, ProvenFiles, VerifyLevel
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource
 from lakewright.storage.spec.partition import Place
+
+# Files of runs below this size would be written to be read again at once.
+_HELD_BYTES = MOVED_BYTES // 4
 
 
 class DealtFiles:
@@ -50,6 +55,10 @@ class DealtFiles:
         self._level = level
         self._next_sequence = next_sequence
         self._buckets = buckets
+        # Rows that no writer has yet, and how many whole runs of rows they are.
+        self._held: dict[Place, list[pa.Table]] = defaultdict(list)
+        self._held_bytes = 0
+        self._held_runs = 0
         self._writers: list[RollingWriter] = []
         self._open: dict[Place, RollingWriter] = {}
         self._runs: dict[Place, list[RollingWriter]] = defaultdict(list)
@@ -65,14 +74,37 @@ class DealtFiles:
     def write(self, parts: Iterable[tuple[Place, pa.Table]]) -> None:
         """Write rows to their places."""
         for place, rows in parts:
-            if place not in self._open:
-                self._open[place] = self._writer(place)
-            self._open[place].write(rows)
+            self._held[place].append(rows)
+            self._held_bytes += rows.nbytes
             self._due[place] += rows.num_rows
-        free_memory(self._files.env, self._open.values(), MOVED_BYTES)
+        if self._held_bytes > _HELD_BYTES:
+            self._put_down(several=self._held_runs > 0)
 
     def end_run(self) -> None:
-        """Finish all files: the next rows of a place may belong before its last ones."""
+        """End a run: the next rows of a place may belong before its last ones.
+
+        Small runs are held, and become one; a file of each would be read once more.
+        """
+        self._held_runs += 1
+        if self._open:
+            self._put_down(several=False)
+            self._end_files()
+
+    def _put_down(self, *, several: bool) -> None:
+        """Give writers the rows that are held; those of several runs are sorted into one."""
+        order = row_order(self._files) if several else None
+        for place, tables in self._held.items():
+            rows = pa.concat_tables(tables)
+            if place not in self._open:
+                self._open[place] = self._writer(place)
+            self._open[place].write(rows if order is None else in_order(rows, order)[0])
+        self._held.clear()
+        self._held_bytes = self._held_runs = 0
+        free_memory(self._files.env, self._open.values(), MOVED_BYTES)
+        if several:
+            self._end_files()
+
+    def _end_files(self) -> None:
         for place, writer in self._open.items():
             writer.end_file()
             self._runs[place].append(writer)
@@ -85,6 +117,8 @@ class DealtFiles:
             VerificationFailed: rows written differ from rows expected.
         """
         self.end_run()
+        self._put_down(several=self._held_runs > 1)
+        self._end_files()
         made = []
         for place, runs in sorted(self._runs.items()):
             writer, metas = self._one_run(place, runs)

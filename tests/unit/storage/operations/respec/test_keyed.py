@@ -13,6 +13,7 @@ from lakewright.storage import Catalog, SetOption, Table
 from lakewright.storage.errors import InvalidRequestError, SchemaMoved, UnsupportedError
 from lakewright.storage.operations.commit.commit_loop import end_change_of_keys
 from lakewright.storage.operations.state.keys_of_files import is_bridged_row
+from lakewright.storage.operations.write import dealt_files
 from tests.support.stores.watched_files import Call, WatchedFiles, looked_at
 from tests.support.tables.builders import compact, content, expire, new_table, remove_orphans, rows
 from tests.support.tables.invariants import assert_only_reachable_files, assert_readable_history
@@ -67,13 +68,20 @@ def found(table: Table, day: str, hour: int, number: int) -> list[dict[str, Any]
 WAYS = [[("dt", "hh")], [()], [("hh",)], [("dt", "hh"), ("dt",), (), ("hh", "dt"), ("dt",)]]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(each="held_bytes")
 @pytest.mark.mission("PT2", "PT3", "PT4")
 @pytest.mark.parametrize("key", [KEY, ["id", "hh", "dt"]], ids=["dates first", "dates last"])
 @pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("held_bytes", [0, 2000, 2**20])
 def test_rows_and_history_stay_and_later_rows_replace_those_of_before(
-    catalog: Catalog, way: Sequence[tuple[str, ...]], key: list[str]
+    catalog: Catalog,
+    monkeypatch: pytest.MonkeyPatch,
+    way: Sequence[tuple[str, ...]],
+    key: list[str],
+    held_bytes: int,
 ) -> None:
+    """Runs are files, held and then files, or held."""
+    monkeypatch.setattr(dealt_files, "_HELD_BYTES", held_bytes)
     table = by_day(catalog, key=key)
     due = content(table)
     old = {each.id: content(table.at(snapshot=each.id)) for each in table.history.snapshots()}

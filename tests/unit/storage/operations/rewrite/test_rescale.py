@@ -19,6 +19,7 @@ from lakewright.storage.errors import (
     UnavailableError,
 )
 from lakewright.storage.operations.rewrite.rescale import RescalePlan, RescaleResult
+from lakewright.storage.operations.write import dealt_files
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.stores.watched_files import watched
@@ -305,8 +306,13 @@ def test_a_plan_that_others_overtook_is_stale(catalog: Catalog) -> None:
     assert counts(table) == {"a": {2}, "b": {2}}
 
 
-@pytest.mark.parametrize("fail_at", [1, 3, 6])
-def test_a_store_that_fails_leaves_the_partition_as_it_was(catalog: Catalog, fail_at: int) -> None:
+@pytest.mark.parametrize(
+    ("held_bytes", "fail_at"), [(0, 1), (0, 3), (0, 6), (2**20, 1), (2**20, 2)]
+)
+def test_a_store_that_fails_leaves_the_partition_as_it_was(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, held_bytes: int, fail_at: int
+) -> None:
+    monkeypatch.setattr(dealt_files, "_HELD_BYTES", held_bytes)
     table = filled(table_of(catalog, 3))
     before = content(table)
     plan = table.upkeep.plan_rescale(2, [{"day": "a"}])
@@ -323,16 +329,14 @@ def test_a_store_that_fails_leaves_the_partition_as_it_was(catalog: Catalog, fai
 def test_rows_that_get_lost_on_the_way_are_noticed(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakewright.storage.operations.write import dealt_files as module
-
     table = filled(table_of(catalog, 1))
     before = content(table)
 
-    class Forgetful(module.RollingWriter):
+    class Forgetful(dealt_files.RollingWriter):
         def write(self, rows: Any) -> None:
             super().write(rows.slice(1))
 
-    monkeypatch.setattr(module, "RollingWriter", Forgetful)
+    monkeypatch.setattr(dealt_files, "RollingWriter", Forgetful)
     with pytest.raises(CorruptionError, match="nothing was committed"):
         rescale(table, 2, [{"day": "a"}])
     monkeypatch.undo()
