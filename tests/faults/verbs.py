@@ -962,6 +962,7 @@ READERS: dict[str, Callable[[Place], object]] = {
         at.table.history.consumers(),
     ),
     "condemned": lambda at: at.table.upkeep.condemned(),
+    "condemned_snapshots": lambda at: at.table.upkeep.condemned_snapshots("no-record"),
     "changelogs": lambda at: (at.table.history.changelogs(), at.table.at().statistics()),
     "leases": lambda at: at.table.upkeep.leases(),
     "for_run": lambda at: at.table.for_run("run"),
