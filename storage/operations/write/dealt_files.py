@@ -14,8 +14,9 @@ from typing import Self
 
 import pyarrow as pa
 
+from lakewright.storage.errors import VerificationFailed
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.lsm.merge import in_order
+from lakewright.storage.lsm.merge import RowOrder, in_order
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.merge_read import merged_windows, row_order
 from lakewright.storage.operations.read.scan import DataSplit
@@ -97,12 +98,23 @@ class DealtFiles:
             rows = pa.concat_tables(tables)
             if place not in self._open:
                 self._open[place] = self._writer(place)
-            self._open[place].write(rows if order is None else in_order(rows, order)[0])
+            self._open[place].write(rows if order is None else self._sorted(place, rows, order))
         self._held.clear()
         self._held_bytes = self._held_runs = 0
         free_memory(self._files.env, self._open.values(), MOVED_BYTES)
         if several:
             self._end_files()
+
+    def _sorted(self, place: Place, rows: pa.Table, order: RowOrder) -> pa.Table:
+        """The rows of several runs as one; a merge of their files would lose a key's other rows."""
+        ordered, starts = in_order(rows, order)
+        if len(starts) < ordered.num_rows:
+            raise VerificationFailed(
+                f"{ordered.num_rows - len(starts)} rows that move to bucket {place.bucket} of "
+                f"{self._files.name} have keys of other rows there: a client wrote them to buckets "
+                "of another hash; nothing was published; overwrite their partition with its rows"
+            )
+        return ordered
 
     def _end_files(self) -> None:
         for place, writer in self._open.items():
