@@ -145,7 +145,9 @@ def test_a_clients_process_opens_and_reads_the_files_of_a_key_that_came_alone(
     if (why := why_untraced()) is not None:
         pytest.skip(why)
     if (reader, keys) == ("java", ()):
-        pytest.skip("Java Paimon 0.9 reads an append table of restated files only once it is settled")
+        pytest.skip(
+            "Java Paimon 0.9 reads an append table of restated files only once it is settled"
+        )
     client = None if reader == "us" else request.getfixturevalue(reader)
     table = table_of_days(catalog, keys)
     files, size = read_at_the_system(tmp_path / "before", client, catalog, table)
