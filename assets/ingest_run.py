@@ -10,7 +10,6 @@ from pydantic import Field
 
 from lakewright.assets.check_history import CheckHistory
 from lakewright.assets.checks import JudgedRows
-from lakewright.platform.ingest.bad_rows import bad_rows_of
 from lakewright.platform.ingest.judge_staged import RejectedPartition
 from lakewright.platform.ingest.missing_rows import INTENDED
 from lakewright.platform.ingest.publication import (
@@ -21,6 +20,7 @@ from lakewright.platform.ingest.publication import (
 )
 from lakewright.platform.ingest.publish import LAST_COMMIT, ROWS, WriteOrder, publish
 from lakewright.platform.ingest.rejects import rejects_of
+from lakewright.platform.ingest.source_files import bad_rows_of
 from lakewright.platform.ingest.sources import SourceRequest, explain_source, find_source
 from lakewright.platform.orchestration.asset_lineage import lineage_metadata
 from lakewright.platform.orchestration.asset_partitions import (

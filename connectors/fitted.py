@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
-from lakewright.connectors.formats.csv_values import converted
-from lakewright.storage.codec.arrow_types import conform, to_arrow_schema, to_arrow_type
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.codec.conform import ValueForm, conform
 from lakewright.storage.codec.python_columns import UnfitValueError, python_column
-from lakewright.storage.errors import InvalidRows, StorageError
-from lakewright.storage.spec.data_types import AtomicType, DataField
+from lakewright.storage.codec.text_values import TextLayout
+from lakewright.storage.errors import InvalidRows
+from lakewright.storage.spec.data_types import DataField
 
 _ROWS_AT_ONCE = 1 << 14
+# Exact numbers and moments come as texts; an empty one is none of them.
+_FORM = ValueForm(texts=TextLayout(nulls=(), is_declared=False))
 
 
 def fitted(batch: pa.RecordBatch, fields: Sequence[DataField], *, table: str) -> pa.RecordBatch:
@@ -30,21 +34,14 @@ def fitted(batch: pa.RecordBatch, fields: Sequence[DataField], *, table: str) ->
 
 
 def _fitted(column: pa.Array, field: DataField, table: str) -> pa.Array:
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
-    if column.type.equals(to_arrow_type(field.type)):
-        return column
-    if pa.types.is_string(column.type) and isinstance(field.type, AtomicType):
-        # Exact numbers come as texts.
-        found = converted(column, field.type)
-        if found is not None:
-            return found
+    rows = pa.table([column], names=[field.name])
     try:
-        rows = conform(pa.table([column], names=[field.name]), [field], table=table)
-        return rows.column(0).combine_chunks()
-    except StorageError:
-        # Texts of numbers and moments: parsed one by one, with the value in the error.
-        return column_of(column.to_pylist(), field, table=table)
+        return conform(rows, [field], table=table, form=_FORM).column(0).combine_chunks()
+    except InvalidRows:
+        # A driver may have chosen another kind, such as a floating number for a whole one.
+        with suppress(UnfitValueError, ValueError, OverflowError, pa.ArrowException):
+            return python_column(column.to_pylist(), field)
+        raise
 
 
 def column_of(values: Sequence[object], field: DataField, *, table: str) -> pa.Array:

@@ -17,7 +17,7 @@ import pyarrow.json
 
 from lakewright.connectors.formats.messages import Numbered
 from lakewright.storage.codec.arrow_types import to_arrow_type
-from lakewright.storage.codec.python_columns import within_years
+from lakewright.storage.codec.moment_limits import unfit_moment
 from lakewright.storage.spec.data_types import (
     ArrayType,
     AtomicType,
@@ -106,7 +106,7 @@ def _made(array: pa.Array, data_type: DataType, mark: str) -> pa.Array:
             if array.type == target:
                 return array
             moments = array.cast(target)
-            if not within_years(moments):
+            if unfit_moment(moments, data_type) is not None:
                 raise pa.ArrowInvalid("the slow way decides")
             return moments
         case _:

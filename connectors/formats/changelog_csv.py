@@ -98,12 +98,16 @@ class _ChangelogDecoder(MessageDecoder):
                 bad.add(number, str(error))
         bad.check()
         numbers = [number for number, _ in messages]
-        columns = [
-            self.form.column(pa.array([row[at] for row in split], pa.string()), field, numbers)
-            for at, field in enumerate(self.fields, 1)
+        texts = [
+            pa.array([self._value(row[at]) for row in split], pa.string())
+            for at in range(1, len(self.fields) + 1)
         ]
+        columns = self.form.columns(texts, self.fields, numbers)
         check_nulls(columns, self.fields, numbers)
         return batch_of(columns, self.fields, [_KINDS[row[0]] for row in split])
+
+    def _value(self, text: str) -> str | None:
+        return None if text == self.form.null_literal else text
 
     def _split(self, message: bytes) -> list[str]:
         parts = message.decode().split(self.delimiter)

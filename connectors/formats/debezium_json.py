@@ -18,10 +18,11 @@ from lakewright.connectors.formats.change_json import (
     row_of,
 )
 from lakewright.connectors.formats.connect_schema import restored, row_schema
-from lakewright.connectors.formats.json_values import JsonForm, json_text
+from lakewright.connectors.formats.json_values import JsonForm
 from lakewright.connectors.formats.messages import Numbered
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import Option, OptionKind
+from lakewright.storage.codec.json_atoms import json_text
 from lakewright.storage.spec.data_types import STRING, DataField
 
 SCHEMA_INCLUDE = Option(

@@ -8,7 +8,7 @@ Source: Hive `LazySimpleSerDe`.
 
 from __future__ import annotations
 
-from lakewright.connectors.formats.csv_format import CsvLayout, CsvRows
+from lakewright.connectors.formats.csv_format import CsvRows, csv_dialect
 from lakewright.connectors.formats.csv_values import TextForm
 from lakewright.connectors.formats.model import DecodingFormat, EncodingFormat, FormatFactory
 from lakewright.connectors.options import Option, ReadOptions
@@ -38,11 +38,10 @@ class HiveTextFormat(FormatFactory):
 
 
 def _rows(options: ReadOptions) -> CsvRows:
-    layout = CsvLayout(options["field-delimiter"], "", "\\", raw_null=_NULL)
+    dialect = csv_dialect(delimiter=options["field-delimiter"], quote="", escape="\\", null=_NULL)
     form = TextForm(
         null_literal=_NULL,
-        null_is_raw=True,
         element_delimiter=options["collection-delimiter"],
         plain_decimals=True,
     )
-    return CsvRows(layout, form)
+    return CsvRows(dialect, form)

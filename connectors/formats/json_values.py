@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import base64
-import json
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -17,13 +14,11 @@ import pyarrow.compute as pc
 from lakewright.connectors.formats.messages import (
     BadMessages,
     Numbered,
-    cut,
     parts_of,
-    passed_over,
     python_columns,
 )
 from lakewright.connectors.options import Option, OptionKind, ReadOptions
-from lakewright.storage.codec.python_columns import ReadAtom, Reading
+from lakewright.storage.codec.json_atoms import JsonLayout, json_object
 from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.data_types import (
     ArrayType,
@@ -79,8 +74,6 @@ IGNORE_NULL_FIELDS = Option(
 DECODE_OPTIONS = (IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT)
 ENCODE_OPTIONS = (MAP_NULL_KEY_MODE, MAP_NULL_KEY_LITERAL, PLAIN_DECIMALS, IGNORE_NULL_FIELDS)
 
-# Whole numbers up to this are floating numbers, too.
-_EXACT = 2**53
 _NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 
@@ -93,46 +86,6 @@ def type_problem(data_type: DataType) -> str | None:
     if isinstance(key, AtomicType) and key.root.is_text:
         return None
     return f"members of a JSON object have texts as names; make the {keys} a STRING"
-
-
-# --- decoding -------------------------------------------------------------------------------------
-
-
-class Number(str):
-    """A number of JSON that has a fraction or an exponent, with all its digits."""
-
-    __slots__ = ()
-
-
-def _no_constant(text: str) -> object:
-    raise ValueError(f'{text} is no number of JSON; write it in quotes: "{text}"')
-
-
-_BLANKS = " \t\r\n"
-_DECODER = json.JSONDecoder(parse_float=Number, parse_constant=_no_constant)
-
-
-def json_object(message: bytes) -> dict[str, Any]:
-    """The one object that a message holds.
-
-    Raises:
-        ValueError: it is not JSON, or another value.
-    """
-    try:
-        text = message.decode().strip(_BLANKS)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"it is not text in UTF-8: {error}") from None
-    try:
-        value, end = _DECODER.raw_decode(text)
-        if end != len(text):
-            raise ValueError(f"more follows the value, from character {end + 1}")
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    except ValueError as error:
-        raise ValueError(f"it is not JSON: {error}: {cut(text)!r}") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"it is not an object: {cut(text)!r}")  # noqa: TRY004 # of the message
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +117,17 @@ class JsonForm:
         )
 
     @property
+    def layout(self) -> JsonLayout:
+        """How the values are read."""
+        return JsonLayout(
+            base64=True,
+            texts_of_values=True,
+            requires_members=self.requires_members,
+            unfit_is_null=self.ignores_errors,
+            ignores_unknown=True,
+        )
+
+    @property
     def mark(self) -> str:
         """What stands between a date and a time."""
         return "T" if self.is_iso else " "
@@ -190,104 +154,12 @@ class JsonForm:
         Raises:
             BadMessagesError: values do not fit their columns.
         """
-        reading = Reading(
-            _ISO_READER if self.is_iso else _SQL_READER,
-            ignores_unknown=True,
-            requires_members=self.requires_members,
-            on_unfit=passed_over if self.ignores_errors else None,
-        )
-        (made,) = python_columns([objects], [_record(fields)], reading, numbers)
+        (made,) = python_columns([objects], [_record(fields)], self.layout.reading, numbers)
         return list(made.flatten())
 
 
 def _record(fields: Sequence[DataField]) -> DataField:
     return DataField(-1, "", RowType(tuple(fields)))
-
-
-def _decimal(value: object) -> object:
-    return Decimal(value) if type(value) is Number else value
-
-
-def _floating(value: object) -> object:
-    if type(value) is int and -_EXACT <= value <= _EXACT:
-        return float(value)
-    if type(value) is not Number:
-        return value
-    number = float(value)
-    if math.isinf(number):
-        raise ValueError(f"{cut(value)} is too large")
-    return number
-
-
-def _text(value: object) -> object:
-    return value if type(value) is str else json_text(value)
-
-
-def json_text(value: object) -> str:
-    """A value that was read from JSON as JSON again, a number with the digits that it had."""
-    match value:
-        case Number():
-            return str(value)
-        case dict():
-            members = (f"{encode_basestring(key)}:{_inner(each)}" for key, each in value.items())
-            return "{" + ",".join(members) + "}"
-        case list():
-            return "[" + ",".join(map(_inner, value)) + "]"
-        case _:
-            return json.dumps(value, ensure_ascii=False)
-
-
-def _inner(value: object) -> str:
-    return encode_basestring(value) if type(value) is str else json_text(value)
-
-
-def _base64(value: object) -> object:
-    try:
-        return base64.b64decode(value if isinstance(value, str) else "?", validate=True)
-    except ValueError:
-        raise ValueError(f"{cut(repr(value))} is no text in base64") from None
-
-
-def _date(value: object) -> object:
-    if type(value) is int or type(value) is Number:
-        raise ValueError(
-            f"{value} is a number of unknown unit; make the column BIGINT and convert it"
-        )
-    return value
-
-
-def _moment_reader(mark: str, standard: str) -> ReadAtom:
-    def read(value: object) -> object:
-        if isinstance(_date(value), str) and str(value)[10:11] != mark:
-            raise ValueError(
-                f"{cut(repr(value))} has no {mark!r} between date and time, as "
-                f"{TIMESTAMP_FORMAT.name} {standard} says"
-            )
-        return value
-
-    return read
-
-
-def _readers(moment: ReadAtom) -> Callable[[AtomicType], ReadAtom | None]:
-    def reader(data_type: AtomicType) -> ReadAtom | None:
-        root = data_type.root
-        if root.is_text:
-            return _text
-        if root.is_bytes:
-            return _base64
-        if root.is_floating:
-            return _floating
-        if root is TypeRoot.DATE:
-            return _date
-        if root.is_timestamp:
-            return moment
-        return _decimal if root is TypeRoot.DECIMAL or root.is_integer else None
-
-    return reader
-
-
-_SQL_READER = _readers(_moment_reader(" ", "SQL"))
-_ISO_READER = _readers(_moment_reader("T", "ISO-8601"))
 
 
 # --- encoding -------------------------------------------------------------------------------------

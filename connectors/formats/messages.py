@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from lakewright.connectors.formats.model import OnBadRecord
 from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
-from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
+from lakewright.storage.codec.conform import ValueForm, conform
 from lakewright.storage.codec.python_columns import Reading, UnfitValueError, python_column
 from lakewright.storage.errors import InvalidRows, UnsupportedError
 from lakewright.storage.spec.data_types import (
@@ -206,8 +207,37 @@ def python_columns(
     return made
 
 
-def passed_over(error: UnfitValueError) -> None:
-    """What is done about a value that does not fit, where errors are ignored: nothing."""
+def conformed(
+    column: pa.Array,
+    field: DataField,
+    form: ValueForm,
+    numbers: Sequence[int],
+    bad: BadMessages,
+) -> pa.Array:
+    """A column in its type; `bad` gets the messages whose values do not fit, which are null."""
+    nullable = replace(field, type=replace(field.type, nullable=True))
+    found: list[pa.Array] = []
+    waiting = [(0, len(column))]
+    while waiting:
+        start, length = waiting.pop()
+        part = pa.table([column.slice(start, length)], names=[field.name])
+        try:
+            rows = conform(part, [nullable], table="", form=form)
+        except InvalidRows as error:
+            if length == 1:
+                bad.add(numbers[start], _of_one_row(error))
+                found.append(pa.nulls(1, to_arrow_type(field.type)))
+                continue
+            half = length // 2
+            waiting += [(start + half, length - half), (start, half)]
+        else:
+            found.append(rows.column(0).combine_chunks())
+    return pa.concat_arrays(found)
+
+
+def _of_one_row(error: InvalidRows) -> str:
+    message = error.message.removeprefix(": ").partition("; the first such row: ")[0]
+    return message.replace("and row 1 holds", "and it holds")
 
 
 def parts_of(array: pa.Array, inner: Sequence[Part]) -> list[Sequence[Part] | None]:

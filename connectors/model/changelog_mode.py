@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewright.storage.errors import UnsupportedError
-from lakewright.storage.spec.rows import RowKind
 
 # The column of a batch with the kind of each row, as a text such as '+I'; rows of insert-only
 # batches need none.
-ROW_KIND_COLUMN = "_rowkind"
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN as ROW_KIND_COLUMN
+from lakewright.storage.spec.rows import RowKind
 
 
 @dataclass(frozen=True, slots=True)

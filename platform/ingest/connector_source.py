@@ -17,13 +17,13 @@ from lakewright.connectors.model.written_options import check_no_secret
 from lakewright.connectors.planning.plan_source import PlannedScan, ScanRequest, plan_scan
 from lakewright.connectors.runtime import ReportsBadRecords
 from lakewright.connectors.sources import SupportsSourceColumns
-from lakewright.platform.ingest.bad_rows import BadRow, BadRows
 from lakewright.platform.tables.declarations import TableDeclaration
-from lakewright.platform.tables.source_declarations import ExtraColumns
 from lakewright.platform.tables.stream_declarations import StreamDeclaration
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRows, UnsupportedError
+from lakewright.storage.file_reader.bad_rows import BadRow, BadRows
 from lakewright.storage.spec.data_types import parse_data_type
+from lakewright.storage.spec.extra_columns import ExtraColumns
 from lakewright.storage.spec.predicate import And, Leaf, Operator, Or, Predicate
 from lakewright.storage.spec.schema import Column
 from lakewright.storage.spec.values import from_python

@@ -19,17 +19,19 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from lakewright.platform.ingest.find_files import FoundFile
 from lakewright.platform.ingest.given_file import files_at, first_file
-from lakewright.platform.ingest.source_files import SourceFile
-from lakewright.platform.ingest.source_readers import UnreadRows, opened
-from lakewright.platform.ingest.text_values import TextLayout, from_text
+from lakewright.platform.ingest.source_files import file_form
 from lakewright.platform.tables.source_declarations import OnBadRow, SourceDeclaration
-from lakewright.platform.tables.source_paths import SourcePath
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Catalog
 from lakewright.storage.codec.arrow_types import from_arrow_field
+from lakewright.storage.codec.json_atoms import plain_numbers
+from lakewright.storage.codec.text_values import TextLayout, from_text
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, NotFoundError
+from lakewright.storage.file_reader.location import FoundFile
+from lakewright.storage.file_reader.path_pattern import PathPattern
+from lakewright.storage.file_reader.pieces import opened
+from lakewright.storage.file_reader.reader import FileReader
 from lakewright.storage.rows import arrow_tables, is_dataframe
 from lakewright.storage.spec.data_types import STRING, DataField, parse_data_type
 
@@ -129,14 +131,14 @@ def _without_nulls(field: pa.Field) -> pa.Field:
 def columns_of_files(source: SourceDeclaration) -> list[Proposed]:
     """The columns of the first file of a source, and of its path."""
     assert source.file_format is not None
-    path = SourcePath.parse(source.given[source.file_format])
+    path = PathPattern.parse(source.given[source.file_format])
     file = next(files_at(path, source.file_format), None)
     if file is None:
         raise NotFoundError(f"no file is at {path.text}, whose columns could be told")
     return _with_keys(_columns_of(file, source)[0], path)
 
 
-def _with_keys(columns: list[Proposed], path: SourcePath) -> list[Proposed]:
+def _with_keys(columns: list[Proposed], path: PathPattern) -> list[Proposed]:
     held = {each.name for each in columns}
     return columns + [
         Proposed(name, "STRING NOT NULL", "from the path")
@@ -146,7 +148,7 @@ def _with_keys(columns: list[Proposed], path: SourcePath) -> list[Proposed]:
 
 
 def _of_file(path: str, table: str) -> str:
-    parsed = SourcePath.parse(path)
+    parsed = PathPattern.parse(path)
     file_format, file = first_file(parsed)
     # The declaration may lie in another folder, to which its paths are relative.
     source: dict[str, Any] = {file_format: path if "://" in path else str(Path(path).absolute())}
@@ -167,10 +169,10 @@ def _name_of(path: str) -> str:
 def _columns_of(file: FoundFile, form: SourceDeclaration) -> tuple[list[Proposed], str]:
     names = () if form.csv is None or form.header else _numbered(file, form)
     fields = tuple(DataField(0, name, STRING) for name in names)
-    given = SourceFile(file=file, source=form, fields=fields, partition_keys=())
+    given = FileReader(file=file, form=file_form(form), fields=fields)
     # What a run leaves out tells no types.
     passes = form.on_bad_row is not OnBadRow.FAIL
-    found = given.pieces(UnreadRows(lambda *_: None, lambda _: None) if passes else None)
+    found = given.pieces(passes_bad=passes)
     if form.file_format in ("parquet", "orc"):
         first = next(found)
         return _of_schema(first.read(0, 0, ()).schema), f"the types of {file.shown}"
@@ -178,17 +180,17 @@ def _columns_of(file: FoundFile, form: SourceDeclaration) -> tuple[list[Proposed
         tables = list(_first(piece.read(0, piece.row_count, ()) for piece in found))
         rows = pa.concat_tables(tables)
         texts = zip(rows.column_names, rows.columns, strict=True)
-        columns = [_of_texts(name, column.to_pylist(), given.layout) for name, column in texts]
+        columns = [_of_texts(name, column.to_pylist(), given.form.texts) for name, column in texts]
         count = rows.num_rows
     else:
         records: list[Mapping[str, object]] = []
         for piece in found:
-            records += piece.records.records if piece.records is not None else []
+            records += piece.rows_of_records()
             if len(records) >= _MOST_ROWS:
                 break
         found_names = dict.fromkeys(name for each in records for name in each)
         columns = [
-            _of_values(name, [each.get(name) for each in records], given.layout)
+            _of_values(name, [plain_numbers(each.get(name)) for each in records], given.form.texts)
             for name in found_names
         ]
         count = len(records)

@@ -32,7 +32,7 @@ from lakewright.platform.ingest.publication import Published, Rejected, totals_o
 from lakewright.platform.ingest.stream_files import stream_file_reader
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.schema_drift import Writing, check_other_columns
-from lakewright.platform.tables.source_declarations import ExtraColumns, SourceDeclaration
+from lakewright.platform.tables.source_declarations import SourceDeclaration
 from lakewright.platform.tables.source_variables import values_hidden, with_source_variables
 from lakewright.platform.tables.stream_declarations import StreamDeclaration
 from lakewright.platform.tables.upkeep_policies import EngineChoice
@@ -41,6 +41,7 @@ from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, StorageError
 from lakewright.storage.operations.streams.batches import Watch
 from lakewright.storage.operations.streams.partition_times import divided_keys
+from lakewright.storage.spec.extra_columns import ExtraColumns
 from lakewright.storage.spec.partition_clock import EventTime
 from lakewright.storage.spec.stream import CommittedBatch
 

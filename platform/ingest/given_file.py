@@ -8,27 +8,27 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakewright.platform.ingest.find_files import FileSearch, FoundFile, is_of_format
-from lakewright.platform.ingest.source_files import SourceFile
 from lakewright.platform.tables.partition_keys import PartitionColumn
-from lakewright.platform.tables.source_declarations import SourceDeclaration
-from lakewright.platform.tables.source_paths import SourcePath
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
+from lakewright.storage.file_reader.file_form import FileForm
+from lakewright.storage.file_reader.location import FoundFile, Location, is_of_format
+from lakewright.storage.file_reader.path_pattern import PathPattern
+from lakewright.storage.file_reader.reader import FileReader
 from lakewright.storage.merging import shared_columns
 from lakewright.storage.spec.data_types import STRING
+from lakewright.storage.spec.extra_columns import ExtraColumns
 from lakewright.storage.spec.schema import TableSchema
 
 _FORMATS = ("csv", "json", "parquet", "orc", "avro")
 
 
-def files_at(path: SourcePath, file_format: str) -> Iterator[FoundFile]:
+def files_at(path: PathPattern, file_format: str) -> Iterator[FoundFile]:
     """The files of a format at a path, whose columns are texts."""
     keys = tuple(PartitionColumn(name, STRING) for name in path.column_names)
-    search = FileSearch(table="", file_format=file_format, path=path, columns=keys)
-    return iter(search.files(None))
+    return Location(table="", file_format=file_format, path=path, columns=keys).files()
 
 
-def first_file(path: SourcePath) -> tuple[str, FoundFile]:
+def first_file(path: PathPattern) -> tuple[str, FoundFile]:
     """The first file at a path, after the format that its name tells.
 
     Raises:
@@ -53,10 +53,9 @@ def rows_of_file(path: Path, schema: TableSchema) -> pa.Table:
     """
     if not path.is_file():
         raise NotFoundError(f"no file is at {path}; of a folder, name each file")
-    file_format, found = first_file(SourcePath.parse(str(path)))
-    form = {file_format: str(path), "extra_columns": "ignore"}
-    source = SourceDeclaration.model_validate(form)
-    file = SourceFile(file=found, source=source, fields=(), partition_keys=())
+    file_format, found = first_file(PathPattern.parse(str(path)))
+    form = FileForm(format=file_format, extra_columns=ExtraColumns.IGNORE)
+    file = FileReader(file=found, form=form, fields=())
     names = dict.fromkeys(name for piece in file.pieces() for name in piece.column_names)
     shared = shared_columns(schema.field_names, tuple(names))
     if not shared:
@@ -65,4 +64,4 @@ def rows_of_file(path: Path, schema: TableSchema) -> pa.Table:
             f"{', '.join(names) or 'no column'}"
         )
     fields = [replace(schema.field(name), name=given) for name, given in shared.items()]
-    return pa.concat_tables(replace(file, fields=tuple(fields)).read(None))
+    return pa.concat_tables(replace(file, fields=tuple(fields)).read())

@@ -10,7 +10,18 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewright.platform.ingest.bad_rows import (
+from lakewright.platform.ingest.returned_columns import check_returned_columns
+from lakewright.platform.ingest.sources import source_text
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.storage import Table
+from lakewright.storage.codec.conform import (
+    conform,
+    number_fields,
+    said_of_moments,
+    with_moments,
+)
+from lakewright.storage.errors import InvalidRows
+from lakewright.storage.file_reader.bad_rows import (
     BadRow,
     BadRows,
     RowForm,
@@ -20,22 +31,11 @@ from lakewright.platform.ingest.bad_rows import (
     row_text,
     row_texts,
 )
-from lakewright.platform.ingest.epoch_numbers import (
-    number_fields,
-    said_of_moments,
-    with_moments,
-)
-from lakewright.platform.ingest.source_columns import check_returned_columns
-from lakewright.platform.ingest.source_files import Partitions, wanted_mask
-from lakewright.platform.ingest.sources import source_text
-from lakewright.platform.tables.declarations import TableDeclaration
-from lakewright.platform.tables.source_declarations import ExtraColumns
-from lakewright.storage import Table
-from lakewright.storage.codec.arrow_types import conform
-from lakewright.storage.errors import InvalidRows
+from lakewright.storage.file_reader.reader import Partitions, wanted_mask
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.rows import ArrowStream, arrow_tables, is_dataframe, is_pandas
 from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.extra_columns import ExtraColumns
 from lakewright.storage.spec.partition_words import describe_partition
 
 _OF_ARROW = (pa.Table, pa.RecordBatch, ArrowStream)

@@ -24,7 +24,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.platform.ingest.bad_rows import BadRows
 from lakewright.platform.ingest.expectations import ValidationReport
 from lakewright.platform.ingest.given_rows import given_rows
 from lakewright.platform.ingest.judge_staged import (
@@ -60,6 +59,7 @@ from lakewright.storage.errors import (
     InvalidRows,
     TableNotFound,
 )
+from lakewright.storage.file_reader.bad_rows import BadRows
 from lakewright.storage.operations.commit.commits_of_user import (
     commits_of_user,
     partitions_of_commit,

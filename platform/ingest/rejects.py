@@ -18,10 +18,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.platform.ingest.bad_rows import BadRow
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.source_declarations import OnBadRow
 from lakewright.storage import Catalog, Table
+from lakewright.storage.file_reader.bad_rows import BadRow
 from lakewright.storage.spec.data_types import parse_data_type
 from lakewright.storage.spec.schema import Column, SchemaSpec
 

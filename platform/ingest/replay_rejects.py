@@ -27,13 +27,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.platform.ingest.bad_rows import BadRows, RowForm, reason_of
-from lakewright.platform.ingest.find_files import FoundFile
 from lakewright.platform.ingest.inferred_columns import with_columns_of_source
 from lakewright.platform.ingest.publish import LAST_COMMIT
 from lakewright.platform.ingest.rejects import OPEN, REPLAYED, REPLAYING, Rejects
 from lakewright.platform.ingest.row_expectations import row_expectations, unmet
-from lakewright.platform.ingest.source_files import SourceFile, fields_with_kinds
+from lakewright.platform.ingest.source_files import file_form
 from lakewright.platform.tables.declarations import TableDeclaration, WriteKind
 from lakewright.platform.tables.open_declared import check_rows_fit, open_declared
 from lakewright.platform.tables.partition_keys import first_few
@@ -44,6 +42,9 @@ from lakewright.platform.upkeep.leases import maintaining, writing
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, NotFoundError
+from lakewright.storage.file_reader.bad_rows import BadRows, RowForm, reason_of
+from lakewright.storage.file_reader.location import FoundFile
+from lakewright.storage.file_reader.reader import FileReader, fields_with_kinds
 from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.operations.leases.leases import whole_table
 from lakewright.storage.spec.schema import new_schema
@@ -231,7 +232,7 @@ class _Replay:
 
     def _file(
         self, reading: Mapping[str, Any], rows: Sequence[Row], path: str
-    ) -> tuple[SourceFile, dict[int, int]]:
+    ) -> tuple[FileReader, dict[int, int]]:
         """Rows as a file, and by the line where each begins its position."""
         source, form = self.declaration.source, RowForm(reading["form"])
         if source is None or form is not RowForm.ORIGINAL:
@@ -254,9 +255,9 @@ class _Replay:
         fields = fields_with_kinds(new_schema(self.declaration.schema_spec, time_millis=0))
         types = {each.name: each.type for each in fields}
         told = {name: from_python(value, types[name]) for name, value in reading["told"].items()}
-        file = SourceFile(
+        file = FileReader(
             file=FoundFile(fs=fs, path=place, size_bytes=len(data), values=(*told.items(),)),
-            source=source,
+            form=file_form(source),
             fields=fields,
             partition_keys=self.declaration.partition_keys,
             units={} if form is RowForm.TYPED else self.declaration.units,

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.platform.documents.expectation_catalog import EXPECTATION_KINDS
-from lakewright.platform.ingest.bad_rows import BadRow, BadRows, RowForm, row_texts
 from lakewright.platform.ingest.expectations import validate_arrow
 from lakewright.platform.tables.declarations import (
     ExpectationDeclaration,
     ExpectationSeverity,
 )
+from lakewright.storage.file_reader.bad_rows import BadRow, BadRows, RowForm, row_texts
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.spec.partition_words import describe_partition
 

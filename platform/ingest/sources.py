@@ -14,17 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.platform.ingest.bad_rows import BadRows
 from lakewright.platform.ingest.connector_source import connector_rows
 from lakewright.platform.ingest.query_source import query_rows
-from lakewright.platform.ingest.source_files import (
-    Partitions,
-    SourceFile,
-    divided,
-    held,
-    read_in_turn,
-    source_files,
-)
+from lakewright.platform.ingest.source_files import source_files
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.partition_keys import first_few
 from lakewright.platform.tables.source_declarations import SourceDeclaration
@@ -33,6 +25,14 @@ from lakewright.storage import Catalog, Engine, LocalEngine, Table
 from lakewright.storage.codec.arrow_timestamps import holds_timestamps
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, NotFoundError
+from lakewright.storage.file_reader.bad_rows import BadRows
+from lakewright.storage.file_reader.reader import (
+    FileReader,
+    Partitions,
+    count_file,
+    divided,
+    read_in_turn,
+)
 from lakewright.storage.spec.data_types import DataType
 from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.predicate import And, Leaf, Operator, Or, Predicate
@@ -208,7 +208,7 @@ def explain_source(declaration: TableDeclaration, request: SourceRequest) -> Non
         from lakewright.storage.spark import SparkEngine
 
         engine = SparkEngine(request.spark)
-    found = engine.map(partial(held, wanted=request.partitions), divided(files))
+    found = engine.map(partial(count_file, wanted=request.partitions), divided(files))
     row_count = sum(each.row_count for each in found)
     if request.partitions is None or not row_count or any(each.wanted_count for each in found):
         return
@@ -243,7 +243,7 @@ def _explain_folders(declaration: TableDeclaration, request: SourceRequest) -> N
 
 
 def _in_spark(
-    files: Sequence[SourceFile], declaration: TableDeclaration, request: SourceRequest
+    files: Sequence[FileReader], declaration: TableDeclaration, request: SourceRequest
 ) -> bool:
     # Tasks of Spark do not reach the memory of this process.
     if not files or files[0].file.fs.scheme == "memory":
@@ -262,5 +262,5 @@ def _is_finer_than_spark(data_type: DataType) -> bool:
     return holds_timestamps(to_arrow_type(data_type), unit="ns")
 
 
-def _read(file: SourceFile, wanted: Partitions | None) -> Iterator[pa.Table]:
+def _read(file: FileReader, wanted: Partitions | None) -> Iterator[pa.Table]:
     return file.read(wanted)

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 import pyarrow as pa
 
-from lakewright.platform.ingest.epoch_numbers import Units
-from lakewright.platform.ingest.find_files import FoundFile
-from lakewright.platform.ingest.source_files import SourceFile, fields_with_kinds
+from lakewright.platform.ingest.source_files import file_form
 from lakewright.platform.tables.source_declarations import SourceDeclaration
-from lakewright.platform.tables.source_paths import NULL_FOLDERS, SourcePath
 from lakewright.storage import Table
+from lakewright.storage.codec.conform import Units
 from lakewright.storage.errors import InvalidRequestError, InvalidRows
+from lakewright.storage.file_reader.location import FoundFile
+from lakewright.storage.file_reader.path_pattern import PathPattern, values_of_folders
+from lakewright.storage.file_reader.reader import FileReader, fields_with_kinds
 from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.partition_clock import EventTime
-from lakewright.storage.spec.values import Value, from_python
+from lakewright.storage.spec.values import Value
 
 _AT_TIME = AtomicType(TypeRoot.TIMESTAMP_LTZ, precision=6)
 _NOTHING_WRITTEN = "; nothing was written"
@@ -48,9 +48,9 @@ class StreamFileReader:
         if fs.scheme == "file":
             # Spark escapes nothing in the URI of a local file.
             place = path.removeprefix("file:")
-        file = SourceFile(
+        file = FileReader(
             file=FoundFile(fs=fs, path=place, size_bytes=size_bytes, values=self._told(place)),
-            source=self.source,
+            form=file_form(self.source),
             fields=self.fields,
             partition_keys=self.partition_keys,
             units=self.units,
@@ -67,25 +67,16 @@ class StreamFileReader:
     def _told(self, path: str) -> tuple[tuple[str, Value], ...]:
         """The values of columns in the names of the folders below that of the stream."""
         (text,) = self.source.paths.values()
-        _, root = open_file_system(SourcePath.parse(text).base)
-        fields = {field.name: field for field in self.fields}
-        told: dict[str, Value] = {}
-        for name in path.removeprefix(root).split("/")[:-1]:
-            key, is_pair, value = name.partition("=")
-            if not is_pair or unquote(key) not in fields:
-                continue
-            field = fields[unquote(key)]
-            try:
-                told[field.name] = (
-                    None if value in NULL_FOLDERS else from_python(unquote(value), field.type)
-                )
-            except InvalidRequestError as error:
-                raise InvalidRows(
-                    f"{path}: folder {name} is no value of column {field.name}: {error.message}; "
-                    "nothing of the batch was written",
-                    column=field.name,
-                ) from error
-        return tuple(told.items())
+        _, root = open_file_system(PathPattern.parse(text).base)
+        folders = path.removeprefix(root).split("/")[:-1]
+        try:
+            return tuple(
+                values_of_folders(folders, {each.name: each for each in self.fields}).items()
+            )
+        except InvalidRequestError as error:
+            raise InvalidRows(
+                f"{path}: {error.message}; nothing of the batch was written", **error.details
+            ) from error
 
 
 def stream_file_reader(

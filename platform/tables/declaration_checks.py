@@ -28,11 +28,12 @@ from lakewright.platform.tables.maintenance_checks import check_maintenance
 from lakewright.platform.tables.partition_checks import check_partitions
 from lakewright.platform.tables.refresh_checks import check_refresh, check_times
 from lakewright.platform.tables.source_declarations import OnBadRow, SourceDeclaration
-from lakewright.platform.tables.source_paths import SourcePath, check_path
+from lakewright.platform.tables.source_paths import check_path
 from lakewright.platform.tables.source_variables import check_source_variables
 from lakewright.platform.tables.stream_checks import check_stream
 from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.storage.errors import StorageError
+from lakewright.storage.file_reader.path_pattern import PathPattern
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, parse_data_type
 from lakewright.storage.spec.log_options import LOG_SYSTEM, as_kept
 from lakewright.storage.spec.options import read_options
@@ -292,7 +293,7 @@ def _check_path(declaration: TableDeclaration, kind: str, where: str) -> Iterato
         from lakewright.storage.files.file_systems import open_file_system  # noqa: PLC0415
 
         try:
-            open_file_system(SourcePath.parse(where).base)
+            open_file_system(PathPattern.parse(where).base)
         except StorageError as err:
             # This message repeats no password, and the other checks would repeat the path.
             yield ("source", kind), str(err)

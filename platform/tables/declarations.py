@@ -31,7 +31,7 @@ from lakewright.platform.documents.expectation_catalog import (
     snake_name,
 )
 from lakewright.platform.documents.yaml_words import with_arguments_read
-from lakewright.platform.tables.epoch_units import UNITS, EpochUnit, Origin
+from lakewright.platform.tables.epoch_units import UNITS, Origin
 from lakewright.platform.tables.partition_keys import PartitionColumn
 from lakewright.platform.tables.partition_schemes import (
     Cadence,
@@ -54,6 +54,7 @@ from lakewright.platform.tables.stream_declarations import StreamDeclaration
 from lakewright.platform.tables.upkeep_policies import EngineChoice, SectionPolicy
 from lakewright.storage.spec.bucketing import check_said_once, distributed
 from lakewright.storage.spec.data_types import parse_data_type
+from lakewright.storage.spec.epoch_units import EpochUnit
 from lakewright.storage.spec.partition_expiry import TIME_OPTION
 from lakewright.storage.spec.schema import Column, SchemaSpec, new_schema
 from lakewright.storage.spec.schema_gate import (

@@ -9,13 +9,7 @@ from pydantic import Field
 
 from lakewright.platform.documents.declared_values import Declared, Text
 from lakewright.platform.tables.stream_declarations import StreamDeclaration
-
-
-class ExtraColumns(Enum):
-    """What a run does with columns of its source that the table lacks."""
-
-    REFUSE = "refuse"
-    IGNORE = "ignore"
+from lakewright.storage.spec.extra_columns import ExtraColumns
 
 
 class OnBadRow(Enum):

@@ -9,10 +9,10 @@ from lakewright.platform.documents.marked_yaml import Place
 from lakewright.platform.documents.wrong_places import Finding, did_you_mean
 from lakewright.platform.tables.declarations import TableDeclaration, WriteKind
 from lakewright.platform.tables.refresh import AutomationKind
-from lakewright.platform.tables.source_paths import SourcePath
 from lakewright.platform.tables.stream_declarations import StreamDeclaration
 from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.storage.errors import StorageError
+from lakewright.storage.file_reader.path_pattern import PathPattern
 from lakewright.storage.spec.partition_clock import EventTime, ProcessingTime, partition_clock
 from lakewright.storage.spec.partition_expiry import PartitionExpiry
 from lakewright.storage.spec.schema import TableSchema, new_schema
@@ -73,7 +73,7 @@ def _check_files(stream: StreamDeclaration) -> Iterator[Finding]:
         place: Place = (*_STREAM, kind)
         if not path.strip():
             yield place, "it is empty; name a folder"
-        for name in SourcePath.parse(path).column_names:
+        for name in PathPattern.parse(path).column_names:
             message = (
                 f"{{{name}}} is no part of the path of a stream, whose partitions come with the "
                 "rows or from `partition`; leave it out"
@@ -84,7 +84,7 @@ def _check_files(stream: StreamDeclaration) -> Iterator[Finding]:
             from lakewright.storage.files.file_systems import open_file_system  # noqa: PLC0415
 
             try:
-                open_file_system(SourcePath.parse(path).base)
+                open_file_system(PathPattern.parse(path).base)
             except StorageError as err:
                 yield place, str(err)
 

@@ -15,10 +15,10 @@ from decimal import Decimal
 from itertools import accumulate
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.arrow_values import array_of
+from lakewright.storage.codec.moment_limits import unfit_moment
 from lakewright.storage.spec.data_types import (
     ArrayType,
     AtomicType,
@@ -30,15 +30,12 @@ from lakewright.storage.spec.data_types import (
     TypeRoot,
     not_null,
 )
-from lakewright.storage.spec.values import Value, from_python
+from lakewright.storage.spec.values import Value, finer_than_declared, from_python
 
 _COUNT = not_null(AtomicType(TypeRoot.INT))
 _ZONE = re.compile(r"(Z|[+-]\d\d(:?\d\d)?)\s*$")
 _INFINITIES = (math.inf, -math.inf)
 _NONE = type(None)
-# Days since 1970 of the first and the last date that Python has, and a day in the units of Arrow.
-_FIRST_DAY, _LAST_DAY = ((each - dt.date(1970, 1, 1)).days for each in (dt.date.min, dt.date.max))
-_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _MOST_SHOWN = 80
 # Python types that Arrow takes for a type just as `from_python` does.
 _ALIKE: Mapping[TypeRoot, frozenset[type]] = {
@@ -188,6 +185,11 @@ def _atom(value: object, data_type: AtomicType) -> Value:
     found = from_python(value, data_type)
     if found in _INFINITIES and _is_finite(value):
         raise ValueError(f"{_shown(value)} is too large")
+    if finer_than_declared(found, data_type):
+        raise ValueError(
+            f"{_shown(value)} has more digits below the second than it declares; round it, or "
+            "declare more"
+        )
     if data_type.root is TypeRoot.TIMESTAMP_LTZ and not _has_zone(value):
         raise ValueError(f"{_shown(value)} has no zone; give it one")
     return found
@@ -209,16 +211,7 @@ def _moments_of_texts(values: Sequence[object], data_type: AtomicType) -> pa.Arr
         moments = pa.array(values, pa.string()).cast(to_arrow_type(data_type))
     except pa.ArrowException:
         return None
-    return moments if within_years(moments) else None
-
-
-def within_years(moments: pa.Array) -> bool:
-    """Whether all dates or timestamps lie in the years 1 to 9999, which Python has."""
-    is_date = pa.types.is_date32(moments.type)
-    a_day = 1 if is_date else _A_DAY[moments.type.unit]
-    span = pc.min_max(moments.cast(pa.int32() if is_date else pa.int64())).as_py()
-    first, last = (span[each] for each in ("min", "max"))
-    return first is None or _FIRST_DAY * a_day <= first <= last < (_LAST_DAY + 1) * a_day
+    return moments if unfit_moment(moments, data_type) is None else None
 
 
 def _has_zone(value: object) -> bool:

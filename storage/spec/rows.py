@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+# The column with the kind of each row: '+I', '-U', '+U', '-D', or 0 to 3.
+ROW_KIND_COLUMN = "_rowkind"
+
 
 class RowKind(IntEnum):
     """The effect of a row; data files hold the numbers."""

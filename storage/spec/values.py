@@ -238,6 +238,10 @@ def _days(value: object) -> int:
 
 def _milliseconds_of_day(value: object) -> int:
     if isinstance(value, str):
+        parts = _FRACTION.fullmatch(value)
+        if parts is not None and len(parts.group(2).rstrip("0")) > 3:
+            # Python cuts a fraction after six digits.
+            raise ValueError("it is finer than milliseconds")
         value = dt.time.fromisoformat(value)
     if not isinstance(value, dt.time):
         raise TypeError("a time of day is expected, such as 13:45:00")
@@ -264,6 +268,22 @@ def _nanoseconds(value: object, data_type: AtomicType) -> int:
 def stored_nanos(precision: int) -> int:
     """The unit in which 64 bits hold a timestamp, in nanoseconds: 1 ms, 1 µs or 1 ns."""
     return NANOS_PER_MILLI if precision <= 3 else NANOS_PER_MICRO if precision <= 6 else 1
+
+
+def stored_digits(data_type: AtomicType) -> int:
+    """The digits of a second that the unit of a type's storage holds."""
+    if data_type.root is TypeRoot.TIME:
+        return 3
+    return 3 if data_type.precision <= 3 else 6 if data_type.precision <= 6 else 9
+
+
+def finer_than_declared(value: Value, data_type: AtomicType) -> bool:
+    """Whether a time or a timestamp has digits of a second that its type does not declare."""
+    if value is None or not (data_type.root is TypeRoot.TIME or data_type.root.is_timestamp):
+        return False
+    assert isinstance(value, int)
+    digits = 3 if data_type.root is TypeRoot.TIME else 9
+    return bool(value % 10 ** max(digits - data_type.precision, 0))
 
 
 def _unbounded_nanoseconds(value: object, data_type: AtomicType) -> int:

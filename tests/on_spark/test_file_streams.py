@@ -21,12 +21,13 @@ from pyarrow import orc
 from pyspark.sql import SparkSession
 
 from lakewright.platform.ingest.drain_stream import StreamDrain
-from lakewright.platform.ingest.source_files import read_in_turn, source_files
+from lakewright.platform.ingest.source_files import source_files
 from lakewright.platform.ingest.stream_files import stream_file_reader
 from lakewright.platform.tables.declaration_checks import check_declaration
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRows, StorageError
+from lakewright.storage.file_reader.reader import read_in_turn
 from lakewright.storage.spark.file_stream import file_stream
 from lakewright.storage.spark.streaming import run_stream
 from tests.support.tables.invariants import assert_only_reachable_files

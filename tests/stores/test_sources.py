@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from lakewright.platform.ingest.source_files import divided, read_in_turn, source_files
+from lakewright.platform.ingest.source_files import source_files
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.storage.errors import AccessError, InvalidRows, NotFoundError, StoreNotFound
+from lakewright.storage.file_reader.reader import divided, read_in_turn
 from lakewright.storage.files.clients import forget_clients
 from lakewright.storage.files.file_systems import open_file_system
 from tests.support.stores.servers import KEY, SECRET

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakewright.storage.codec.arrow_types import conform, to_arrow_schema
+from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import scalar_of, value_of
+from lakewright.storage.codec.conform import conform
 from lakewright.storage.codec.text_rows import TEXT_FORMATS, encode_text_rows
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, StorageError

@@ -18,9 +18,10 @@ from typing import Any, Unpack
 import numpy as np
 import pyarrow as pa
 
-from lakewright.storage.codec.arrow_types import conform, to_arrow_schema
+from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import value_of
 from lakewright.storage.codec.bucket_hash import buckets_of, hashes_of
+from lakewright.storage.codec.conform import conform
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.data_files import WantedPieces, read_pieces
 from lakewright.storage.files.table_files import TableFiles

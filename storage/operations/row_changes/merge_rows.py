@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewright.storage.codec.arrow_types import conform
 from lakewright.storage.codec.arrow_values import value_of
+from lakewright.storage.codec.conform import conform
 from lakewright.storage.errors import InvalidRows, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import POSITION
@@ -460,8 +460,12 @@ class _Merging:
         values = clause.values.computed(self.files, query, len(at), tables)
         self.counts["updated"] += len(at)
         if len(at):
+            schema = self.files.schema
             after = conform(
-                with_values(before, values), self.files.schema.fields, table=self.files.name
+                with_values(before, values),
+                schema.fields,
+                table=self.files.name,
+                stored={*schema.field_names} - {*values.column_names},
             )
             written.append(replaced_rows(self.files, before, after))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lakewright.storage.codec.arrow_types import conform
+from lakewright.storage.codec.conform import conform
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.row_changes.accepted import (
     check_changes_rows,
@@ -103,7 +103,9 @@ class _Update:
     assignments: Assignments
 
     def __call__(self, files: TableFiles, rows: pa.Table) -> pa.Table:
-        new = conform(self.assignments.applied(files, rows), files.schema.fields, table=files.name)
+        stored = {*files.schema.field_names} - {*self.assignments.columns}
+        applied = self.assignments.applied(files, rows)
+        new = conform(applied, files.schema.fields, table=files.name, stored=stored)
         return replaced_rows(files, rows, new)
 
 

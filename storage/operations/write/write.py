@@ -17,8 +17,8 @@ from itertools import count
 
 import pyarrow as pa
 
-from lakewright.storage.codec.arrow_types import conform
 from lakewright.storage.codec.arrow_values import scalar_of, value_of
+from lakewright.storage.codec.conform import conform
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.blank_keys import refuse_blank_keys

@@ -99,10 +99,11 @@ def _run(
     check_one_of(needed=True, **given)
     times = dict(_event_time(each, zone, delay or 0) for each in event_times)
     from lakewright.platform.ingest.stream_files import stream_file_reader
-    from lakewright.platform.tables.source_declarations import ExtraColumns, SourceDeclaration
+    from lakewright.platform.tables.source_declarations import SourceDeclaration
     from lakewright.storage.spark import build_session
     from lakewright.storage.spark.file_stream import file_stream
     from lakewright.storage.spark.streaming import run_stream
+    from lakewright.storage.spec.extra_columns import ExtraColumns
 
     table = call.table()
     ((file_format, folder),) = ((name, each) for name, each in given.items() if each is not None)

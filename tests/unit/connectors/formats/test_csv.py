@@ -116,9 +116,9 @@ def test_one_empty_text_is_a_row() -> None:
     [
         (b"1", "it has 1 fields, and the table 2: '1'"),
         (b"1,a,b", "it has 3 fields"),
-        (b"x,a", "field k is INT, and 'x' is not a valid INT"),
-        (b'1,"a', "its quotes do not end a field"),
-        (b'1,"a"b', "its quotes do not end a field"),
+        (b"x,a", "column k is INT, and it holds 'x'; write digits"),
+        (b'1,"a', "its quote does not end"),
+        (b'1,"a"b', "',' is expected after '\"'"),
         (b"1,a\n2,b", "it holds more than one line, and a message is one row"),
         (b"1,\xff", "can't decode byte 0xff"),
     ],
@@ -218,7 +218,7 @@ def test_changelog_csv_has_the_kind_first() -> None:
     [
         (b"UPDATE_AFTER|1|a", "the kinds are INSERT and DELETE"),
         (b"INSERT|1", "it has 1 values, and the table 2 columns"),
-        (b"INSERT|x|a", "field k is INT"),
+        (b"INSERT|x|a", "column k is INT"),
     ],
 )
 def test_a_change_of_another_form_is_refused(message: bytes, said: str) -> None:

@@ -17,10 +17,11 @@ import lakewright
 from lakewright.cli import main
 from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.ingest.inferred_columns import with_columns_of_source
-from lakewright.platform.ingest.source_files import read_in_turn, source_files
+from lakewright.platform.ingest.source_files import source_files
 from lakewright.platform.tables.workspace import read_workspace
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
+from lakewright.storage.file_reader.reader import read_in_turn
 
 
 def types(text: str) -> dict[str, str]:
@@ -101,7 +102,7 @@ def test_columns_are_inferred_of_the_rows_that_parse_in_the_declared_form(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "Empty CSV file"),
+        ("", "is empty, and a CSV begins with the names"),
         ("a,a\n1,2\n", "has column a twice"),
         ("a,b\n1,2\n3\n", "row 2 has 1 values"),
         ("gr\u00f6\u00dfe\n1\n", "encoding: latin-1"),

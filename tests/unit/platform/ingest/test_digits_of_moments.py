@@ -1,4 +1,4 @@
-"""The digits of a second: every way into a table keeps those that the format stores, and no cut."""
+"""The digits of a second: every way into a table keeps those that the type declares, and no cut."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from lakewright.platform.ingest.source_files import read_in_turn, source_files
+from lakewright.platform.ingest.source_files import source_files
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.session import Session
 from lakewright.storage import Catalog, StorageError, Table
+from lakewright.storage.file_reader.reader import read_in_turn
 
 TEXT = "2024-01-31 10:00:00.123456789"
-# By type, the digits of its unit: the format stores milli-, micro- or nanoseconds.
-HELD = {"TIMESTAMP(0)": 3, "TIMESTAMP(3)": 3, "TIMESTAMP(4)": 6, "TIMESTAMP(6)": 6}
-HELD |= {"TIMESTAMP(7)": 9, "TIMESTAMP(9)": 9, "TIME(0)": 3, "TIME(3)": 3}
+HELD = {
+    kind: int(kind[-2])
+    for kind in ("TIMESTAMP(0)", "TIMESTAMP(3)", "TIMESTAMP(4)", "TIMESTAMP(6)", "TIMESTAMP(7)")
+}
+HELD |= {"TIMESTAMP(9)": 9, "TIME(0)": 0, "TIME(3)": 3}
 
 
 def text_of(kind: str, digits: int) -> str:
@@ -92,7 +95,7 @@ def ways(kind: str, digits: int) -> dict[str, Callable[[Table, Path], object]]:
 
 
 @pytest.mark.parametrize("kind", HELD)
-def test_every_way_in_keeps_the_digits_that_the_format_stores_and_refuses_finer_ones(
+def test_every_way_in_keeps_the_declared_digits_and_refuses_finer_ones(
     tmp_path: Path, kind: str
 ) -> None:
     for digits in (0, 3, 6, 9):

@@ -18,11 +18,12 @@ import pytest
 from pyarrow import orc
 
 from lakewright.platform.ingest.given_rows import given_rows
-from lakewright.platform.ingest.source_files import read_in_turn, source_files
+from lakewright.platform.ingest.source_files import source_files
 from lakewright.platform.tables.declaration_checks import check_declaration
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRows, StorageError
+from lakewright.storage.file_reader.reader import read_in_turn
 
 UTC = dt.UTC
 MILLIS = 1_706_708_700_123  # 2024-01-31T13:45:00.123Z

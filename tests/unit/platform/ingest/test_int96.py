@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewright.platform.ingest.source_files import divided, read_in_turn, source_files
+from lakewright.platform.ingest.source_files import source_files
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.storage.errors import InvalidRows
+from lakewright.storage.file_reader.reader import divided, read_in_turn
 
 FAR = dt.datetime(9999, 12, 31)
 NEAR = dt.datetime(2024, 1, 31, 13, 45, 0, 123_456)

@@ -14,10 +14,11 @@ import pytest
 from lakewright.platform.ingest.publication import AlreadyPublished, Published, Rejected
 from lakewright.platform.ingest.publish import WriteOrder, publish
 from lakewright.platform.tables.declarations import TableDeclaration, WriteKind
-from lakewright.platform.tables.source_declarations import ExtraColumns, SourceDeclaration
+from lakewright.platform.tables.source_declarations import SourceDeclaration
 from lakewright.storage import AddColumn, Catalog, RenameColumn, Table
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, SchemaMoved
 from lakewright.storage.spec.data_types import parse_data_type
+from lakewright.storage.spec.extra_columns import ExtraColumns
 from lakewright.storage.spec.schema import Column
 from tests.support.tables.builders import expire
 from tests.support.tables.invariants import assert_sound

@@ -19,11 +19,12 @@ import pytest
 from pyarrow import orc
 
 from lakewright.platform.ingest.given_rows import given_rows
-from lakewright.platform.ingest.source_files import SourceFile, divided, read_in_turn, source_files
+from lakewright.platform.ingest.source_files import source_files
 from lakewright.platform.tables.declaration_checks import check_declaration
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.storage import Catalog
 from lakewright.storage.errors import CorruptionError, InvalidRows, NotFoundError
+from lakewright.storage.file_reader.reader import FileReader, divided, read_in_turn
 from lakewright.storage.files.file_systems import open_file_system
 
 COLUMNS = [
@@ -145,7 +146,7 @@ def test_long_json_is_read_in_parts(tmp_path: Path) -> None:
         ('[\n{"id": 1}\n {"id": 2}]', "line 3, column 2 is not JSON: a comma, or ] at the end"),
         ('[{"id": 1},\n {"id": 2', "line 2, column 10 is not JSON"),
         ('[{"id": 1},\n]', "line 2, column 1 is not JSON: an element is missing after the comma"),
-        ('{"id": 1, "ratio": 1e39}\n', "column ratio is FLOAT, and Decimal('1E+39') is too large"),
+        ('{"id": 1, "ratio": 1e39}\n', "column ratio is FLOAT, and 1e+39 is too large"),
         ('[{"id": 1}, {"id": tru}]', "line 1, column 20 is not JSON: Expecting value"),
         ('{"id": 1}\n{"id": ' + "9" * 5000 + "}", "line 2, column 1 is not JSON: a number has too"),
         (
@@ -349,7 +350,7 @@ def test_row_groups_are_read_by_themselves(tmp_path: Path) -> None:
     assert [ids(part) for part in parts] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
-def ids(file: SourceFile) -> list[int]:
+def ids(file: FileReader) -> list[int]:
     def numbers() -> Iterator[int]:
         for rows in file.read(None):
             yield from rows.column("id").to_pylist()

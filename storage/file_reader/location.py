@@ -1,7 +1,8 @@
-"""Finds the source files that a path names, in the folders of the wanted partitions only.
+"""Finds the files that a path names, in the folders of the wanted partitions only.
 
-Names that begin with `.` are left out, as in a shell. In a folder that is read whole, and among
-folders that name partitions, those that begin with `_` are left out too, as in Hive and Spark.
+A folder is read at any depth. Names that begin with `.` are left out, as in a shell. In a folder
+that is read whole, and among folders that name partitions, those that begin with `_` are left out
+too, as in Hive and Spark.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ from dataclasses import dataclass
 from io import SEEK_END
 from pathlib import Path
 
-from lakewright.platform.tables.partition_keys import PartitionColumn
-from lakewright.platform.tables.source_paths import PathPart, SourcePath
 from lakewright.storage.env import FileStatus, FileSystem
 from lakewright.storage.errors import FileMissing, InvalidRequestError, InvalidRows
+from lakewright.storage.file_reader.path_pattern import PathPart, PathPattern, Typed
 from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.spec.values import Value, from_python, order_key
 
@@ -27,19 +27,24 @@ _SUFFIXES = {
     "csv": (".csv",),
     "json": (".json", ".jsonl", ".ndjson"),
 }
-_PACKED = ("", ".gz", ".bz2", ".zst")
+# Suffixes of files of text that are unpacked as they are read.
+PACKED = (".gz", ".bz2", ".zst")
 _TEXTS = ("csv", "json")
 Texts = Mapping[str, tuple[str, ...]]
+Values = Mapping[str, Value]
+# Whether partitions are wanted of which some values are known.
+IsWanted = Callable[[Values], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFile:
-    """A source file, and the values of partition columns that its path tells."""
+    """A file, and the values of columns that its path says."""
 
     fs: FileSystem
     path: str
     size_bytes: int
-    values: tuple[tuple[str, Value], ...]
+    values: tuple[tuple[str, Value], ...] = ()
+    modified_ms: int = 0
 
     @property
     def shown(self) -> str:
@@ -49,27 +54,44 @@ class FoundFile:
 
 def is_of_format(name: str, file_format: str) -> bool:
     """Whether the name of a file ends as those of a format do."""
-    packed = _PACKED if file_format in _TEXTS else ("",)
+    packed = ("", *PACKED) if file_format in _TEXTS else ("",)
     return name.lower().endswith(
         tuple(f"{end}{pack}" for end in _SUFFIXES[file_format] for pack in packed)
     )
 
 
+def wanted_values(wanted: Sequence[Mapping[str, object]], columns: Sequence[Typed]) -> IsWanted:
+    """Whether partitions with some known values are among those that are wanted."""
+    specs = [
+        {each.name: _identity(from_python(spec[each.name], each.type)) for each in columns}
+        for spec in wanted
+    ]
+
+    def is_wanted(values: Values) -> bool:
+        known = {name: _identity(value) for name, value in values.items()}
+        return any(all(spec[name] == value for name, value in known.items()) for spec in specs)
+
+    return is_wanted
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileSearch:
-    """A search for the files of a table's source."""
+class Location:
+    """A file, a folder or a pattern, and the columns whose values its names say.
+
+    Of a folder that is read whole, files of the format are taken; all files without one.
+    """
 
     table: str
-    file_format: str
-    path: SourcePath
-    columns: tuple[PartitionColumn, ...]
+    file_format: str | None
+    path: PathPattern
+    columns: Sequence[Typed]
 
     def shown(self) -> str:
         """What is looked for, as messages name it."""
         inside = "" if self.path.parts else f" (a file, or a folder with *.{self.file_format})"
         return f"{self.path.text}{inside}"
 
-    def files(self, wanted: Sequence[Mapping[str, object]] | None) -> Iterator[FoundFile]:
+    def files(self, is_wanted: IsWanted | None = None) -> Iterator[FoundFile]:
         """The files that may hold rows of the wanted partitions, None for all, in their order.
 
         Raises:
@@ -81,14 +103,7 @@ class FileSearch:
             yield from whole
             return
         fs, root = open_file_system(self.path.base)
-        types = {column.name: column.type for column in self.columns}
-        asked = None
-        if wanted is not None:
-            asked = [
-                {name: _identity(from_python(spec[name], types[name])) for name in types}
-                for spec in wanted
-            ]
-        walk = _Walk(self, _Listing(fs), asked)
+        walk = _Walk(self, Listing(fs), is_wanted)
         # `**` may lead to a file on two ways.
         seen: set[str] = set()
         for each in walk.below(root.rstrip("/") or "/", self.path.parts, {}):
@@ -96,12 +111,27 @@ class FileSearch:
                 seen.add(each.path)
                 yield each
 
+    def folders(self, is_wanted: IsWanted | None = None) -> Iterator[tuple[str, Values]]:
+        """The folders of the wanted partitions, with the values that their names say.
+
+        Raises:
+            InvalidRows: a folder's name is no value of its partition column.
+        """
+        fs, root = open_file_system(self.path.base)
+        yield from self.folders_of(fs, root.rstrip("/") or "/", is_wanted)
+
+    def folders_of(
+        self, fs: FileSystem, root: str, is_wanted: IsWanted | None
+    ) -> Iterator[tuple[str, Values]]:
+        """As `folders`, below a folder of a store that is open."""
+        yield from _Walk(self, Listing(fs), is_wanted).folders(root, self.path.parts, {})
+
     def _whole(self) -> Iterator[FoundFile] | None:
         """The files of a path that is a file or a folder, whatever letters are in its name."""
         if self.path.parts and (self.path.column_names or "://" in self.path.text):
             return None
         fs, path = open_file_system(self.path.text)
-        listing = _Listing(fs)
+        listing = Listing(fs)
         found = listing.files(path)
         if [each.path for each in found] == [path]:
             return iter([_found(fs, found[0], {})])
@@ -113,16 +143,17 @@ class FileSearch:
         return iter(() if alone is None else (_found(fs, alone, {}),))
 
     def is_of_format(self, name: str) -> bool:
-        return is_of_format(name, self.file_format)
+        """Whether a file of a folder that is read whole is taken."""
+        return self.file_format is None or is_of_format(name, self.file_format)
 
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """A walk down the folders of a pattern; `asked` are the wanted values of partitions."""
+    """A walk down the folders of a pattern."""
 
-    search: FileSearch
-    listing: _Listing
-    asked: Sequence[Mapping[str, object]] | None
+    search: Location
+    listing: Listing
+    is_wanted: IsWanted | None
 
     def below(self, folder: str, parts: Sequence[PathPart], texts: Texts) -> Iterator[FoundFile]:
         part, rest = parts[0], parts[1:]
@@ -142,6 +173,16 @@ class _Walk:
                 place = _joined(folder, name)
                 yield from self.below(place, rest, known) if rest else self._tree(place, known)
 
+    def folders(
+        self, folder: str, parts: Sequence[PathPart], texts: Texts
+    ) -> Iterator[tuple[str, Values]]:
+        if not parts:
+            yield folder, self._values(folder, texts)
+            return
+        for name in sorted(self.listing.folders(folder)):
+            for known in self._known(folder, name, parts[0], texts):
+                yield from self.folders(_joined(folder, name), parts[1:], known)
+
     def _tree(self, folder: str, texts: Texts) -> Iterator[FoundFile]:
         values = self._values(folder, texts)
         for status in self.listing.tree(folder, self.search.is_of_format):
@@ -156,10 +197,7 @@ class _Walk:
         for (column, _), text in zip(part.columns, held, strict=True):
             known[column] = (*known.get(column, ()), text)
         values = self._values(_joined(folder, name), known) if part.columns else {}
-        if self.asked is None or any(
-            all(each[column] == _identity(value) for column, value in values.items())
-            for each in self.asked
-        ):
+        if self.is_wanted is None or self.is_wanted(values):
             yield known
 
     def _values(self, place: str, texts: Texts) -> dict[str, Value]:
@@ -175,7 +213,7 @@ class _Walk:
 
 
 @dataclass(frozen=True, slots=True)
-class _Listing:
+class Listing:
     """Listings of a store, in the order of names; those of a local disk follow symbolic links."""
 
     fs: FileSystem
@@ -184,12 +222,8 @@ class _Listing:
         if self.fs.scheme != "file":
             return sorted(self.fs.list_dir(folder), key=lambda each: each.path)
         if Path(folder).is_file():
-            return [FileStatus(folder, Path(folder).stat().st_size, 0)]
-        return [
-            FileStatus(each.path, each.stat().st_size, 0)
-            for each in _entries(folder)
-            if each.is_file()
-        ]
+            return [_status(folder, Path(folder).stat())]
+        return [_status(each.path, each.stat()) for each in _entries(folder) if each.is_file()]
 
     def file(self, path: str) -> FileStatus | None:
         """A file by itself, which some stores list in no folder of its own name."""
@@ -221,6 +255,10 @@ class _Listing:
                 yield from self.tree(_joined(folder, name), is_wanted)
 
 
+def _status(path: str, stat: os.stat_result) -> FileStatus:
+    return FileStatus(path, stat.st_size, stat.st_mtime_ns // 1_000_000)
+
+
 def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
@@ -238,7 +276,13 @@ def _leads_up(entry: os.DirEntry[str]) -> bool:
 
 
 def _found(fs: FileSystem, status: FileStatus, values: Mapping[str, Value]) -> FoundFile:
-    return FoundFile(fs=fs, path=status.path, size_bytes=status.size, values=tuple(values.items()))
+    return FoundFile(
+        fs=fs,
+        path=status.path,
+        size_bytes=status.size,
+        values=tuple(values.items()),
+        modified_ms=status.modified_ms,
+    )
 
 
 def _joined(folder: str, name: str) -> str:

@@ -1,38 +1,19 @@
-"""The columns of a source's rows compared with the declared ones, and hints for what differs."""
+"""The columns of a file compared with the declared ones, and hints for what differs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakewright.platform.tables.source_declarations import ExtraColumns, SourceDeclaration
 from lakewright.storage.errors import InvalidRows
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.file_reader.file_form import CSV, FileForm
+from lakewright.storage.spec.extra_columns import ExtraColumns
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
 # Delimiters that a hint may name, the most frequent first.
 _DELIMITERS = (";", "\t", "|", ",")
 # How much of a row is shown.
 _MOST_SHOWN = 80
-
-
-def check_returned_columns(
-    given: Sequence[str], declared: Sequence[str], *, fixed: Sequence[str], table: str
-) -> None:
-    """Refuse a function's rows that lack a declared column, since its values would become null.
-
-    `fixed` are partition columns whose value the run knows.
-
-    Raises:
-        InvalidRows: a declared column is missing.
-    """
-    missing = [name for name in declared if name not in given and name not in fixed]
-    if missing:
-        raise InvalidRows(
-            f"the source of {table} returned rows that lack column {', '.join(missing)}"
-            f"{_near_misses(missing, given)}; the rows have {', '.join(given) or 'no column'}; the "
-            f"table declares {', '.join(declared)}: return every declared column, with nulls where "
-            "it has no value; nothing was written"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +24,7 @@ class FileColumns:
     """
 
     path: str
-    source: SourceDeclaration
+    form: FileForm
     declared: tuple[str, ...]
     told: tuple[str, ...]
     has_kinds: bool = False
@@ -51,16 +32,16 @@ class FileColumns:
     @property
     def may_lack(self) -> bool:
         """Whether a row without a column has null there: JSON leaves out members."""
-        return self.source.file_format == "json"
+        return self.form.lacks_members
 
     def check_seen(self, given: Sequence[str]) -> None:
-        """Refuse a file of JSON that writes a column in another way, where others are ignored.
+        """Refuse a file that writes a column in another way, where others are ignored.
 
         Raises:
             InvalidRows: no row has a declared column, and one is named almost like it.
         """
         missing = [name for name in self.declared if name not in (*given, *self.told)]
-        hint = _near_misses(missing, given)
+        hint = near_misses(missing, given)
         if self.may_lack and hint:
             raise InvalidRows(
                 f"{self.path}: no row has column {', '.join(missing)}{hint}; the rows have "
@@ -74,13 +55,13 @@ def check_file_columns(given: Sequence[str], columns: FileColumns) -> None:
     Raises:
         InvalidRows: a column is missing, unknown or there twice.
     """
-    source, declared = columns.source, columns.declared
+    form, declared = columns.form, columns.declared
     missing = [] if columns.may_lack else [name for name in declared if name not in given]
     missing = [name for name in missing if name not in columns.told]
     known_kinds = (ROW_KIND_COLUMN,) if columns.has_kinds else ()
     unknown = [name for name in given if name not in (*declared, *known_kinds)]
     # A deletion that is read without its kind would be a row of nulls.
-    refused = source.extra_columns is ExtraColumns.REFUSE
+    refused = form.extra_columns is ExtraColumns.REFUSE
     extra = unknown if refused else [name for name in unknown if name == ROW_KIND_COLUMN]
     known = [name for name in given if name in declared] if not extra else given
     if not missing and not extra and len(set(known)) == len(known):
@@ -88,9 +69,9 @@ def check_file_columns(given: Sequence[str], columns: FileColumns) -> None:
     parts = [f"lacks column {', '.join(missing)}"] if missing else []
     parts += [f"has unknown column {', '.join(extra)}"] if extra else []
     parts = parts or ["has a column twice"]
-    hint = _near_misses(missing or declared, unknown)
-    if source.csv is not None and len(given) == 1 and len(declared) > 1:
-        hint = _delimiter_hint(given[0], source.delimiter, len(declared))
+    hint = near_misses(missing or declared, unknown)
+    if form.format == CSV and len(given) == 1 and len(declared) > 1:
+        hint = _delimiter_hint(given[0], form.csv.delimiter, len(declared))
     elif ROW_KIND_COLUMN in extra:
         hint = "; only a table with a primary_key, and no option rowkind.field, takes kinds of rows"
     elif extra and not missing and not hint:
@@ -108,7 +89,7 @@ def ragged_row(
     number: int | None,
     *,
     path: str,
-    source: SourceDeclaration,
+    form: FileForm,
     declared: int,
 ) -> InvalidRows:
     """The error for a row of a CSV with more or fewer values than columns.
@@ -118,14 +99,15 @@ def ragged_row(
     expected, actual = counts
     shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
     where = "a row" if number is None else f"row {number}"
-    columns = "the header has" if source.header else "the table declares"
+    columns = "the header has" if form.csv.header else "the table declares"
     return InvalidRows(
         f"{path}: {where} has {actual} values, and {columns} {expected} columns: {shown!r}"
-        f"{_delimiter_hint(text, source.delimiter, declared)}"
+        f"{_delimiter_hint(text, form.csv.delimiter, declared)}"
     )
 
 
-def _near_misses(missing: Sequence[str], given: Sequence[str]) -> str:
+def near_misses(missing: Sequence[str], given: Sequence[str]) -> str:
+    """A hint, if a missing column is there in other letters."""
     pairs = [
         f"; did you mean {name!r} by {each!r}? Case and blanks count"
         for name in missing

@@ -1,7 +1,6 @@
 """Bad rows: those of a source that do not parse, do not fit the table, or were not asked for.
 
-A declaration says what becomes of them (`on_bad_row`). Without it the first one ends the run;
-otherwise they are left out and counted here, and kept if they go to quarantine.
+The first one ends a read, unless they are left out and counted here, and kept for quarantine.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.platform.tables.source_declarations import OnBadRow, SourceDeclaration
 from lakewright.storage.errors import InvalidRows
 
 _NOTHING_WRITTEN = "; nothing was written"
@@ -33,7 +31,7 @@ class BadRow:
     """A row that is left out, as the source has it.
 
     `text` is a row of CSV with the columns `header`, or without them an object of JSON. `told` are
-    the columns that the path tells, as text. `partition` is the row's, where its partition columns
+    the columns that the path says, as text. `partition` is the row's, where its partition columns
     can be read.
     """
 
@@ -100,13 +98,6 @@ class BadRows:
 
 class TooManyBadRows(InvalidRows):
     """More rows are bad than the declaration allows."""
-
-
-def bad_rows_of(source: SourceDeclaration | None) -> BadRows | None:
-    """What takes the bad rows of a run; None if the first one ends it."""
-    if source is None or source.on_bad_row is OnBadRow.FAIL:
-        return None
-    return BadRows(source.max_bad_rows, keeps=source.on_bad_row is OnBadRow.QUARANTINE)
 
 
 def fitting(

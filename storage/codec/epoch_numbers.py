@@ -1,4 +1,4 @@
-"""Numbers of a source as moments, in the unit that the declaration gives.
+"""Numbers of a source as moments, in the unit that is declared for them.
 
 A number in a column of moments is refused where no unit is declared. A column with one is read as
 numbers first, whatever the format, and these become moments without rounding.
@@ -6,58 +6,19 @@ numbers first, whatever the format, and these become moments without rounding.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewright.platform.tables.epoch_units import EpochUnit
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
-
-Units = Mapping[str, EpochUnit]
+from lakewright.storage.spec.epoch_units import EpochUnit
 
 # Holds the whole numbers of 64 bits, and nine digits after the point.
-_NUMBER = AtomicType(TypeRoot.DECIMAL, precision=38, scale=9)
+NUMBER = AtomicType(TypeRoot.DECIMAL, precision=38, scale=9)
 # The first moment of the year 1, and of the year 10000.
 _FIRST_S, _END_S = -62_135_596_800, 253_402_300_800
-
-
-def number_fields(fields: Sequence[DataField], units: Units) -> tuple[DataField, ...]:
-    """The fields, with numbers in place of the moments that come as such."""
-    return tuple(
-        replace(each, type=replace(_NUMBER, nullable=each.type.nullable))
-        if each.name in units
-        else each
-        for each in fields
-    )
-
-
-def said_of_moments(error: InvalidRows, fields: Sequence[DataField], units: Units) -> InvalidRows:
-    """An error about a value, in terms of the column's own type and unit."""
-    for field in fields:
-        if field.name == error.details.get("column") and field.name in units:
-            own = f"{field.type} from {units[field.name].value}"
-            number = str(replace(_NUMBER, nullable=field.type.nullable))
-            message = error.message.replace(number, own)
-            return InvalidRows(message, **error.details)
-    return error
-
-
-def with_moments(rows: pa.Table, fields: Sequence[DataField], units: Units, where: str) -> pa.Table:
-    """Rows with moments in place of the numbers of the columns that have a unit.
-
-    Raises:
-        InvalidRows: a number is no moment of the years 1 to 9999, or finer than its unit can be.
-    """
-    for field in fields:
-        if field.name in units and field.name in rows.column_names:
-            at = rows.column_names.index(field.name)
-            column = moments(rows.column(at), field, units[field.name], where)
-            rows = rows.set_column(at, field.name, column)
-    return rows
 
 
 def moments(
@@ -66,7 +27,7 @@ def moments(
     """Numbers as moments; a column that is no number stays as it is.
 
     Raises:
-        InvalidRows: as `with_moments`.
+        InvalidRows: a number is no moment of the years 1 to 9999, or finer than its unit can be.
     """
     kind = numbers.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):

@@ -1,0 +1,360 @@
+"""The pieces of a file, one reading for each format.
+
+A piece has the names of all columns of the file, or of a piece of it in JSON, and some of its rows.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakewright.storage.codec.arrow_types import to_arrow_type
+from lakewright.storage.errors import InvalidRows
+from lakewright.storage.file_reader.avro_records import read_avro_records
+from lakewright.storage.file_reader.bad_rows import RowForm, row_text, row_texts
+from lakewright.storage.file_reader.csv_rows import CsvBlock, RaggedRow, read_csv_blocks
+from lakewright.storage.file_reader.file_form import AVRO, ORC, PARQUET, FileForm
+from lakewright.storage.file_reader.json_records import read_json_records
+from lakewright.storage.file_reader.location import PACKED, FoundFile
+from lakewright.storage.file_reader.records import Records
+from lakewright.storage.files.data_files import read_rows
+from lakewright.storage.files.orc_files import OrcFileReader
+from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
+
+_READ_BUFFER_BYTES = 1 << 20
+_ROWS_AT_ONCE = 1 << 16
+_BLOCK_BYTES = 4 << 20
+# How files of a format begin.
+_BEGINNINGS = {b"PAR1": PARQUET, b"ORC": ORC, b"Obj\x01": AVRO}
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+
+
+class Piece(ABC):
+    """Some rows of a file; `first_row` is the number of rows before them."""
+
+    column_names: tuple[str, ...]
+    row_count: int
+    first_row: int = 0
+    # Whether its texts are to be read as values.
+    is_text: bool = False
+
+    @abstractmethod
+    def read(self, start: int, length: int, fields: Sequence[DataField]) -> pa.Table:
+        """Some of the rows, with those of the columns that the piece has."""
+
+    @abstractmethod
+    def original(self, at: int, fields: Sequence[DataField]) -> tuple[int | None, str, RowForm]:
+        """A row as the file has it: its line, where it has one, its text, and what that is."""
+
+    def rows_of_records(self) -> list[Mapping[str, object]]:
+        """The records of a piece that has any."""
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadRows:
+    """What gets rows that are none: lines of JSON, and rows of a CSV with other values."""
+
+    line: Callable[[int, str, InvalidRows], None]
+    ragged: Callable[[RaggedRow], None]
+
+
+@contextmanager
+def opened(file: FoundFile) -> Iterator[Any]:
+    """The bytes of a file of text; one with the suffix of a compression is unpacked."""
+    with file.fs.open_input(file.path) as source:
+        if not _is_packed(file):
+            yield source
+            return
+        codec = pa.Codec.detect(file.path.lower()).name
+        with pa.CompressedInputStream(source, codec) as unpacked:
+            yield unpacked
+
+
+def _is_packed(file: FoundFile) -> bool:
+    return file.path.lower().endswith(PACKED)
+
+
+def pieces(
+    file: FoundFile,
+    form: FileForm,
+    fields: Sequence[DataField],
+    row_groups: Sequence[int] | None,
+    unread: UnreadRows,
+) -> Iterator[Piece]:
+    """The pieces of a file, with the declared columns that it has; the first may have no rows.
+
+    `unread` raises, or keeps what is left out.
+    """
+    match form.format:
+        case "parquet":
+            yield from _parquet(file, fields, row_groups)
+        case "orc":
+            yield from _orc(file, {field.name for field in fields})
+        case "avro":
+            if form.own_avro:
+                yield from _own_avro(file, fields)
+            else:
+                yield from _avro(file, form)
+        case "json":
+            yield from _json(file, form, unread)
+        case "csv":
+            yield from _csv(file, form, fields, unread)
+        case _:
+            yield from _lines(file, fields)
+
+
+def row_group_count(file: FoundFile) -> int:
+    """The number of row groups of a Parquet file."""
+    with file.fs.open_input(file.path) as source:
+        return int(pq.ParquetFile(source).metadata.num_row_groups)
+
+
+def other_format(file: FoundFile, declared: str) -> str:
+    """A hint, if a file begins as one of another format does."""
+    with file.fs.open_input(file.path) as source:
+        beginning = bytes(source.read(4))
+    for mark, name in _BEGINNINGS.items():
+        if beginning.startswith(mark) and name != declared:
+            return f"; the file begins as a file of format {name} does: declare `{name}:`"
+    if beginning.startswith(b"\x1f\x8b") and not _is_packed(file):
+        return "; the file begins as one of gzip does: let its name end in .gz"
+    return ""
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Columns(Piece):
+    """Rows of Arrow."""
+
+    column_names: tuple[str, ...]
+    rows: pa.Table
+    first_row: int = 0
+
+    @property
+    def row_count(self) -> int:  # type: ignore[override]
+        return int(self.rows.num_rows)
+
+    def read(self, start: int, length: int, fields: Sequence[DataField]) -> pa.Table:
+        return self.rows.slice(start, length)
+
+    def original(self, at: int, fields: Sequence[DataField]) -> tuple[int | None, str, RowForm]:
+        return None, row_texts(self.rows.slice(at, 1))[0], RowForm.READ
+
+
+def _parquet(
+    file: FoundFile, fields: Sequence[DataField], row_groups: Sequence[int] | None
+) -> Iterator[Piece]:
+    names = {field.name for field in fields}
+    with file.fs.open_input(file.path) as source:
+        # Without a buffer, Arrow would hold a whole row group.
+        opened_file = pq.ParquetFile(
+            source, buffer_size=_READ_BUFFER_BYTES, coerce_int96_timestamp_unit="us"
+        )
+        schema = opened_file.schema_arrow
+        given = tuple(schema.names)
+        int96 = _int96_columns(opened_file, fields)
+        empty = schema.empty_table()
+        for field in int96:
+            column = empty.column(field.name).combine_chunks()
+            column = _of_int96(column, column.cast(pa.timestamp("ns")), field)
+            empty = empty.set_column(given.index(field.name), field.name, column)
+        # A file without rows has columns too, and they may differ from the declared ones.
+        yield _Columns(given, empty)
+        read = [name for name in given if name in names]
+        # The library takes a name with a dot for the path of a member.
+        some = (
+            read if 0 < len(read) < len(given) and not any("." in each for each in read) else None
+        )
+        batches = opened_file.iter_batches(_ROWS_AT_ONCE, row_groups=row_groups, columns=some)
+        if not int96:
+            for batch in batches:
+                yield _Columns(given, pa.Table.from_batches([batch]))
+            return
+        with file.fs.open_input(file.path) as again:
+            in_nanos = pq.ParquetFile(again, buffer_size=_READ_BUFFER_BYTES).iter_batches(
+                _ROWS_AT_ONCE, row_groups=row_groups, columns=some
+            )
+            for batch, exact in zip(batches, in_nanos, strict=True):
+                rows = pa.Table.from_batches([batch])
+                for field in int96:
+                    at = rows.column_names.index(field.name)
+                    column = _of_int96(batch.column(field.name), exact.column(field.name), field)
+                    rows = rows.set_column(at, field.name, column)
+                yield _Columns(given, rows)
+
+
+def _int96_columns(file: pq.ParquetFile, fields: Sequence[DataField]) -> list[DataField]:
+    """The declared columns that a file holds as INT96, as Spark and Impala write timestamps."""
+    leaves = (file.schema.column(at) for at in range(len(file.schema)))
+    int96 = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+    return [field for field in fields if field.name in int96]
+
+
+def _of_int96(micros: pa.Array, nanos: pa.Array, field: DataField) -> pa.Array:
+    """Moments with all digits that they have: 64 bits of nanoseconds do not reach all of them.
+
+    INT96 counts from 1970 in UTC: a moment for a column with a zone, and its local time otherwise.
+
+    Raises:
+        pa.ArrowInvalid: a moment has more digits, or is further from 1970, than its type holds.
+    """
+    is_near = pc.equal(pc.floor_temporal(nanos, unit="microsecond").cast("timestamp[us]"), micros)
+    target = to_arrow_type(field.type)
+    if pa.types.is_timestamp(target) and target.unit == "ns":
+        if pc.all(is_near).as_py() is False:
+            raise pa.ArrowInvalid(
+                f"column {field.name} is {field.type}, which holds the years 1677 to 2262, and a "
+                "value is outside of them"
+            )
+        found = nanos
+    else:
+        # Finer digits fail the cast.
+        nanos.filter(is_near).cast("timestamp[us]")
+        found = micros
+    has_zone = pa.types.is_timestamp(target) and target.tz is not None
+    return found.cast(pa.timestamp(found.type.unit, tz="UTC")) if has_zone else found
+
+
+def _orc(file: FoundFile, names: set[str]) -> Iterator[Piece]:
+    with file.fs.open_input(file.path) as source:
+        reader = OrcFileReader(source, path=file.shown)
+        given = tuple(reader.column_names)
+        yield _Columns(given, reader.schema.empty_table())
+        read = [name for name in given if name in names] or list(given)
+        for rows in reader.tables(read, _ROWS_AT_ONCE):
+            yield _Columns(given, rows)
+
+
+def _own_avro(file: FoundFile, fields: Sequence[DataField]) -> Iterator[Piece]:
+    names = [field.name for field in fields]
+    for rows in read_rows(
+        file.fs, file.path, names, may_lack=names, format_name=AVRO, batch_rows=_ROWS_AT_ONCE
+    ):
+        yield _Columns(tuple(rows.column_names), rows)
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+@dataclass
+class _OfRecords(Piece):
+    """Records of JSON or Avro."""
+
+    column_names: tuple[str, ...]
+    records: Records
+    path: str
+    form: FileForm
+
+    @property
+    def row_count(self) -> int:  # type: ignore[override]
+        return len(self.records.records)
+
+    def read(self, start: int, length: int, fields: Sequence[DataField]) -> pa.Table:
+        wanted = fields
+        if self.form.format == AVRO or not self.form.json.requires_members:
+            wanted = [each for each in fields if each.name in self.column_names]
+        part = self.records.part(start, length)
+        return part.table(wanted, self.form.json.reading, path=self.path)
+
+    def rows_of_records(self) -> list[Mapping[str, object]]:
+        return self.records.records
+
+    def original(self, at: int, fields: Sequence[DataField]) -> tuple[int | None, str, RowForm]:
+        line, texts = self.records.numbers[at], self.records.texts
+        if texts:
+            return line, texts[at], RowForm.ORIGINAL
+        return line, row_text(self.records.records[at]), RowForm.READ
+
+
+def _avro(file: FoundFile, form: FileForm) -> Iterator[Piece]:
+    with file.fs.open_input(file.path) as source:
+        for given, records in read_avro_records(source, path=file.shown):
+            yield _OfRecords(given, records, file.shown, form)
+
+
+def _json(file: FoundFile, form: FileForm, unread: UnreadRows) -> Iterator[Piece]:
+    with opened(file) as stream:
+        for records in read_json_records(
+            stream, path=file.shown, encoding=form.encoding, unread=unread.line
+        ):
+            yield _OfRecords(records.column_names, records, file.shown, form)
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class _OfTexts(Piece):
+    """Rows of a CSV."""
+
+    column_names: tuple[str, ...]
+    block: CsvBlock
+    is_text = True
+
+    @property
+    def row_count(self) -> int:  # type: ignore[override]
+        return int(self.block.texts.num_rows)
+
+    @property
+    def first_row(self) -> int:  # type: ignore[override]
+        return self.block.first_row
+
+    def read(self, start: int, length: int, fields: Sequence[DataField]) -> pa.Table:
+        return self.block.texts.slice(start, length)
+
+    def original(self, at: int, fields: Sequence[DataField]) -> tuple[int | None, str, RowForm]:
+        row = self.block.written(at)
+        return row.line, row.text.removeprefix("\ufeff"), RowForm.ORIGINAL
+
+
+def _csv(
+    file: FoundFile, form: FileForm, fields: Sequence[DataField], unread: UnreadRows
+) -> Iterator[Piece]:
+    said = {name for name, _ in file.values}
+    names = [each.name for each in fields if each.name != ROW_KIND_COLUMN and each.name not in said]
+    with opened(file) as stream:
+        for block in read_csv_blocks(
+            stream,
+            form.csv,
+            path=file.shown,
+            names=None if form.csv.header else names,
+            on_ragged=unread.ragged,
+            encoding=form.encoding,
+        ):
+            yield _OfTexts(tuple(block.texts.column_names), block)
+
+
+def _lines(file: FoundFile, fields: Sequence[DataField]) -> Iterator[Piece]:
+    """The lines of a file, as the one column that is not of its path."""
+    said = {name for name, _ in file.values}
+    (name,) = [each.name for each in fields if each.name not in said]
+    rest, first = b"", True
+    with opened(file) as stream:
+        while True:
+            block = bytes(stream.read(_BLOCK_BYTES))
+            data = rest + block
+            if first:
+                data, first = data.removeprefix(codecs.BOM_UTF8), False
+            lines = _LINE_END.split(data)
+            # A carriage return at the end of a block may be half of a line end.
+            rest = lines.pop() if block or not lines[-1] else b""
+            if block and data.endswith(b"\r") and lines:
+                rest = lines.pop() + b"\r"
+            if lines:
+                rows = pa.table([pa.array(lines, pa.binary()).cast(pa.string())], names=[name])
+                yield _Columns((name,), rows)
+            if not block:
+                return

@@ -1,0 +1,67 @@
+"""Records of JSON and Avro files, with the line or the row where each begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakewright.storage.codec.python_columns import Reading, UnfitValueError, python_column
+from lakewright.storage.errors import InvalidRows
+from lakewright.storage.spec.data_types import DataField
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Some records of a file, and the number of the line, or row, where each begins.
+
+    `texts` are the records as the file has them, if it is one of text.
+    """
+
+    records: list[Mapping[str, object]]
+    numbers: list[int]
+    unit: str = "line"
+    texts: list[str] = field(default_factory=list)
+
+    def part(self, start: int, length: int) -> Records:
+        """Some of the records."""
+        end = start + length
+        return Records(
+            self.records[start:end], self.numbers[start:end], self.unit, self.texts[start:end]
+        )
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of all members, each once."""
+        return tuple(dict.fromkeys(name for each in self.records for name in each))
+
+    def table(self, fields: Sequence[DataField], reading: Reading, *, path: str) -> pa.Table:
+        """The columns of these fields; a member that a record lacks is null.
+
+        Raises:
+            InvalidRows: a value is not of its column's type.
+        """
+        columns = []
+        for one in fields:
+            if reading.requires_members:
+                self._check_members(one.name, path)
+            values = [each.get(one.name) for each in self.records]
+            try:
+                columns.append(python_column(values, one, reading))
+            except UnfitValueError as error:
+                raise InvalidRows(
+                    f"{path}: {self.unit} {self.numbers[error.at]}: column {error.path} "
+                    f"{error.why}",
+                    column=one.name,
+                ) from error
+        # A table without columns would lose the number of its rows.
+        columns.append(pa.nulls(len(self.records)))
+        return pa.table(columns, names=[*(each.name for each in fields), ""])
+
+    def _check_members(self, name: str, path: str) -> None:
+        for record, number in zip(self.records, self.numbers, strict=True):
+            if name not in record:
+                raise InvalidRows(
+                    f"{path}: {self.unit} {number}: column {name} is missing", column=name
+                )
