@@ -11,7 +11,7 @@ from lakewright.connectors.options import Option, OptionKind
 from lakewright.connectors.sinks import DynamicTableSink
 from lakewright.connectors.sources import ScanTableSource
 from lakewright.storage.errors import InvalidOption, UnsupportedError
-from lakewright.storage.operations.format_tables.partition_folders import is_hidden
+from lakewright.storage.file_reader.location import is_hidden
 
 _MONITOR = "source.monitor-interval"
 

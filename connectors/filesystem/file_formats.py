@@ -1,15 +1,15 @@
 """How files of a format are read and written: columns at once, or records on lines.
 
-Parquet, ORC and Avro files describe themselves, and are read by the names of columns. Files of the
-other formats hold a record on each line, which a message format decodes.
+Parquet, ORC and Avro files describe themselves, and are read by the names of columns; CSV and JSON
+are read as the files of a source are. Files of the other formats hold a message on each line.
 """
 
 from __future__ import annotations
 
-import codecs
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -17,29 +17,26 @@ import pyarrow as pa
 
 from lakewright.connectors.factories import FORMAT, Context
 from lakewright.connectors.filesystem.place import Place
+from lakewright.connectors.formats.csv_format import CsvRows
 from lakewright.connectors.formats.model import Decoder, DecodingFormat, Encoder
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import read_options
 from lakewright.connectors.registry import FORMAT_GROUP
 from lakewright.connectors.runtime import ReportBad
-from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
+from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.env import FileSystem
-from lakewright.storage.errors import CorruptionError, InvalidRows, StorageError
+from lakewright.storage.errors import InvalidRows, StorageError
+from lakewright.storage.file_reader.bad_rows import BadRow, BadRows
+from lakewright.storage.file_reader.file_form import COLUMNAR, TEXT, FileForm
+from lakewright.storage.file_reader.location import FoundFile
+from lakewright.storage.file_reader.pieces import read_lines
+from lakewright.storage.file_reader.reader import FileReader
 from lakewright.storage.files.data_file import DataFileWriter
-from lakewright.storage.files.data_files import open_data_file_writer, read_rows
-from lakewright.storage.operations.format_tables.read_folders import cast_file_column
+from lakewright.storage.files.data_files import open_data_file_writer
 from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.extra_columns import ExtraColumns
 from lakewright.storage.spec.file_format import COMPRESSIONS, FileEncoding
 from lakewright.storage.spec.options import TableOptions
-
-TEXT = "text"
-# Formats of files that this connector reads without a message format.
-COLUMNAR = tuple(COMPRESSIONS)
-_PACKED = (".gz", ".bz2", ".zst")
-_BLOCK_BYTES = 1 << 22
-_ROWS_AT_ONCE = 1 << 16
-# A record of more lines than this holds is damage.
-_MOST_BYTES = 1 << 20
 
 
 class FileFormat(ABC):
@@ -47,7 +44,7 @@ class FileFormat(ABC):
 
     @abstractmethod
     def read(
-        self, fs: FileSystem, path: str, fields: Sequence[DataField], report: ReportBad | None
+        self, file: FoundFile, fields: Sequence[DataField], report: ReportBad | None
     ) -> Iterator[pa.Table]:
         """The rows of a file in some columns; columns that it lacks are null."""
 
@@ -88,9 +85,10 @@ def file_format(context: Context, place: Place, *, writes: bool) -> FileFormat:
     Raises:
         InvalidOption, NotFoundError: there is no such format, or its options are wrong.
     """
-    if place.format in COLUMNAR:
-        return Columnar(place.format, place.data_fields, place.files.options)
     fields, name = place.data_fields, place.format
+    if name in COLUMNAR:
+        form = FileForm(format=name, may_lack=True, own_avro=True, extra_columns=_IGNORE)
+        return Columnar(name, fields, form, place.files.options)
     if name == TEXT:
         # Lines are one column of text, which messages call raw.
         factory: Any = context.registry.factory(FORMAT_GROUP, "raw")
@@ -102,15 +100,31 @@ def file_format(context: Context, place: Place, *, writes: bool) -> FileFormat:
         decoding = None if writes else context.decoding_format(FORMAT)
     encoder = None if encoding is None else encoding.encoder(fields)
     either: Any = encoding or decoding
-    return Lines(name, decoding, encoder, either.changelog_mode(), fields, _quote(context, name))
+    # A quoted text may hold the end of a line.
+    quotes = isinstance(encoding, CsvRows) and bool(encoding.dialect.quote)
+    return Lines(name, decoding, encoder, either.changelog_mode(), fields, quotes)
 
 
-def _quote(context: Context, name: str) -> str | None:
-    """The character within which a line may end without ending its record."""
-    options = context.table.options
-    if name != "csv" or options.get("csv.disable-quote-character") == "true":
-        return None
-    return options.get("csv.quote-character", '"')
+_IGNORE = ExtraColumns.IGNORE
+
+
+def _rows_of_file(
+    found: FoundFile, form: FileForm, fields: Sequence[DataField], report: ReportBad | None
+) -> Iterator[pa.Table]:
+    reader = FileReader(file=found, form=form, fields=tuple(fields))
+    yield from reader.read(bad=None if report is None else _Reported(report))
+
+
+class _Reported(BadRows):
+    """Bad rows that go on to what a connector reports them to, without a limit of its own."""
+
+    def __init__(self, report: ReportBad) -> None:
+        super().__init__(most=sys.maxsize, keeps=True)
+        self._report = report
+
+    def keep(self, row: BadRow) -> None:
+        line = "" if row.line is None else f", line {row.line}"
+        self._report(f"{row.source}{line}", row.text.encode(), row.reason)
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -122,6 +136,7 @@ class Columnar(FileFormat):
 
     name: str
     fields: tuple[DataField, ...]
+    form: FileForm
     options: TableOptions
 
     @property
@@ -129,20 +144,9 @@ class Columnar(FileFormat):
         return f".{self.name}"
 
     def read(
-        self, fs: FileSystem, path: str, fields: Sequence[DataField], report: ReportBad | None
+        self, file: FoundFile, fields: Sequence[DataField], report: ReportBad | None
     ) -> Iterator[pa.Table]:
-        names = [each.name for each in fields]
-        kinds = {each.name: to_arrow_type(each.type) for each in fields}
-        for held in read_rows(
-            fs, path, names, may_lack=names, format_name=self.name, batch_rows=_ROWS_AT_ONCE
-        ):
-            columns = {
-                name: cast_file_column(held.column(name), kind, name, path)
-                if name in held.column_names
-                else pa.nulls(held.num_rows, kind)
-                for name, kind in kinds.items()
-            }
-            yield pa.table(columns) if columns else held
+        yield from _rows_of_file(file, self.form, fields, report)
 
     def open_writer(self, fs: FileSystem, path: str) -> RecordWriter:
         encoding = FileEncoding(self.name, COMPRESSIONS[self.name][0], f".{self.name}")
@@ -174,14 +178,14 @@ class _ColumnWriter(RecordWriter):
 
 @dataclass(frozen=True)
 class Lines(FileFormat):
-    """A record on each line; with `quote`, a line may end within quotes and the record goes on."""
+    """A record on each line; with `quotes`, a record may hold the end of a line."""
 
     name: str
     decoding: DecodingFormat | None
     encoder: Encoder | None
     mode: ChangelogMode
     fields: tuple[DataField, ...]
-    quote: str | None
+    quotes: bool
 
     @property
     def extension(self) -> str:
@@ -191,26 +195,38 @@ class Lines(FileFormat):
         return self.mode
 
     def read(
-        self, fs: FileSystem, path: str, fields: Sequence[DataField], report: ReportBad | None
+        self, file: FoundFile, fields: Sequence[DataField], report: ReportBad | None
     ) -> Iterator[pa.Table]:
         assert self.decoding is not None
-        # Records are decoded whole: of CSV, the place of a column tells what it is.
+        form = self.decoding.file_form()
+        if self.name == TEXT:
+            form = FileForm(format=TEXT)
+        if form is None:
+            yield from self._messages(file, fields, report)
+            return
+        # Of a file without names, the place of a column tells what it is.
+        every = fields if form.names_columns else self.fields
+        names = [each.name for each in fields]
+        for rows in _rows_of_file(file, form, every, report):
+            yield rows.select(names) if names else rows
+
+    def _messages(
+        self, file: FoundFile, fields: Sequence[DataField], report: ReportBad | None
+    ) -> Iterator[pa.Table]:
+        """The rows of a format of messages, one on each line."""
+        assert self.decoding is not None
         decoder = self.decoding.decoder(self.fields)
-        names = {each.name for each in fields}
+        others = {each.name for each in self.fields} - {each.name for each in fields}
         line = 0
-        for records in _records(fs, path, self.quote):
-            rows = _decoded(decoder, records, report, line, path)
-            kept = [
-                name
-                for name in rows.schema.names
-                if name in names or name not in {each.name for each in self.fields}
-            ]
+        for records in read_lines(file):
+            rows = _decoded(decoder, records, report, line, file.path)
+            kept = [name for name in rows.schema.names if name not in others]
             yield pa.Table.from_batches([rows]).select(kept)
             line += len(records)
 
     def open_writer(self, fs: FileSystem, path: str) -> RecordWriter:
         assert self.encoder is not None
-        return _LineWriter(fs, path, self.encoder, quotes=self.quote is not None)
+        return _LineWriter(fs, path, self.encoder, quotes=self.quotes)
 
 
 def _decoded(
@@ -254,56 +270,3 @@ class _LineWriter(RecordWriter):
     def abandon(self) -> None:
         with suppress(StorageError, OSError):
             self._stream.close()
-
-
-def _records(fs: FileSystem, path: str, quote: str | None) -> Iterator[list[bytes]]:
-    """Records of a file, some at a time."""
-    mark = None if quote is None else quote.encode()
-    rest, open_record = b"", b""
-    with _unpacked(fs, path) as stream:
-        first = True
-        while True:
-            block = stream.read(_BLOCK_BYTES)
-            if first:
-                block, first = block.removeprefix(codecs.BOM_UTF8), False
-            lines = (rest + block).split(b"\n")
-            rest = lines.pop() if block else b""
-            records = []
-            for line in lines:
-                whole = open_record + b"\n" + line if open_record else line
-                if mark is not None and whole.count(mark) % 2:
-                    if len(whole) > _MOST_BYTES:
-                        raise CorruptionError(
-                            f"file {path} has a quote that does not end within {len(whole)} "
-                            "bytes; set csv.disable-quote-character if quotes are as other "
-                            "characters",
-                            path=path,
-                        )
-                    open_record = whole
-                    continue
-                open_record = b""
-                records.append(whole.removesuffix(b"\r"))
-            if not block:
-                if open_record:
-                    records.append(open_record)
-                if records and not records[-1]:
-                    records.pop()
-                if records:
-                    yield records
-                return
-            if records:
-                yield records
-
-
-@contextmanager
-def _unpacked(fs: FileSystem, path: str) -> Iterator[Any]:
-    with fs.open_input(path) as source:
-        if not path.lower().endswith(_PACKED):
-            yield source
-            return
-        codec = pa.Codec.detect(path.lower()).name
-        try:
-            with pa.CompressedInputStream(source, codec) as unpacked:
-                yield unpacked
-        except OSError as error:
-            raise CorruptionError(f"file {path} cannot be unpacked: {error}", path=path) from error

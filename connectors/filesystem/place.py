@@ -10,6 +10,8 @@ from functools import cached_property
 from lakewright.connectors.factories import Context
 from lakewright.storage.env import Env, FileStatus, FileSystem
 from lakewright.storage.errors import InvalidOption
+from lakewright.storage.file_reader.location import Location
+from lakewright.storage.file_reader.path_pattern import PathPattern
 from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.files.local_files import LocalFiles
 from lakewright.storage.files.paths import TablePaths
@@ -17,7 +19,6 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.format_tables.format_spec import FormatSpec
 from lakewright.storage.operations.format_tables.partition_folders import (
     PartitionFolder,
-    is_hidden,
     list_data_files,
     list_partitions,
 )
@@ -122,7 +123,7 @@ class Place:
             yield from (Found(each, nowhere) for each in fs.list_dir(folder) if each.path == root)
             return
         folders = self.partitions() if folders is None else folders
-        for partition, status in list_data_files(self.files, folders):
+        for partition, status in list_data_files(self.files, self.spec, folders):
             yield Found(status, partition)
 
     @property
@@ -139,12 +140,12 @@ class Place:
         return not fs.list_dir(root) and any(each.path == root for each in fs.list_dir(folder))
 
     def _matching(self) -> Iterator[FileStatus]:
-        fs, root = self._opened
-        base = root[: _WILD.search(root).start()].rpartition("/")[0] or "/"  # type: ignore[union-attr]
-        pattern = _pattern(root)
-        for each in sorted(fs.list_tree(base), key=lambda status: status.path):
-            if pattern.fullmatch(each.path) and not is_hidden(each.name):
-                yield each
+        path = PathPattern.parse(self.path, has_columns=False)
+        fs, _ = self._opened
+        _, base = open_file_system(path.base, self.env)
+        location = Location(table=self.table, file_format=None, path=path, columns=())
+        for each in location.files_below(fs, base.rstrip("/") or "/"):
+            yield FileStatus(each.path, each.size_bytes, each.modified_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,23 +158,3 @@ class Found:
     @property
     def values(self) -> Mapping[str, object]:
         return self.partition.stored
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    """`*` and `?` are within a folder, `**` over any, `[…]` one of some characters."""
-    parts = []
-    for part in re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]*\])", text):
-        match part:
-            case "**/":
-                parts.append("(?:.*/)?")
-            case "**":
-                parts.append(".*")
-            case "*":
-                parts.append("[^/]*")
-            case "?":
-                parts.append("[^/]")
-            case _ if part.startswith("["):
-                parts.append(part.replace("[!", "[^"))
-            case _:
-                parts.append(re.escape(part))
-    return re.compile("".join(parts))

@@ -78,9 +78,10 @@ class FilesystemSink(DynamicTableSink):
         self._static = dict(partition)
 
     def truncate(self) -> None:
-        folders = folders_on_disk(self._place.files, self._place.spec)
-        old = [status.path for _, status in list_data_files(self._place.files, folders)]
-        delete_files(self._place.fs, old)
+        place = self._place
+        folders = folders_on_disk(place.files, place.spec)
+        old = [status.path for _, status in list_data_files(place.files, place.spec, folders)]
+        delete_files(place.fs, old)
 
     def sink(self) -> Sink:
         stored = self._place.files.partitions.stored(self._static)
@@ -158,7 +159,8 @@ class FilesystemWrites(Sink):
         else:
             named = folders_on_disk(place.files, place.spec, [each.partition for each in pending])
         folders = {each.folder: each for each in (*touched, *named)}
-        return [status.path for _, status in list_data_files(place.files, list(folders.values()))]
+        found = list_data_files(place.files, place.spec, list(folders.values()))
+        return [status.path for _, status in found]
 
 
 @dataclass

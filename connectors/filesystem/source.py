@@ -16,6 +16,7 @@ from lakewright.connectors.sources import ScanTableSource
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.errors import NotFoundError, UnsupportedError
+from lakewright.storage.file_reader.location import FoundFile
 from lakewright.storage.operations.format_tables.partition_folders import PartitionFolder
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
 from lakewright.storage.spec.values import to_python
@@ -155,7 +156,9 @@ class FilesystemScan(Scan):
         reading = self._reading
         by_name = {each.name: each for each in reading.place.data_fields}
         stored = [by_name[name] for name in reading.columns if name in by_name]
-        for rows in reading.format.read(reading.place.fs, split.status.path, stored, report):
+        status = split.status
+        file = FoundFile(fs=reading.place.fs, path=status.path, size_bytes=status.size)
+        for rows in reading.format.read(file, stored, report):
             yield from self._finished(rows, split).to_batches()
 
     def _finished(self, rows: pa.Table, split: Found) -> pa.Table:

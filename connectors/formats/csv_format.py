@@ -29,7 +29,9 @@ from lakewright.connectors.formats.model import (
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import Option, OptionKind, ReadOptions
 from lakewright.storage.errors import InvalidOption, InvalidRows
-from lakewright.storage.file_reader.csv_rows import CsvDialect, split_messages
+from lakewright.storage.file_reader.csv_rows import split_messages
+from lakewright.storage.file_reader.file_form import FileForm
+from lakewright.storage.spec.csv_dialect import CsvDialect
 from lakewright.storage.spec.data_types import AtomicType, DataField
 
 _NAME = "csv"
@@ -167,6 +169,14 @@ class CsvRows(DecodingFormat, EncodingFormat):
 
     def changelog_mode(self) -> ChangelogMode:
         return ChangelogMode.insert_only()
+
+    def file_form(self) -> FileForm:
+        return FileForm(
+            format=_NAME,
+            csv=self.dialect,
+            texts=self.form.layout,
+            skips_broken=self.form.ignores_errors,
+        )
 
     def decoder(self, fields: Sequence[DataField]) -> Decoder:
         check_types(fields, _NAME, type_problem)

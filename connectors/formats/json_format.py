@@ -26,7 +26,9 @@ from lakewright.connectors.formats.model import (
 )
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import Option, OptionKind, ReadOptions
+from lakewright.storage.file_reader.file_form import FileForm
 from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.extra_columns import ExtraColumns
 
 _NAME = "json"
 
@@ -61,6 +63,15 @@ class _Json(DecodingFormat, EncodingFormat):
 
     def changelog_mode(self) -> ChangelogMode:
         return ChangelogMode.insert_only()
+
+    def file_form(self) -> FileForm:
+        return FileForm(
+            format=_NAME,
+            json=self.form.layout,
+            may_lack=True,
+            extra_columns=ExtraColumns.IGNORE,
+            skips_broken=self.form.ignores_errors,
+        )
 
     def decoder(self, fields: Sequence[DataField]) -> Decoder:
         check_types(fields, _NAME, type_problem)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import Option, ReadOptions
+from lakewright.storage.file_reader.file_form import FileForm
 from lakewright.storage.spec.data_types import DataField, DataType
 
 # Told of a message that gives no row: its number among those given, from 0, and why.
@@ -59,6 +60,10 @@ class DecodingFormat(ABC):
         Raises:
             UnsupportedError: the format has no form for a column's type.
         """
+
+    def file_form(self) -> FileForm | None:
+        """How files of the format are read; None if each of their lines is a message."""
+        return None
 
     def readable_metadata(self) -> dict[str, DataType]:
         """Metadata of a message that a table may have as columns, with their types, by key.

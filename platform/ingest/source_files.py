@@ -8,11 +8,11 @@ from lakewright.storage.codec.json_atoms import JsonLayout
 from lakewright.storage.codec.text_values import TextLayout
 from lakewright.storage.errors import InvalidRows, NotFoundError, StorageError
 from lakewright.storage.file_reader.bad_rows import BadRows
-from lakewright.storage.file_reader.csv_rows import CsvDialect
 from lakewright.storage.file_reader.file_form import FileForm
 from lakewright.storage.file_reader.location import Location, wanted_values
 from lakewright.storage.file_reader.path_pattern import PathPattern
 from lakewright.storage.file_reader.reader import FileReader, Partitions, fields_with_kinds
+from lakewright.storage.spec.csv_dialect import CsvDialect
 from lakewright.storage.spec.schema import new_schema
 
 

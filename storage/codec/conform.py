@@ -256,6 +256,8 @@ def _cast(
 ) -> pa.ChunkedArray:
     if not _castable(column.type, field.type):
         way_out = "convert them first"
+        if _kind(column.type) == "text":
+            way_out = "declare the column STRING, or convert the text first"
         if pa.types.is_integer(column.type) and _is_moment(field.type):
             unit = "epoch_days" if pa.types.is_date(target) else "epoch_ms"
             way_out = f"a number is no moment; convert it, or declare its unit (`from: {unit}`)"

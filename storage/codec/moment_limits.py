@@ -29,8 +29,8 @@ def unfit_moment(array: pa.Array, data_type: AtomicType) -> str | None:
             if not _FIRST_DAY <= number // a_day < _END_DAY:
                 counted = f"{number} {'days' if is_date else kind.unit} from 1970"
                 return (
-                    f"a value ({counted}) is outside of the years 1 to 9999, as infinity is stored; "
-                    "make it null, or a date of those years"
+                    f"a value ({counted}) is outside of the years 1 to 9999, as infinity is "
+                    "stored; make it null, or a date of those years"
                 )
     digits = 0 if is_date else stored_digits(data_type)
     if data_type.precision < digits:

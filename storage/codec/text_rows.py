@@ -7,33 +7,24 @@ of the format end a line at a line feed, a carriage return, or both.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_texts import texts_of
-from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.codec.arrow_values import array_of
-from lakewright.storage.codec.csv_rows import csv_dialect, decode_csv, encode_csv
+from lakewright.storage.codec.csv_encoding import csv_dialect, encode_csv
 from lakewright.storage.errors import (
-    CorruptionError,
     InvalidOption,
     InvalidRequestError,
     InvalidRows,
 )
-from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
-from lakewright.storage.spec.values import Value, from_python
+from lakewright.storage.spec.data_types import AtomicType, DataField
 
 CSV = "csv"
 JSON = "json"
 TEXT = "text"
 TEXT_FORMATS = (CSV, JSON, TEXT)
-
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 def check_text_columns(format_name: str, fields: Sequence[DataField], *, table: str) -> None:
@@ -148,67 +139,3 @@ def _is_plain(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
     )
-
-
-def decode_text_rows(
-    data: bytes,
-    format_name: str,
-    fields: Sequence[DataField],
-    options: Mapping[str, str],
-    *,
-    path: str,
-) -> pa.Table:
-    """The rows of a file, in the columns and types of a table.
-
-    Raises:
-        CorruptionError: the file holds something else.
-        InvalidOption: an option of the table says how its files differ from those known here.
-    """
-    check_text_options(format_name, options)
-    schema = pa.schema([each.with_nullable(True) for each in to_arrow_schema(fields)])
-    data = data.removeprefix(_BYTE_ORDER_MARK)
-    if not data:
-        return schema.empty_table()
-    try:
-        if format_name == CSV:
-            return decode_csv(data, schema, csv_dialect(options))
-        lines = _LINE_END.split(data.decode())
-        if not lines[-1]:
-            lines.pop()
-        if format_name == TEXT:
-            return pa.table([pa.array(lines, schema.field(0).type)], schema=schema)
-        rows = [_row(line) for line in lines if line.strip()]
-        return _table_of(rows, fields, schema)
-    except (pa.ArrowInvalid, ValueError, InvalidRequestError) as error:
-        raise CorruptionError(
-            f"file {path} is no {format_name} file of the table's columns: {error}", path=path
-        ) from error
-
-
-def _row(line: str) -> Mapping[str, object]:
-    # A float does not hold all digits of a decimal.
-    row = json.loads(line, parse_float=Decimal)
-    if not isinstance(row, dict):
-        raise InvalidRequestError(f"{row!r:.100} is not a JSON object")
-    return row
-
-
-def _table_of(
-    rows: Sequence[Mapping[str, object]], fields: Sequence[DataField], schema: pa.Schema
-) -> pa.Table:
-    columns = [
-        array_of([_value(row.get(field.name), field) for row in rows], field.type)
-        for field in fields
-    ]
-    return pa.table(columns, schema=schema)
-
-
-def _value(value: object, field: DataField) -> Value:
-    kind = field.type
-    is_moment = isinstance(kind, AtomicType) and (
-        kind.root.is_timestamp or kind.root in (TypeRoot.DATE, TypeRoot.TIME)
-    )
-    if is_moment and isinstance(value, int):
-        # Days, seconds or milliseconds: the file does not say which.
-        raise InvalidRequestError(f"column {field.name} is {kind}, and {value} is a number")
-    return from_python(value, kind)

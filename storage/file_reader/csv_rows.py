@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -20,35 +20,12 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from lakewright.storage.errors import InvalidRows
+from lakewright.storage.spec.csv_dialect import CsvDialect
 
 _BLOCK_BYTES = 8 << 20
 # A row of more bytes than this is taken for a quote that never ends.
 _MOST_ROW_BYTES = 1 << 28
 _MOST_SHOWN = 80
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CsvDialect:
-    """How rows are written; an empty text is no character.
-
-    An `escape` counts before a quote or itself in a quoted field, or with `escapes_all` before any
-    character anywhere, where `escaped` has what some characters mean behind it. A field without
-    quotes whose text is one of `nulls` is null, and with `quoted_nulls` any field. With `comments`
-    a line that begins with # is no row. With `fills` missing values at the end of a row are null,
-    and a delimiter may end a row.
-    """
-
-    delimiter: str = ","
-    quote: str = '"'
-    escape: str = ""
-    escapes_all: bool = False
-    escaped: Mapping[str, str] = field(default_factory=dict)
-    header: bool = True
-    nulls: tuple[str, ...] = ("",)
-    quoted_nulls: bool = False
-    comments: bool = False
-    fills: bool = False
-    ends_with_delimiter: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from lakewright.storage.codec.json_atoms import JsonLayout
 from lakewright.storage.codec.text_values import TextLayout
-from lakewright.storage.file_reader.csv_rows import CsvDialect
+from lakewright.storage.spec.csv_dialect import CsvDialect
 from lakewright.storage.spec.extra_columns import ExtraColumns
 
 PARQUET, ORC, AVRO, CSV, JSON, TEXT = "parquet", "orc", "avro", "csv", "json", "text"

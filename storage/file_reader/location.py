@@ -52,6 +52,11 @@ class FoundFile:
         return self.path if self.fs.scheme == "file" else self.fs.uri(self.path)
 
 
+def is_hidden(name: str) -> bool:
+    """Whether readers pass over a file or a folder."""
+    return name.startswith(("_", "."))
+
+
 def is_of_format(name: str, file_format: str) -> bool:
     """Whether the name of a file ends as those of a format do."""
     packed = ("", *PACKED) if file_format in _TEXTS else ("",)
@@ -78,13 +83,15 @@ def wanted_values(wanted: Sequence[Mapping[str, object]], columns: Sequence[Type
 class Location:
     """A file, a folder or a pattern, and the columns whose values its names say.
 
-    Of a folder that is read whole, files of the format are taken; all files without one.
+    Of a folder that is read whole, files of the format are taken; all files without one. Links of
+    a local disk are followed, unless `refuse_link` gets them, which raises.
     """
 
     table: str
     file_format: str | None
     path: PathPattern
     columns: Sequence[Typed]
+    refuse_link: Callable[[str], None] | None = None
 
     def shown(self) -> str:
         """What is looked for, as messages name it."""
@@ -103,35 +110,37 @@ class Location:
             yield from whole
             return
         fs, root = open_file_system(self.path.base)
-        walk = _Walk(self, Listing(fs), is_wanted)
+        yield from self.files_below(fs, root.rstrip("/") or "/", is_wanted)
+
+    def files_below(
+        self, fs: FileSystem, root: str, is_wanted: IsWanted | None = None
+    ) -> Iterator[FoundFile]:
+        """As `files` of a pattern, whose base is a folder of a store that is open."""
+        walk = _Walk(self, Listing(fs, self.refuse_link), is_wanted)
         # `**` may lead to a file on two ways.
         seen: set[str] = set()
-        for each in walk.below(root.rstrip("/") or "/", self.path.parts, {}):
+        for each in walk.below(root, self.path.parts, {}):
             if each.path not in seen:
                 seen.add(each.path)
                 yield each
 
-    def folders(self, is_wanted: IsWanted | None = None) -> Iterator[tuple[str, Values]]:
+    def folders_below(
+        self, fs: FileSystem, root: str, is_wanted: IsWanted | None = None
+    ) -> Iterator[tuple[str, Values]]:
         """The folders of the wanted partitions, with the values that their names say.
 
         Raises:
             InvalidRows: a folder's name is no value of its partition column.
         """
-        fs, root = open_file_system(self.path.base)
-        yield from self.folders_of(fs, root.rstrip("/") or "/", is_wanted)
-
-    def folders_of(
-        self, fs: FileSystem, root: str, is_wanted: IsWanted | None
-    ) -> Iterator[tuple[str, Values]]:
-        """As `folders`, below a folder of a store that is open."""
-        yield from _Walk(self, Listing(fs), is_wanted).folders(root, self.path.parts, {})
+        walk = _Walk(self, Listing(fs, self.refuse_link), is_wanted)
+        yield from walk.folders(root, self.path.parts, {})
 
     def _whole(self) -> Iterator[FoundFile] | None:
         """The files of a path that is a file or a folder, whatever letters are in its name."""
         if self.path.parts and (self.path.column_names or "://" in self.path.text):
             return None
         fs, path = open_file_system(self.path.text)
-        listing = Listing(fs)
+        listing = Listing(fs, self.refuse_link)
         found = listing.files(path)
         if [each.path for each in found] == [path]:
             return iter([_found(fs, found[0], {})])
@@ -181,6 +190,7 @@ class _Walk:
             return
         for name in sorted(self.listing.folders(folder)):
             for known in self._known(folder, name, parts[0], texts):
+                self.listing.check(folder, name)
                 yield from self.folders(_joined(folder, name), parts[1:], known)
 
     def _tree(self, folder: str, texts: Texts) -> Iterator[FoundFile]:
@@ -214,12 +224,29 @@ class _Walk:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Listings of a store, in the order of names; those of a local disk follow symbolic links."""
+    """Listings of a store, in the order of names; those of a local disk follow symbolic links.
+
+    With `refuse_link`, it gets the links that are not hidden, and raises.
+    """
 
     fs: FileSystem
+    refuse_link: Callable[[str], None] | None = None
+
+    @property
+    def _follows(self) -> bool:
+        return self.fs.scheme == "file" and self.refuse_link is None
+
+    def check(self, folder: str, name: str) -> None:
+        """Refuse a link, where links are not followed."""
+        if self.refuse_link is not None and _joined(folder, name) in self.fs.list_links(folder):
+            self.refuse_link(_joined(folder, name))
 
     def files(self, folder: str) -> list[FileStatus]:
-        if self.fs.scheme != "file":
+        if self.refuse_link is not None:
+            for link in self.fs.list_links(folder):
+                if not is_hidden(link.rpartition("/")[2]):
+                    self.refuse_link(link)
+        if not self._follows:
             return sorted(self.fs.list_dir(folder), key=lambda each: each.path)
         if Path(folder).is_file():
             return [_status(folder, Path(folder).stat())]
@@ -234,24 +261,29 @@ class Listing:
             return None
 
     def folders(self, folder: str) -> list[str]:
-        if self.fs.scheme != "file":
-            return self.fs.list_subdirs(folder)
+        if not self._follows:
+            links = [] if self.refuse_link is None else self.fs.list_links(folder)
+            return sorted({*self.fs.list_subdirs(folder), *(x.rpartition("/")[2] for x in links)})
         return [each.name for each in _entries(folder) if each.is_dir() and not _leads_up(each)]
 
     def tree(self, folder: str, is_wanted: Callable[[str], bool]) -> Iterator[FileStatus]:
         """The files of a format at any depth."""
-        if self.fs.scheme != "file":
+        if not self._follows:
             below = folder.rstrip("/") + "/"
+            if self.refuse_link is not None:
+                for link in self.fs.list_links(folder, at_any_depth=True):
+                    if not any(map(is_hidden, link.removeprefix(below).split("/"))):
+                        self.refuse_link(link)
             for each in sorted(self.fs.list_tree(folder), key=lambda each: each.path):
                 names = each.path.removeprefix(below).split("/")
-                if is_wanted(names[-1]) and not any(n.startswith((".", "_")) for n in names):
+                if is_wanted(names[-1]) and not any(map(is_hidden, names)):
                     yield each
             return
         for each in self.files(folder):
-            if is_wanted(each.name) and not each.name.startswith((".", "_")):
+            if is_wanted(each.name) and not is_hidden(each.name):
                 yield each
         for name in self.folders(folder):
-            if not name.startswith((".", "_")):
+            if not is_hidden(name):
                 yield from self.tree(_joined(folder, name), is_wanted)
 
 

@@ -85,17 +85,19 @@ class PathPattern:
     nulls: Collection[str] = NULL_FOLDERS
 
     @classmethod
-    def parse(cls, text: str) -> PathPattern:
-        """A path as it is declared."""
+    def parse(cls, text: str, *, has_columns: bool = True) -> PathPattern:
+        """A path as it is declared; without columns, only wildcards have a meaning."""
         # A layout may have levels: each becomes a place of its own.
-        leveled = _PLACE.sub(_each_level, text)
+        leveled = _PLACE.sub(_each_level, text) if has_columns else text
         scheme, mark, path = leveled.rpartition("://")
         names = path.split("/")
-        wild = next((at for at, name in enumerate(names) if _is_pattern(name)), len(names))
+        wild = next(
+            (at for at, name in enumerate(names) if _is_pattern(name, has_columns)), len(names)
+        )
         base = scheme + mark + "/".join(names[:wild])
         if wild and names[:wild] == [""]:
             base = "/"
-        parts = tuple(_part(name) for name in names[wild:] if name)
+        parts = tuple(_part(name, has_columns) for name in names[wild:] if name)
         return cls(text, base or ".", parts)
 
     @classmethod
@@ -245,16 +247,16 @@ def _fixed(layout: str | None) -> str | None:
     return "".join(f"{text}{directive}" for text, directive in pairs)
 
 
-def _is_pattern(name: str) -> bool:
-    return bool(_WILD.search(name) or _PLACE.search(name))
+def _is_pattern(name: str, has_columns: bool) -> bool:
+    return bool(_WILD.search(name) or (has_columns and _PLACE.search(name)))
 
 
-def _part(name: str) -> PathPart:
-    if not _is_pattern(name) or name == _ANY_DEPTH:
+def _part(name: str, has_columns: bool) -> PathPart:
+    if not _is_pattern(name, has_columns) or name == _ANY_DEPTH:
         return PathPart(name)
     expression, end = "", 0
     columns: list[tuple[str, str | None]] = []
-    for place in _PLACE.finditer(name):
+    for place in _PLACE.finditer(name) if has_columns else ():
         # A folder `p=` holds the empty text.
         value = _fixed(place[2]) or ".*?"
         expression += f"{_of_wildcards(name[end : place.start()])}({value})"

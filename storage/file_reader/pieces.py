@@ -341,20 +341,30 @@ def _lines(file: FoundFile, fields: Sequence[DataField]) -> Iterator[Piece]:
     """The lines of a file, as the one column that is not of its path."""
     said = {name for name, _ in file.values}
     (name,) = [each.name for each in fields if each.name not in said]
-    rest, first = b"", True
+    row = 0
+    for lines in read_lines(file):
+        texts = pa.array(lines, pa.binary()).cast(pa.string())
+        yield _Columns((name,), pa.table([texts], names=[name]), row)
+        row += len(lines)
+
+
+def read_lines(file: FoundFile) -> Iterator[list[bytes]]:
+    """The lines of a file, some at a time, without their ends and a mark of byte order."""
+    rest, is_first = b"", True
     with opened(file) as stream:
         while True:
             block = bytes(stream.read(_BLOCK_BYTES))
             data = rest + block
-            if first:
-                data, first = data.removeprefix(codecs.BOM_UTF8), False
-            lines = _LINE_END.split(data)
+            if is_first:
+                data, is_first = data.removeprefix(codecs.BOM_UTF8), False
             # A carriage return at the end of a block may be half of a line end.
-            rest = lines.pop() if block or not lines[-1] else b""
-            if block and data.endswith(b"\r") and lines:
-                rest = lines.pop() + b"\r"
+            is_half = bool(block) and data.endswith(b"\r")
+            lines = _LINE_END.split(data[:-1] if is_half else data)
+            if block:
+                rest = lines.pop() + (b"\r" if is_half else b"")
+            elif not lines[-1]:
+                lines.pop()
             if lines:
-                rows = pa.table([pa.array(lines, pa.binary()).cast(pa.string())], names=[name])
-                yield _Columns((name,), rows)
+                yield lines
             if not block:
                 return

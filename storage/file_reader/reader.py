@@ -77,7 +77,7 @@ class FileReader:
     """One file or some of its row groups, with the form it is read by; pickles for Spark's tasks.
 
     `fields` are the columns to read, with those of its path; of a file that does not name its
-    columns, all that it holds, in their order.
+    columns, all that it holds, in their order. Without fields, rows have one column of nulls.
     """
 
     file: FoundFile
@@ -155,6 +155,9 @@ class FileReader:
 
     def fitted(self, piece: Piece, start: int, length: int) -> pa.Table:
         """Some rows of a piece, in the declared types."""
+        if not self.fields:
+            # A table without columns would lose the number of its rows.
+            return pa.table([pa.nulls(length)], names=[""])
         names = [each.name for each in self.fields]
         said = dict(self.file.values)
         asked = [each for each in self._read_as if each.name not in said]

@@ -108,7 +108,7 @@ def test_a_csv_may_be_written_in_another_way(lake: Lake) -> None:
             'dt,code,amount\n2024-01-01,"a\nb",1\n\n2024-01-01,a,b,1\n',
             "row 2 has 4 values, and the header has 3 columns: '2024-01-01,a,b,1'\n",
         ),
-        ("", "Empty CSV file"),
+        ("", "is empty, and a CSV begins"),
     ],
 )
 def test_a_csv_that_does_not_hold_what_is_declared_is_named(
@@ -166,7 +166,7 @@ def test_text_of_a_parquet_file_is_not_parsed(
     outcome = lake.materialize("shop.sales", partitions="2024-01-01", fails=True)
 
     assert f"{lake.folder}/a.parquet: column {column} is" in outcome.failure
-    assert "the file holds text; declare the column STRING, or convert" in outcome.failure
+    assert "the rows hold string; declare the column STRING, or convert" in outcome.failure
     assert "nulls" not in outcome.failure
     assert not lake.table("shop.sales").history.snapshots()
 
@@ -356,7 +356,7 @@ def test_spark_reads_files_as_this_process_does(lake: Lake) -> None:
     )
     declare(lake, '{parquet: "FOLDER"}', DAYS.replace("engine: local", "engine: spark"))
     text = lake.materialize("shop.sales", partitions="2024-01-01", fails=True)
-    assert "c.parquet: column amount is DECIMAL(10, 2), and the file holds text" in text.failure
+    assert "c.parquet: column amount is DECIMAL(10, 2), and the rows hold string" in text.failure
 
 
 @pytest.mark.spark

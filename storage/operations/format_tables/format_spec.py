@@ -30,7 +30,8 @@ class FormatSpec:
     """`location` is a path in the table's store.
 
     With `only_values`, folders are named by values alone. With `is_registered`, a partition exists
-    if the table's registry has it; otherwise if its folder exists.
+    if the table's registry has it; otherwise if its folder exists. With `holds_schema`, the files of
+    the table's schema lie in a folder beside its own.
     """
 
     location: str
@@ -38,6 +39,7 @@ class FormatSpec:
     only_values: bool
     is_registered: bool
     data_fields: tuple[DataField, ...]
+    holds_schema: bool = False
 
 
 def is_format_table(schema: TableSchema) -> bool:
@@ -66,10 +68,12 @@ def format_spec(files: TableFiles) -> FormatSpec:
         )
     root = files.paths.root
     location = options.get(PATH_OPTION)
+    place = root
+    if location is not None:
+        place = path_in_store(files.fs, location, root=root, table=files.name)
     return FormatSpec(
-        location=root
-        if location is None
-        else path_in_store(files.fs, location, root=root, table=files.name),
+        location=place,
+        holds_schema=place == root,
         format=name,
         only_values=_flag(options.get(ONLY_VALUES_OPTION)),
         is_registered=_flag(options.get(REGISTERED_OPTION)),

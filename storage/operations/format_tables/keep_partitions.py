@@ -86,7 +86,7 @@ def drop_format_partitions(
     going = {each: None for each in wanted if each in known}
     leaving = [each for each in folders if each.partition in going] if delete_files_too else []
     # Listed first: a link in a folder is refused while the registry still has the partition.
-    paths = [status.path for _, status in list_data_files(files, leaving)]
+    paths = [status.path for _, status in list_data_files(files, spec, leaving)]
     if spec.is_registered and going:
         # Readers do not open its files any more when they are deleted.
         change_registry(files, lambda present: present - {*going})

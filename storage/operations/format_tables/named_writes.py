@@ -73,7 +73,7 @@ def _named(
 
 
 def _all_files(files: TableFiles, spec: FormatSpec) -> Iterable[tuple[Partition, FileStatus]]:
-    return list_data_files(files, folders_on_disk(files, spec))
+    return list_data_files(files, spec, folders_on_disk(files, spec))
 
 
 def _digest(user: str) -> str:

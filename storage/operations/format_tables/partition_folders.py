@@ -2,19 +2,20 @@
 
 1. Take the partitions of the registry, or list the folders level by level.
 2. Leave out what the filter excludes, level by level, before anything below is listed.
-3. List the data files of what is left. Names that begin with `_` or `.` are no data.
+3. List the data files of what is left, at any depth. Names that begin with `_` or `.` are no data.
 
 Symbolic links below the location are refused, where a verb would reach what they lead to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 from lakewright.storage.env import FileStatus
-from lakewright.storage.errors import CorruptionError, InvalidRequestError
+from lakewright.storage.errors import CorruptionError, InvalidRequestError, InvalidRows
+from lakewright.storage.file_reader.location import Listing, Location, is_hidden
+from lakewright.storage.file_reader.path_pattern import PathPattern, folder_value
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.format_tables.format_spec import FormatSpec
 from lakewright.storage.operations.format_tables.registry import read_registry
@@ -24,7 +25,7 @@ from lakewright.storage.operations.running.links import check_no_links
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.partition import Partition, escape_path, partition_value_text
 from lakewright.storage.spec.predicate import Bounds, Predicate, may_match, only_on
-from lakewright.storage.spec.values import Value, from_python, order_key, same_value
+from lakewright.storage.spec.values import Value, order_key, same_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +71,15 @@ def _values_in(files: TableFiles, spec: FormatSpec, field: DataField, name: str)
     Raises:
         InvalidRequestError: the name holds a text that is not of the key's type.
     """
+    path = _path(files, spec, [field.name])
+    (part,) = path.parts
+    texts = part.matches(name)
+    return [] if texts is None else [folder_value(texts[0], field, path.nulls)]
+
+
+def _path(files: TableFiles, spec: FormatSpec, keys: Sequence[str]) -> PathPattern:
     nulls = (files.options.partition_default_name, HIVE_DEFAULT_PARTITION)
-    text = name if spec.only_values else _text_for(name, field.name)
-    if text is None or (is_hidden(name) and name not in nulls):
-        return []
-    return [None if text in nulls else from_python(unquote(text), field.type)]
+    return PathPattern.of_keys(spec.location, keys, only_values=spec.only_values, nulls=nulls)
 
 
 def _misread(spec: FormatSpec, field: DataField, *, is_read: bool) -> tuple[str, str]:
@@ -102,7 +107,7 @@ def list_partitions(
         return [PartitionFolder(files.partitions.of_values(()), spec.location)]
     wanted = only_on(predicate, frozenset(keys.names))
     if not spec.is_registered:
-        return list(_found(files, spec, lambda known: _may_match(wanted, known), spec.location, {}))
+        return list(_found(files, spec, lambda known: _may_match(wanted, known)))
     registered = [
         PartitionFolder(partition, _registered_folder(files, spec, partition))
         for partition in read_registry(files)
@@ -149,7 +154,7 @@ def folders_on_disk(
     Other systems may have named several folders for one partition, such as `hour=1` and `hour=01`.
     """
     if of is None:
-        return list(_found(files, spec, lambda known: True, spec.location, {}))
+        return list(_found(files, spec, lambda _: True))
     beginnings = {
         tuple(map(order_key, each.values[:depth]))
         for each in of
@@ -159,41 +164,26 @@ def folders_on_disk(
     def leads_there(known: Mapping[str, Value]) -> bool:
         return tuple(map(order_key, known.values())) in beginnings
 
-    return list(_found(files, spec, leads_there, spec.location, {}))
+    return list(_found(files, spec, leads_there))
 
 
 def _found(
-    files: TableFiles,
-    spec: FormatSpec,
-    is_wanted: Callable[[Mapping[str, Value]], bool],
-    folder: str,
-    known: Mapping[str, Value],
+    files: TableFiles, spec: FormatSpec, is_wanted: Callable[[Mapping[str, Value]], bool]
 ) -> Iterator[PartitionFolder]:
-    fields = files.partitions.keys.fields
-    if len(known) == len(fields):
-        yield PartitionFolder(files.partitions.of_values(tuple(known.values())), folder)
-        return
-    field = fields[len(known)]
-    links = {link.rpartition("/")[2]: link for link in files.fs.list_links(folder)}
-    for name in sorted({*files.fs.list_subdirs(folder), *links}):
-        try:
-            found = _values_in(files, spec, field, name)
-        except InvalidRequestError as error:
-            raise CorruptionError(
-                f"folder {folder}/{name} of {files.name} is no partition: {error}; move it "
-                "elsewhere, or begin its name with an underscore",
-                path=f"{folder}/{name}",
-            ) from error
-        for value in found:
-            below = {**known, field.name: value}
-            if is_wanted(below):
-                check_no_links([links[name]] if name in links else [], files.name)
-                yield from _found(files, spec, is_wanted, f"{folder}/{name}", below)
-
-
-def _text_for(name: str, key: str) -> str | None:
-    own, equals, text = name.partition("=")
-    return text if equals and unquote(own) == key else None
+    keys = files.partitions.keys
+    location = Location(
+        table=files.name,
+        file_format=None,
+        path=_path(files, spec, keys.names),
+        columns=keys.fields,
+        refuse_link=lambda link: check_no_links([link], files.name),
+    )
+    try:
+        for folder, values in location.folders_below(files.fs, spec.location, is_wanted):
+            ordered = tuple(values[name] for name in keys.names)
+            yield PartitionFolder(files.partitions.of_values(ordered), folder)
+    except InvalidRows as error:
+        raise CorruptionError(error.message) from error
 
 
 def _may_match(wanted: Predicate | None, known: Mapping[str, Value]) -> bool:
@@ -203,24 +193,21 @@ def _may_match(wanted: Predicate | None, known: Mapping[str, Value]) -> bool:
     return may_match(wanted, bounds)
 
 
-def is_hidden(name: str) -> bool:
-    """Whether readers pass over a file or a folder."""
-    return name.startswith(("_", "."))
-
-
 def list_data_files(
-    files: TableFiles, folders: list[PartitionFolder]
+    files: TableFiles, spec: FormatSpec, folders: list[PartitionFolder]
 ) -> list[tuple[Partition, FileStatus]]:
-    """The data files of partitions; a folder that is not there has none.
+    """The data files of partitions, at any depth; a folder that is not there has none.
 
     Raises:
         UnsupportedError: one is a symbolic link.
     """
+    listing = Listing(files.fs, lambda link: check_no_links([link], files.name))
 
     def listed(each: PartitionFolder) -> list[tuple[Partition, FileStatus]]:
-        links = files.fs.list_links(each.folder)
-        check_no_links([x for x in links if not is_hidden(x.rpartition("/")[2])], files.name)
-        found = sorted(files.fs.list_dir(each.folder), key=lambda status: status.path)
-        return [(each.partition, status) for status in found if not is_hidden(status.name)]
+        if spec.holds_schema and each.folder == spec.location:
+            found = [status for status in listing.files(each.folder) if not is_hidden(status.name)]
+        else:
+            found = list(listing.tree(each.folder, lambda _: True))
+        return [(each.partition, status) for status in found]
 
     return [pair for part in map_concurrently(files.env, listed, folders) for pair in part]

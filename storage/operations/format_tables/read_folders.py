@@ -5,18 +5,22 @@ A file gives the columns that it has; others are null. Partition columns come fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lakewright.storage.codec.arrow_cast import cast_column
-from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
+from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import keep_matching, scalar_of
-from lakewright.storage.codec.text_rows import TEXT_FORMATS, decode_text_rows
+from lakewright.storage.codec.csv_encoding import csv_dialect
+from lakewright.storage.codec.json_atoms import JsonLayout
+from lakewright.storage.codec.text_rows import CSV, TEXT_FORMATS, check_text_options
+from lakewright.storage.codec.text_values import TextLayout
 from lakewright.storage.env import FileStatus
-from lakewright.storage.errors import CorruptionError
-from lakewright.storage.files.data_files import read_rows
+from lakewright.storage.errors import CorruptionError, InvalidRows
+from lakewright.storage.file_reader.file_form import FileForm
+from lakewright.storage.file_reader.location import FoundFile
+from lakewright.storage.file_reader.reader import FileReader
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.format_tables.format_spec import FormatSpec
 from lakewright.storage.operations.format_tables.partition_folders import (
@@ -24,6 +28,9 @@ from lakewright.storage.operations.format_tables.partition_folders import (
     list_partitions,
 )
 from lakewright.storage.operations.running.concurrency import map_concurrently
+from lakewright.storage.spec.csv_dialect import CsvDialect
+from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.extra_columns import ExtraColumns
 from lakewright.storage.spec.partition import Partition
 from lakewright.storage.spec.predicate import Predicate, columns_of
 
@@ -45,7 +52,7 @@ def scan_folders(
     return FolderScan(
         predicate=predicate,
         folders=tuple(each.folder for each in folders),
-        files=tuple(list_data_files(files, folders)),
+        files=tuple(list_data_files(files, spec, folders)),
     )
 
 
@@ -74,44 +81,48 @@ def read_folders(
 def _rows(
     files: TableFiles, spec: FormatSpec, partition: Partition, status: FileStatus, needed: set[str]
 ) -> pa.Table:
-    if spec.format in TEXT_FORMATS:
-        data = files.fs.read_bytes(status.path)
-        options = files.schema.options
-        held = decode_text_rows(data, spec.format, spec.data_fields, options, path=status.path)
-    else:
-        wanted = [field.name for field in spec.data_fields if field.name in needed]
-        (held,) = read_rows(files.fs, status.path, wanted, may_lack=wanted, format_name=spec.format)
-    count = held.num_rows
+    form = form_of_files(spec.format, files.schema.options)
+    fields = [
+        replace(each, type=replace(each.type, nullable=True))
+        for each in spec.data_fields
+        # Of a file without names, the place of a column says what it is.
+        if each.name in needed or not form.names_columns
+    ]
+    file = FoundFile(fs=files.fs, path=status.path, size_bytes=status.size)
+    reader = FileReader(file=file, form=form, fields=tuple(fields))
+    try:
+        held = pa.concat_tables([_empty(fields), *reader.read()])
+    except InvalidRows as error:
+        raise CorruptionError(error.message, path=status.path, **error.details) from error
     columns = {}
     for field in files.schema.fields:
-        kind = to_arrow_type(field.type)
         if field.name in partition.stored:
-            columns[field.name] = pa.repeat(
-                scalar_of(partition.stored[field.name], field.type), count
-            )
-        elif field.name in held.column_names and field.name in needed:
-            columns[field.name] = cast_file_column(
-                held.column(field.name), kind, field.name, status.path
-            )
+            value = scalar_of(partition.stored[field.name], field.type)
+            columns[field.name] = pa.repeat(value, held.num_rows)
         elif field.name in needed:
-            columns[field.name] = pa.nulls(count, kind)
+            columns[field.name] = held.column(field.name)
     return pa.table(columns)
 
 
-def cast_file_column(
-    column: pa.ChunkedArray, kind: pa.DataType, name: str, path: str
-) -> pa.ChunkedArray:
-    """A column of a file in the type of its table.
+def _empty(fields: Sequence[DataField]) -> pa.Table:
+    return to_arrow_schema(fields).empty_table() if fields else pa.table([pa.nulls(0)], names=[""])
+
+
+def form_of_files(format_name: str, options: Mapping[str, str]) -> FileForm:
+    """How the files of a format table are read.
 
     Raises:
-        CorruptionError: names the column, the file and both types.
+        InvalidOption: an option of the table says how its files differ from those known here.
     """
-    try:
-        return cast_column(column, kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise CorruptionError(
-            f"column {name} of file {path} holds {column.type}, which cannot be read as {kind}: "
-            f"{error}",
-            path=path,
-            column=name,
-        ) from error
+    if format_name in TEXT_FORMATS:
+        check_text_options(format_name, options)
+    dialect = csv_dialect(options) if format_name == CSV else CsvDialect()
+    return FileForm(
+        format=format_name,
+        csv=dialect,
+        texts=TextLayout(nulls=dialect.nulls, is_declared=False),
+        json=JsonLayout(ignores_unknown=True),
+        extra_columns=ExtraColumns.IGNORE,
+        may_lack=True,
+        own_avro=True,
+    )

@@ -208,7 +208,7 @@ def _replaced(
     elif not spec.is_registered:
         there = folders_on_disk(files, spec, [each.partition for each in touched])
     folders = list({each.folder: each for each in (*touched, *there)}.values())
-    return [status for _, status in list_data_files(files, folders)]
+    return [status for _, status in list_data_files(files, spec, folders)]
 
 
 def _write_file(files: TableFiles, spec: FormatSpec, rows: pa.Table, path: str) -> None:

@@ -52,7 +52,7 @@ def test_values_of_a_file_have_the_types_of_the_columns(
     ("name", "text", "why"),
     [
         ("new.txt", "zip\n1\n", "ends as one of csv, json, parquet, orc, avro does"),
-        ("empty.csv", "", "Empty CSV file"),
+        ("empty.csv", "", "is empty, and a CSV begins"),
         ("other.csv", "a,b\n1,2\n", "has none of the columns zip, city, price"),
         ("bad.csv", "zip,price\n1,much\n", "column price is DECIMAL"),
         ("missing.csv", None, "no file is at"),

@@ -21,6 +21,7 @@ from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.file_reader import csv_rows
 from lakewright.storage.file_reader.reader import read_in_turn
+from lakewright.storage.spec.csv_dialect import CsvDialect
 
 TEXTS = [{"name": "id", "type": "STRING"}, {"name": "note", "type": "STRING"}]
 
@@ -160,7 +161,7 @@ def test_blocks_of_any_size_give_what_pythons_strict_reader_gives(
         try:
             for each in csv_rows.read_csv_blocks(
                 io.BytesIO(text.encode()),
-                csv_rows.CsvDialect(header=False, nulls=()),
+                CsvDialect(header=False, nulls=()),
                 path="a.csv",
                 names=[str(at) for at in range(width)],
                 on_ragged=lambda row: ragged.append(row.row.values),

@@ -11,28 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 
 from lakewright.storage.codec.arrow_texts import texts_of
 from lakewright.storage.errors import InvalidOption
-
-# A block holds whole rows, and Arrow counts its bytes in 32 bits.
-_SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 20, 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class CsvDialect:
-    """The signs of a table's CSV files."""
-
-    delimiter: str
-    quote: str
-    escape: str
-    null: str
-    has_header: bool
+from lakewright.storage.spec.csv_dialect import CsvDialect
 
 
 def csv_dialect(options: Mapping[str, str]) -> CsvDialect:
@@ -45,8 +30,9 @@ def csv_dialect(options: Mapping[str, str]) -> CsvDialect:
         delimiter=_option(options, ",", "csv.field-delimiter", "field-delimiter", "delimiter"),
         quote=_option(options, '"', "csv.quote-character", "quote"),
         escape=_option(options, "\\", "csv.escape-character", "escape"),
-        null=_option(options, "", "csv.null-literal", "nullvalue"),
-        has_header=_option(options, "false", "csv.include-header", "header").lower() == "true",
+        nulls=(_option(options, "", "csv.null-literal", "nullvalue"),),
+        escapes_all=True,
+        header=_option(options, "false", "csv.include-header", "header").lower() == "true",
     )
     signs = {
         "csv.field-delimiter": found.delimiter,
@@ -60,9 +46,10 @@ def csv_dialect(options: Mapping[str, str]) -> CsvDialect:
                 "different ASCII characters, and none of them ends a line",
                 option=name,
             )
-    if any(sign in found.null for sign in (*signs.values(), "\r", "\n")):
+    (null,) = found.nulls
+    if any(sign in null for sign in (*signs.values(), "\r", "\n")):
         raise InvalidOption(
-            f"option csv.null-literal is {found.null!r}, which holds a sign of the files; write "
+            f"option csv.null-literal is {null!r}, which holds a sign of the files; write "
             "letters, such as NULL",
             option="csv.null-literal",
         )
@@ -77,12 +64,13 @@ def encode_csv(rows: pa.Table, dialect: CsvDialect) -> bytes:
     """The bytes of a file with these rows; no text holds the end of a line."""
     # pyarrow's own writer knows one null, and puts uninitialized bytes before rows whose first
     # chunk is empty.
+    (null,) = dialect.nulls
     fields = [_quoted(texts_of(column), dialect) for column in rows.columns]
     lines = pc.binary_join_element_wise(
-        *fields, _text(dialect.delimiter), null_handling="replace", null_replacement=dialect.null
+        *fields, _text(dialect.delimiter), null_handling="replace", null_replacement=null
     )
     written = lines.to_pylist()
-    if dialect.has_header:
+    if dialect.header:
         names = _quoted(pa.chunked_array([rows.column_names], pa.large_string()), dialect)
         written.insert(0, dialect.delimiter.join(names.to_pylist()))
     return "".join(f"{line}\n" for line in written).encode()
@@ -92,7 +80,8 @@ def _quoted(texts: pa.ChunkedArray, dialect: CsvDialect) -> pa.ChunkedArray:
     signs = re.escape(dialect.delimiter + dialect.quote + dialect.escape)
     # A line of blanks alone is a row of nulls to readers.
     needs_quotes = pc.or_(
-        pc.match_substring_regex(texts, rf"[{signs}]|^\s*$"), pc.equal(texts, dialect.null)
+        pc.match_substring_regex(texts, rf"[{signs}]|^\s*$"),
+        pc.is_in(texts, pa.array(dialect.nulls, texts.type)),
     )
     inside = texts
     for sign in (dialect.escape, dialect.quote):
@@ -105,37 +94,3 @@ def _quoted(texts: pa.ChunkedArray, dialect: CsvDialect) -> pa.ChunkedArray:
 
 def _text(text: str) -> pa.Scalar:
     return pa.scalar(text, pa.large_string())
-
-
-def decode_csv(data: bytes, schema: pa.Schema, dialect: CsvDialect) -> pa.Table:
-    """The rows of a file, in the columns of a schema.
-
-    Raises:
-        pa.ArrowInvalid: the file holds something else.
-    """
-    if not data.strip(b"\r\n") and len(schema) != 1:
-        return schema.empty_table()
-    block = min(max(len(data) + 1, _SMALLEST_BLOCK), _LARGEST_BLOCK)
-    read = pa_csv.read_csv(
-        pa.BufferReader(data),
-        pa_csv.ReadOptions(
-            column_names=None if dialect.has_header else schema.names, block_size=block
-        ),
-        pa_csv.ParseOptions(
-            delimiter=dialect.delimiter,
-            quote_char=dialect.quote,
-            escape_char=dialect.escape,
-            newlines_in_values=True,
-            # In a file of one column, an empty line is a row with null.
-            ignore_empty_lines=len(schema) != 1,
-        ),
-        pa_csv.ConvertOptions(
-            column_types=schema,
-            include_columns=schema.names,
-            include_missing_columns=True,
-            null_values=[dialect.null],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
-    return read.cast(schema)
