@@ -9,7 +9,6 @@ way, which also says what is wrong.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +16,7 @@ import pyarrow.json
 
 from lakewright.connectors.formats.messages import Numbered
 from lakewright.storage.codec.arrow_types import to_arrow_type
-from lakewright.storage.codec.moment_limits import unfit_moment
+from lakewright.storage.codec.value_limits import unfit_value
 from lakewright.storage.spec.data_types import (
     ArrayType,
     AtomicType,
@@ -103,12 +102,10 @@ def _made(array: pa.Array, data_type: DataType, mark: str) -> pa.Array:
         case AtomicType():
             if not _is_usual(array, data_type, mark):
                 raise pa.ArrowInvalid("the slow way decides")
-            if array.type == target:
-                return array
-            moments = array.cast(target)
-            if unfit_moment(moments, data_type) is not None:
+            made = array if array.type == target else array.cast(target)
+            if unfit_value(made, data_type) is not None:
                 raise pa.ArrowInvalid("the slow way decides")
-            return moments
+            return made
         case _:
             raise AssertionError(data_type)
 
@@ -117,11 +114,6 @@ def _is_usual(array: pa.Array, data_type: AtomicType, mark: str) -> bool:
     root = data_type.root
     if root.is_floating:
         return not pc.any(pc.is_inf(array)).as_py()
-    if root is TypeRoot.DECIMAL:
-        # Arrow keeps values wider than the precision they are declared with.
-        limit = Decimal(10) ** (data_type.precision - data_type.scale)
-        fits = pc.less(pc.abs(array), pa.scalar(limit, pa.decimal256(76, data_type.scale)))
-        return pc.all(fits).as_py() is not False
     if root.is_timestamp:
         return pc.all(pc.equal(pc.utf8_slice_codeunits(array, 10, 11), mark)).as_py() is not False
     return True

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.codec.epoch_numbers import NUMBER, moments
-from lakewright.storage.codec.moment_limits import unfit_moment
 from lakewright.storage.codec.text_values import TextLayout, from_text
+from lakewright.storage.codec.value_limits import unfit_stored, unfit_value
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import (
     ArrayType,
@@ -33,7 +32,6 @@ from lakewright.storage.spec.data_types import (
     TypeRoot,
 )
 from lakewright.storage.spec.epoch_units import EpochUnit
-from lakewright.storage.spec.values import EXACT_DECIMALS
 
 # How much of a value that does not fit is shown, and how many columns of its row.
 _MOST_SHOWN = 40
@@ -390,37 +388,6 @@ def _check_part(
         )
     unfit = None
     if isinstance(data_type, AtomicType):
-        unfit = _unfit_value(array, data_type)
-        if unfit is None and not is_stored:
-            unfit = unfit_moment(array, data_type)
+        unfit = unfit_stored(array, data_type) if is_stored else unfit_value(array, data_type)
     if unfit is not None:
         raise InvalidRows(f"{table}: {path} is {data_type}, and {unfit}", column=column)
-
-
-def _unfit_value(array: pa.Array, data_type: AtomicType) -> str | None:
-    """Why a value of the type's own Arrow type does not fit the type; None if all values fit."""
-    root = data_type.root
-    if root.is_text or root.is_bytes:
-        lengths = pc.utf8_length(array) if root.is_text else pc.binary_length(array)
-        longest = pc.max(lengths).as_py()
-        if longest is None or longest <= data_type.length:
-            return None
-        too_long = pc.fill_null(pc.greater(lengths, data_type.length), False)
-        first = array[pc.index(too_long, True).as_py()].as_py()
-        return (
-            f"a value is {longest} long: {pc.sum(too_long).as_py()} of {len(array)} do not fit, "
-            f"first {first[:_MOST_SHOWN]!r}"
-        )
-    if root is TypeRoot.DECIMAL:
-        # Arrow keeps values wider than the precision they are declared with.
-        bounds = pc.min_max(array).as_py()
-        for value in (bounds["min"], bounds["max"]):
-            if value is not None and not _fits(value, data_type):
-                return f"{value} does not fit"
-    return None
-
-
-def _fits(value: Decimal, data_type: AtomicType) -> bool:
-    # Python's default decimal context would round wide decimals before the comparison.
-    unscaled = int(value.scaleb(data_type.scale, EXACT_DECIMALS))
-    return bool(abs(unscaled) < 10**data_type.precision)

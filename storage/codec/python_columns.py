@@ -15,10 +15,11 @@ from decimal import Decimal
 from itertools import accumulate
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.arrow_values import array_of
-from lakewright.storage.codec.moment_limits import unfit_moment
+from lakewright.storage.codec.value_limits import unfit_value
 from lakewright.storage.spec.data_types import (
     ArrayType,
     AtomicType,
@@ -30,7 +31,7 @@ from lakewright.storage.spec.data_types import (
     TypeRoot,
     not_null,
 )
-from lakewright.storage.spec.values import Value, finer_than_declared, from_python
+from lakewright.storage.spec.values import Value, from_python
 
 _COUNT = not_null(AtomicType(TypeRoot.INT))
 _ZONE = re.compile(r"(Z|[+-]\d\d(:?\d\d)?)\s*$")
@@ -135,6 +136,25 @@ def _atoms(
     rows: Sequence[int],
     reading: Reading,
 ) -> pa.Array:
+    array = _atom_array(values, data_type, path, rows, reading)
+    if unfit_value(array, data_type) is None:
+        return array
+    fits = []
+    for place, at in enumerate(rows):
+        unfit = unfit_value(array.slice(place, 1), data_type)
+        fits.append(unfit is None)
+        if unfit is not None:
+            reading.refuse(UnfitValueError(at, path, f"is {data_type}, and {unfit}"))
+    return pc.if_else(pa.array(fits), array, pa.scalar(None, array.type))
+
+
+def _atom_array(
+    values: Sequence[object],
+    data_type: AtomicType,
+    path: str,
+    rows: Sequence[int],
+    reading: Reading,
+) -> pa.Array:
     values = _read_atoms(values, data_type, path, rows, reading)
     if set(map(type, values)) <= _ALIKE.get(data_type.root, frozenset()):
         try:
@@ -185,11 +205,6 @@ def _atom(value: object, data_type: AtomicType) -> Value:
     found = from_python(value, data_type)
     if found in _INFINITIES and _is_finite(value):
         raise ValueError(f"{_shown(value)} is too large")
-    if finer_than_declared(found, data_type):
-        raise ValueError(
-            f"{_shown(value)} has more digits below the second than it declares; round it, or "
-            "declare more"
-        )
     if data_type.root is TypeRoot.TIMESTAMP_LTZ and not _has_zone(value):
         raise ValueError(f"{_shown(value)} has no zone; give it one")
     return found
@@ -211,7 +226,7 @@ def _moments_of_texts(values: Sequence[object], data_type: AtomicType) -> pa.Arr
         moments = pa.array(values, pa.string()).cast(to_arrow_type(data_type))
     except pa.ArrowException:
         return None
-    return moments if unfit_moment(moments, data_type) is None else None
+    return moments
 
 
 def _has_zone(value: object) -> bool:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.arrow_values import scalar_of
-from lakewright.storage.codec.moment_limits import unfit_moment
+from lakewright.storage.codec.value_limits import unfit_moment
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import (
     ArrayType,

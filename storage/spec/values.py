@@ -277,15 +277,6 @@ def stored_digits(data_type: AtomicType) -> int:
     return 3 if data_type.precision <= 3 else 6 if data_type.precision <= 6 else 9
 
 
-def finer_than_declared(value: Value, data_type: AtomicType) -> bool:
-    """Whether a time or a timestamp has digits of a second that its type does not declare."""
-    if value is None or not (data_type.root is TypeRoot.TIME or data_type.root.is_timestamp):
-        return False
-    assert isinstance(value, int)
-    digits = 3 if data_type.root is TypeRoot.TIME else 9
-    return bool(value % 10 ** max(digits - data_type.precision, 0))
-
-
 def _unbounded_nanoseconds(value: object, data_type: AtomicType) -> int:
     if isinstance(value, StoredNumber):
         return int(value)
