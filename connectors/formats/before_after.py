@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewright.connectors.formats.arrow_json import arrow_columns
 from lakewright.connectors.formats.change_json import (
     Change,
     ChangeJson,
@@ -22,6 +21,7 @@ from lakewright.connectors.formats.change_json import (
 )
 from lakewright.connectors.formats.json_values import JsonForm
 from lakewright.connectors.formats.messages import Numbered, cut
+from lakewright.storage.codec.arrow_json import arrow_columns
 from lakewright.storage.spec.data_types import STRING, DataField, RowType
 from lakewright.storage.spec.rows import RowKind
 
@@ -89,7 +89,7 @@ class BeforeAfterJson(ChangeJson):
         known = self.operations
         members = ((BEFORE, row), (AFTER, row), (known.member, STRING))
         wanted = [DataField(-1, name, kind) for name, kind in members]
-        found = arrow_columns(messages, wanted, form.mark)
+        found = arrow_columns([message for _, message in messages], wanted)
         if found is None:
             return None
         before, after, names = found

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakewright.connectors.formats import json_values
-from lakewright.connectors.formats.arrow_json import arrow_columns
 from lakewright.connectors.formats.json_values import JsonForm, encoded_rows, type_problem
 from lakewright.connectors.formats.messages import (
     MessageDecoder,
@@ -26,6 +25,7 @@ from lakewright.connectors.formats.model import (
 )
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import Option, OptionKind, ReadOptions
+from lakewright.storage.codec.arrow_json import arrow_columns
 from lakewright.storage.file_reader.file_form import FileForm
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.extra_columns import ExtraColumns
@@ -92,7 +92,7 @@ class _JsonDecoder(MessageDecoder):
         numbers = [number for number, _ in messages]
         columns = None
         if not self.form.requires_members:
-            columns = arrow_columns(messages, self.fields, self.form.mark)
+            columns = arrow_columns([message for _, message in messages], self.fields)
         if columns is None:
             objects, numbers = self.form.objects(messages)
             columns = self.form.columns(objects, self.fields, numbers)

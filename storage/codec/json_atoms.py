@@ -84,6 +84,11 @@ class JsonLayout:
     ignores_unknown: bool = False
 
     @property
+    def is_plain(self) -> bool:
+        """Whether values are written as JSON and ISO say, so that a library may read them."""
+        return not (self.date_format or self.timestamp_format or self.requires_members)
+
+    @property
     def reading(self) -> Reading:
         """How the values become columns."""
         return Reading(

@@ -207,11 +207,12 @@ def read_csv_blocks(
     Raises:
         InvalidRows: the file is not well quoted, holds NUL, or lacks its header.
     """
-    reader = _Blocks(_in_utf8(stream, encoding), dialect, path, on_ragged)
+    reader = _Blocks(in_utf8(stream, encoding), dialect, path, on_ragged)
     yield from reader.blocks(names)
 
 
-def _in_utf8(stream: Any, encoding: str) -> Any:
+def in_utf8(stream: Any, encoding: str) -> Any:
+    """A stream of text of an encoding as one of UTF-8."""
     if codecs.lookup(encoding).name in ("utf-8", "utf-8-sig"):
         return stream
     return pa.transcoding_input_stream(stream, encoding, "utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
 from lakewright.storage.codec.json_atoms import JSON_DECODER
@@ -22,37 +22,53 @@ _BLANKS = re.compile(r"[ \t\r\n]*")
 Unread = Callable[[int, str, InvalidRows], None]
 
 
-def read_json_records(
-    source: IO[bytes], *, path: str, encoding: str, unread: Unread | None = None
-) -> Iterator[Records]:
-    """The objects of a JSON file, whose numbers keep their digits.
+def records_of_lines(lines: Sequence[tuple[int, bytes]], *, path: str, unread: Unread) -> Records:
+    """The objects of lines, each with its number; their numbers keep their digits.
 
-    `unread` gets the line, the text and the reason of what is no object, and the others are read.
+    `unread` gets the line, the text and the reason of what is no object, or raises.
+    """
+    some = Records([], [])
+    for number, data in lines:
+        line = data.decode()
+        try:
+            record = _of_line(line, number, path)
+        except InvalidRows as error:
+            unread(number, line, error)
+            continue
+        _add(some, number, line, record, path, unread)
+    return some
+
+
+def records_of_arrays(
+    source: IO[bytes], *, path: str, encoding: str, unread: Unread
+) -> Iterator[Records]:
+    """The objects of a file of arrays.
 
     Raises:
-        InvalidRows: the file is not JSON, or without `unread` holds something else than objects.
+        InvalidRows: the file is not JSON, or `unread` raises of something else than an object.
     """
-    found = _JsonObjects(_texts(source, encoding), path, unread)
     some = Records([], [])
     characters = 0
-    for number, text, record in found.objects():
-        if not isinstance(record, dict):
-            error = InvalidRows(
-                f"{path}: line {number}: {_cut(repr(record))} is not an object with a member for "
-                "each column"
-            )
-            if unread is None:
-                raise error
-            unread(number, text, error)
-            continue
-        some.records.append(record)
-        some.numbers.append(number)
-        some.texts.append(text)
+    for number, text, record in _Arrays(_texts(source, encoding), path).elements():
+        _add(some, number, text, record, path, unread)
         characters += len(text)
         if len(some.records) == _ROWS_AT_ONCE or characters > _CHUNK_BYTES * 8:
             yield some
             some, characters = Records([], []), 0
     yield some
+
+
+def _add(some: Records, number: int, text: str, record: object, path: str, unread: Unread) -> None:
+    if isinstance(record, dict):
+        some.records.append(record)
+        some.numbers.append(number)
+        some.texts.append(text)
+        return
+    error = InvalidRows(
+        f"{path}: line {number}: {_cut(repr(record))} is not an object with a member for each "
+        "column"
+    )
+    unread(number, text, error)
 
 
 def _texts(source: IO[bytes], encoding: str) -> Iterator[str]:
@@ -73,28 +89,33 @@ def _why(error: Exception) -> str:
     return "a number has too many digits" if "digits" in str(error) else str(error)
 
 
-class _JsonObjects:
-    """The values of a JSON file, each with its line and its text.
+def _of_line(line: str, number: int, path: str) -> object:
+    start = len(line) - len(line.lstrip())
+    end = len(line.rstrip())
+    try:
+        value, last = JSON_DECODER.raw_decode(line, start)
+    except json.JSONDecodeError as error:
+        why = error.msg
+        if error.pos >= end:
+            why += "; an object ends on the line where it begins, unless it is in an array"
+        raise _error(path, number, error.pos + 1, why, line, error.pos) from None
+    except (RecursionError, ValueError) as error:
+        raise _error(path, number, start + 1, _why(error), line, start) from None
+    if last < end:
+        raise _error(path, number, last + 1, "more follows the value", line, last)
+    return value
 
-    A line that is no value goes to `unread`. Of an array it is not known where the next one begins.
-    """
 
-    def __init__(self, texts: Iterator[str], path: str, unread: Unread | None) -> None:
+class _Arrays:
+    """The elements of one array after the other, each with its line and its text."""
+
+    def __init__(self, texts: Iterator[str], path: str) -> None:
         self._texts = texts
-        self._unread = unread
         self._path = path
         self._text = ""
         # Where the next value begins in the text, and the number of that line.
         self._at = 0
         self._line = 1
-
-    def objects(self) -> Iterator[tuple[int, str, object]]:
-        while not self._text.strip() and self._more():
-            pass
-        if self._text.lstrip().startswith("["):
-            yield from self._of_arrays()
-        else:
-            yield from self._of_lines()
 
     def _more(self) -> bool:
         """Take the next piece; False at the end of the file."""
@@ -104,45 +125,8 @@ class _JsonObjects:
         self._text += piece
         return True
 
-    def _of_lines(self) -> Iterator[tuple[int, str, object]]:
-        is_open = True
-        while is_open:
-            is_open = self._more()
-            lines = self._text.split("\n")
-            self._text = lines.pop() if is_open else ""
-            for line in lines:
-                if line and not line.isspace():
-                    try:
-                        value = self._of_line(line)
-                    except InvalidRows as error:
-                        if self._unread is None:
-                            raise
-                        self._unread(self._line, line, error)
-                    else:
-                        yield self._line, line, value
-                self._line += 1
-            if len(self._text) > _MOST_CHARACTERS:
-                why = f"the line has more than {_MOST_CHARACTERS} characters"
-                raise self._error(self._line, 1, why, self._text, 0)
-
-    def _of_line(self, line: str) -> object:
-        start = len(line) - len(line.lstrip())
-        end = len(line.rstrip())
-        try:
-            value, last = JSON_DECODER.raw_decode(line, start)
-        except json.JSONDecodeError as error:
-            why = error.msg
-            if error.pos >= end:
-                why += "; an object ends on the line where it begins, unless it is in an array"
-            raise self._error(self._line, error.pos + 1, why, line, error.pos) from None
-        except (RecursionError, ValueError) as error:
-            raise self._error(self._line, start + 1, _why(error), line, start) from None
-        if last < end:
-            raise self._error(self._line, last + 1, "more follows the value", line, last)
-        return value
-
-    def _of_arrays(self) -> Iterator[tuple[int, str, object]]:
-        """The elements of one array after the other, each decoded once it is there as a whole."""
+    def elements(self) -> Iterator[tuple[int, str, object]]:
+        """The elements, each decoded once it is there as a whole."""
         self._take("[")
         while True:
             if self._first() == "]":
@@ -212,14 +196,14 @@ class _JsonObjects:
         """The error at a place of the text, whose line is that of `_at` and the breaks between."""
         line = self._line + self._text.count("\n", self._at, at)
         column = at - self._text.rfind("\n", 0, at)
-        return self._error(line, column, why, self._text, at)
+        return _error(self._path, line, column, why, self._text, at)
 
-    def _error(self, line: int, column: int, why: str, text: str, at: int) -> InvalidRows:
-        near = text[max(0, at - _MOST_SHOWN // 2) : at + _MOST_SHOWN // 2].strip()
-        return InvalidRows(
-            f"{self._path}: line {line}, column {column} is not JSON: {why}: {near!r}; nothing was "
-            "written"
-        )
+
+def _error(path: str, line: int, column: int, why: str, text: str, at: int) -> InvalidRows:
+    near = text[max(0, at - _MOST_SHOWN // 2) : at + _MOST_SHOWN // 2].strip()
+    return InvalidRows(
+        f"{path}: line {line}, column {column} is not JSON: {why}: {near!r}; nothing was written"
+    )
 
 
 def _cut(text: str) -> str:

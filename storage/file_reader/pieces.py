@@ -17,18 +17,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakewright.storage.codec.arrow_json import arrow_rows
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.file_reader.avro_records import read_avro_records
 from lakewright.storage.file_reader.bad_rows import RowForm, row_text, row_texts
-from lakewright.storage.file_reader.csv_rows import CsvBlock, RaggedRow, read_csv_blocks
+from lakewright.storage.file_reader.csv_rows import (
+    CsvBlock,
+    RaggedRow,
+    in_utf8,
+    read_csv_blocks,
+)
 from lakewright.storage.file_reader.file_form import AVRO, ORC, PARQUET, FileForm
-from lakewright.storage.file_reader.json_records import read_json_records
+from lakewright.storage.file_reader.json_records import records_of_arrays, records_of_lines
 from lakewright.storage.file_reader.location import PACKED, FoundFile
 from lakewright.storage.file_reader.records import Records
 from lakewright.storage.files.data_files import read_rows
 from lakewright.storage.files.orc_files import OrcFileReader
 from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.extra_columns import ExtraColumns
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
 _READ_BUFFER_BYTES = 1 << 20
@@ -37,6 +44,10 @@ _BLOCK_BYTES = 4 << 20
 # How files of a format begin.
 _BEGINNINGS = {b"PAR1": PARQUET, b"ORC": ORC, b"Obj\x01": AVRO}
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_LINE_FEED = re.compile(rb"\r?\n")
+# A longer line is taken for damage.
+_MOST_LINE_BYTES = 1 << 28
+_PEEKED_BYTES = 1 << 16
 
 
 class Piece(ABC):
@@ -107,11 +118,11 @@ def pieces(
             else:
                 yield from _avro(file, form)
         case "json":
-            yield from _json(file, form, unread)
+            yield from _json(file, form, fields, unread)
         case "csv":
             yield from _csv(file, form, fields, unread)
         case _:
-            yield from _lines(file, fields)
+            yield from _lines(file, form, fields)
 
 
 def row_group_count(file: FoundFile) -> int:
@@ -285,12 +296,61 @@ def _avro(file: FoundFile, form: FileForm) -> Iterator[Piece]:
             yield _OfRecords(given, records, file.shown, form)
 
 
-def _json(file: FoundFile, form: FileForm, unread: UnreadRows) -> Iterator[Piece]:
+@dataclass
+class _OfJsonLines(_Columns):
+    """Lines of JSON that Arrow read."""
+
+    lines: Sequence[tuple[int, bytes]] = ()
+
+    def original(self, at: int, fields: Sequence[DataField]) -> tuple[int | None, str, RowForm]:
+        number, line = self.lines[at]
+        return number, line.decode(), RowForm.ORIGINAL
+
+
+def _json(
+    file: FoundFile, form: FileForm, fields: Sequence[DataField], unread: UnreadRows
+) -> Iterator[Piece]:
+    """Objects on lines, or arrays of them, as the first character of the file says."""
+    if not _begins_array(file, form.encoding):
+        yield from _json_lines(file, form, fields, unread)
+        return
     with opened(file) as stream:
-        for records in read_json_records(
+        for records in records_of_arrays(
             stream, path=file.shown, encoding=form.encoding, unread=unread.line
         ):
             yield _OfRecords(records.column_names, records, file.shown, form)
+
+
+def _begins_array(file: FoundFile, encoding: str) -> bool:
+    with opened(file) as stream:
+        text = in_utf8(stream, encoding)
+        while block := bytes(text.read(_PEEKED_BYTES)):
+            if begin := block.removeprefix(codecs.BOM_UTF8).strip():
+                return begin.startswith(b"[")
+    return False
+
+
+def _json_lines(
+    file: FoundFile, form: FileForm, fields: Sequence[DataField], unread: UnreadRows
+) -> Iterator[Piece]:
+    said = {name for name, _ in file.values}
+    wanted = [each for each in fields if each.name not in said]
+    names = {each.name for each in wanted}
+    first = 1
+    for block in read_lines(file, form.encoding, ends=_LINE_FEED):
+        lines = [(number, line) for number, line in enumerate(block, first) if line.strip()]
+        first += len(block)
+        rows = None
+        if wanted and form.json.is_plain:
+            infers = form.extra_columns is ExtraColumns.REFUSE or bool(said)
+            texts = [line.strip() for _, line in lines]
+            rows = arrow_rows(texts, wanted, infers=infers)
+        # Of a column without a value, the names of the members may say why.
+        if rows is not None and all(rows.column(name).null_count < rows.num_rows for name in names):
+            yield _OfJsonLines(tuple(rows.column_names), rows, lines=lines)
+            continue
+        records = records_of_lines(lines, path=file.shown, unread=unread.line)
+        yield _OfRecords(records.column_names, records, file.shown, form)
 
 
 # --- texts ----------------------------------------------------------------------------------------
@@ -337,31 +397,43 @@ def _csv(
             yield _OfTexts(tuple(block.texts.column_names), block)
 
 
-def _lines(file: FoundFile, fields: Sequence[DataField]) -> Iterator[Piece]:
+def _lines(file: FoundFile, form: FileForm, fields: Sequence[DataField]) -> Iterator[Piece]:
     """The lines of a file, as the one column that is not of its path."""
     said = {name for name, _ in file.values}
     (name,) = [each.name for each in fields if each.name not in said]
     row = 0
-    for lines in read_lines(file):
+    for lines in read_lines(file, form.encoding):
         texts = pa.array(lines, pa.binary()).cast(pa.string())
         yield _Columns((name,), pa.table([texts], names=[name]), row)
         row += len(lines)
 
 
-def read_lines(file: FoundFile) -> Iterator[list[bytes]]:
-    """The lines of a file, some at a time, without their ends and a mark of byte order."""
+def read_lines(
+    file: FoundFile, encoding: str = "utf-8", *, ends: re.Pattern[bytes] = _LINE_END
+) -> Iterator[list[bytes]]:
+    """The lines of a file in UTF-8, some at a time, without their ends and a mark of byte order.
+
+    Raises:
+        InvalidRows: a line does not end within 256 MiB.
+    """
     rest, is_first = b"", True
     with opened(file) as stream:
+        source = in_utf8(stream, encoding)
         while True:
-            block = bytes(stream.read(_BLOCK_BYTES))
+            block = bytes(source.read(max(_BLOCK_BYTES, len(rest))))
             data = rest + block
             if is_first:
                 data, is_first = data.removeprefix(codecs.BOM_UTF8), False
             # A carriage return at the end of a block may be half of a line end.
             is_half = bool(block) and data.endswith(b"\r")
-            lines = _LINE_END.split(data[:-1] if is_half else data)
+            lines = ends.split(data[:-1] if is_half else data)
             if block:
                 rest = lines.pop() + (b"\r" if is_half else b"")
+                if len(rest) > _MOST_LINE_BYTES:
+                    raise InvalidRows(
+                        f"{file.shown}: a line does not end within {len(rest)} bytes; the file is "
+                        "damaged, or of another format"
+                    )
             elif not lines[-1]:
                 lines.pop()
             if lines:

@@ -1,7 +1,7 @@
-"""Messages of JSON as columns by Arrow's own parser, where it means just what the slow way means.
+"""Texts of JSON as columns by Arrow's own parser, where it means just what the slow way means.
 
-Arrow reads many objects as one text. Each message is one object if it begins and ends as an object
-does, holds no line break, and there are as many objects as messages: no object lies in two of them,
+Arrow reads many objects as one text. Each text is one object if it begins and ends as an object
+does, holds no line break, and there are as many objects as texts: no object lies in two of them,
 since a comma stands between values. Whatever Arrow refuses, or reads otherwise, is left to the slow
 way, which also says what is wrong.
 """
@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from lakewright.connectors.formats.messages import Numbered
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.value_limits import unfit_value
 from lakewright.storage.spec.data_types import (
@@ -30,12 +29,17 @@ from lakewright.storage.spec.data_types import (
 _NO_NUMBERS = (b"NaN", b"Infinity")
 
 
-def arrow_columns(
-    messages: Sequence[Numbered], fields: Sequence[DataField], mark: str
-) -> list[pa.Array] | None:
-    """The columns of messages, or None; `mark` parts a date from a time."""
+def arrow_columns(texts: Sequence[bytes], fields: Sequence[DataField]) -> list[pa.Array] | None:
+    """The columns of texts that are an object each; None if the slow way decides."""
+    rows = arrow_rows(texts, fields, infers=False)
+    return None if rows is None else [each.combine_chunks() for each in rows.columns]
+
+
+def arrow_rows(
+    texts: Sequence[bytes], fields: Sequence[DataField], *, infers: bool
+) -> pa.Table | None:
+    """The columns of texts, or None; with `infers`, other members follow as columns of any type."""
     types = [_read_type(each.type) for each in fields]
-    texts = [message for _, message in messages]
     data = b"\n".join(texts)
     if (
         not texts
@@ -53,15 +57,20 @@ def arrow_columns(
             pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
             pyarrow.json.ParseOptions(
                 explicit_schema=pa.schema(list(zip(names, types, strict=True))),
-                unexpected_field_behavior="ignore",
+                unexpected_field_behavior="infer" if infers else "ignore",
             ),
         )
         if rows.num_rows != len(texts):
             return None
-        read = [rows.column(each.name).combine_chunks() for each in fields]
-        return [_made(each, field.type, mark) for each, field in zip(read, fields, strict=True)]
+        for at, (field, kind) in enumerate(zip(fields, types, strict=True)):
+            if not rows.column(at).type.equals(kind):
+                # A member that the type of a row lacks.
+                return None
+            made = _made(rows.column(at).combine_chunks(), field.type)
+            rows = rows.set_column(at, field.name, made)
     except (pa.ArrowException, UnicodeDecodeError):
         return None
+    return rows
 
 
 def _read_type(data_type: DataType) -> pa.DataType | None:
@@ -83,7 +92,7 @@ def _read_type(data_type: DataType) -> pa.DataType | None:
             return None
 
 
-def _made(array: pa.Array, data_type: DataType, mark: str) -> pa.Array:
+def _made(array: pa.Array, data_type: DataType) -> pa.Array:
     """A column in its type.
 
     Raises:
@@ -93,14 +102,14 @@ def _made(array: pa.Array, data_type: DataType, mark: str) -> pa.Array:
     mask = array.is_null() if array.null_count else None
     match data_type:
         case ArrayType(element=element):
-            inner = _made(array.flatten(), element, mark)
+            inner = _made(array.flatten(), element)
             return pa.ListArray.from_arrays(array.offsets, inner, type=target, mask=mask)
         case RowType(fields=fields):
             parts = zip(array.flatten(), fields, strict=True)
-            members = [_made(part, each.type, mark) for part, each in parts]
+            members = [_made(part, each.type) for part, each in parts]
             return pa.StructArray.from_arrays(members, fields=list(target), mask=mask)
         case AtomicType():
-            if not _is_usual(array, data_type, mark):
+            if not _is_usual(array, data_type):
                 raise pa.ArrowInvalid("the slow way decides")
             made = array if array.type == target else array.cast(target)
             if unfit_value(made, data_type) is not None:
@@ -110,10 +119,8 @@ def _made(array: pa.Array, data_type: DataType, mark: str) -> pa.Array:
             raise AssertionError(data_type)
 
 
-def _is_usual(array: pa.Array, data_type: AtomicType, mark: str) -> bool:
+def _is_usual(array: pa.Array, data_type: AtomicType) -> bool:
     root = data_type.root
     if root.is_floating:
         return not pc.any(pc.is_inf(array)).as_py()
-    if root.is_timestamp:
-        return pc.all(pc.equal(pc.utf8_slice_codeunits(array, 10, 11), mark)).as_py() is not False
     return True
