@@ -16,15 +16,16 @@ from urllib.parse import unquote
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import AtomicType, DataType, TypeRoot
-from lakewright.storage.spec.partition import escape_path
+from lakewright.storage.spec.partition import DEFAULT_PARTITION_NAME, escape_path
 from lakewright.storage.spec.values import Value, from_python
 
 # Not `${…}`, which is a variable.
 _PLACE = re.compile(r"(?<!\$)\{([^{}:]*)(?::([^{}]*))?\}")
 _WILD = re.compile(r"[*?\[]")
 _ANY_DEPTH = "**"
-# The names that Paimon, Hive and Spark give to the folder of null.
-NULL_FOLDERS = ("__DEFAULT_PARTITION__", "__HIVE_DEFAULT_PARTITION__")
+# The names that Hive and Spark, and those that all of them and Paimon give to the folder of null.
+HIVE_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+NULL_FOLDERS = (DEFAULT_PARTITION_NAME, HIVE_NULL_FOLDER)
 # The texts of directives of `strptime` that always have as many characters.
 _OF_FIXED_LENGTH = {"Y": r"\d{4}", "j": r"\d{3}", "f": r"\d{6}", "%": "%"}
 _OF_FIXED_LENGTH |= dict.fromkeys("ymdHIMSUW", r"\d{2}")

@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import CorruptionError, InvalidRequestError, InvalidRows
 from lakewright.storage.file_reader.location import Listing, Location, is_hidden
-from lakewright.storage.file_reader.path_pattern import PathPattern, folder_value
+from lakewright.storage.file_reader.path_pattern import (
+    HIVE_NULL_FOLDER,
+    PathPattern,
+    folder_value,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.format_tables.format_spec import FormatSpec
 from lakewright.storage.operations.format_tables.registry import read_registry
-from lakewright.storage.operations.partitions.external_folders import HIVE_DEFAULT_PARTITION
 from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.running.links import check_no_links
 from lakewright.storage.spec.data_types import DataField
@@ -78,7 +81,7 @@ def _values_in(files: TableFiles, spec: FormatSpec, field: DataField, name: str)
 
 
 def _path(files: TableFiles, spec: FormatSpec, keys: Sequence[str]) -> PathPattern:
-    nulls = (files.options.partition_default_name, HIVE_DEFAULT_PARTITION)
+    nulls = (files.options.partition_default_name, HIVE_NULL_FOLDER)
     return PathPattern.of_keys(spec.location, keys, only_values=spec.only_values, nulls=nulls)
 
 

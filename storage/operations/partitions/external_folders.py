@@ -16,14 +16,13 @@ from urllib.parse import unquote
 
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.file_reader.path_pattern import HIVE_NULL_FOLDER, folder_value
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.links import check_no_links
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import Partition
-from lakewright.storage.spec.values import Value, from_python
+from lakewright.storage.spec.values import Value
 
-# The name that Hive and Spark give to the folder of null.
-HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _TEMPORARY_FOLDERS = ("_temporary", ".hive-staging", ".spark-staging", "__magic", "_tmp")
 _TEMPORARY_SUFFIXES = (".tmp", ".inprogress", "._copying_", ".part", ".crdownload", ".filepart")
 
@@ -204,7 +203,7 @@ class _Levels:
                 f"have to give a value for each of {', '.join(self._wanted) or 'none'}: the "
                 f"partition keys of {files.name} without those that are given; name each once"
             )
-        self._nulls = (files.options.partition_default_name, HIVE_DEFAULT_PARTITION)
+        self._nulls = (files.options.partition_default_name, HIVE_NULL_FOLDER)
 
     def is_hidden(self, part: str, depth: int) -> bool:
         """Whether a name is that of no data; the folder of null begins with `_` too."""
@@ -254,10 +253,8 @@ class _Levels:
                 f"{name!r} is not a partition key; the partition keys of {self._files.name} are "
                 f"{', '.join(self._fields) or 'none, it is not partitioned'}",
             )
-        if text in self._nulls:
-            return name, None
         try:
-            return name, from_python(unquote(text), self._fields[name].type)
+            return name, folder_value(text, self._fields[name], self._nulls)
         except InvalidRequestError as error:
             raise self._wrong(folder, f"{error}") from error
 
