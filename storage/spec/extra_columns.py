@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class ExtraColumns(Enum):
-    """Whether they are an error, or left out."""
+    """What a reader does with columns of its source that the table lacks."""
 
     REFUSE = "refuse"
     IGNORE = "ignore"

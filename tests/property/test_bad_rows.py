@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewright.platform.ingest.bad_rows import bad_rows_of
 from lakewright.platform.ingest.publication import AlreadyPublished, Published, Rejected
 from lakewright.platform.ingest.publish import WriteOrder, publish
 from lakewright.platform.ingest.rejects import rejects_of
 from lakewright.platform.ingest.replay_rejects import replay_rejects
+from lakewright.platform.ingest.source_files import bad_rows_of
 from lakewright.platform.ingest.sources import SourceRequest, find_source
 from lakewright.platform.tables.declarations import TableDeclaration, WriteKind
 from lakewright.storage import Catalog

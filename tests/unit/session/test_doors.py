@@ -70,7 +70,8 @@ def _micros(count: int, **zone: str) -> pa.Array:
 
 _YEAR_10000 = 253_402_300_800 * 10**6
 CASES = (
-    Case("an amount", "DECIMAL(5, 2)", Decimal("1.50"), pa.array([Decimal("1.5000")]), "1.5", "1.5"),
+    Case("an amount", "DECIMAL(5, 2)", Decimal("1.50"), pa.array([Decimal("1.5000")]),
+         "1.5", "1.5"),
     Case("too many digits", "DECIMAL(5, 2)", REFUSED, pa.array([1.005]), "1.005", "1.005"),
     Case("too large for a float", "FLOAT", REFUSED, pa.array([1e300]), "1e300", "1e300"),
     Case("too large for an int", "INT", REFUSED, pa.array([2**40]), str(2**40), str(2**40)),
