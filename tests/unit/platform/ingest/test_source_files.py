@@ -267,6 +267,30 @@ def test_a_folder_that_is_no_partition_is_named(
     assert f"{tmp_path}/{folder}" in str(refused.value)
 
 
+def test_a_layout_says_how_long_a_value_is_before_a_wildcard(tmp_path: Path) -> None:
+    put(tmp_path, "sales_20240131.csv", "sales_20240131_2.csv", "sales_x.csv")
+    columns = [SALES[0], SALES[3]]
+    source = {"csv": f"{tmp_path}/sales_{{dt:%Y%m%d}}*.csv"}
+    found = read(declared(columns, partition_keys=["dt"], source=source))
+    assert found == [{"dt": dt.date(2024, 1, 31), "id": number} for number in (0, 1)]
+
+
+@pytest.mark.parametrize("kind", ["STRING", "INT", "DATE"])
+def test_a_folder_without_a_text_holds_the_empty_text(tmp_path: Path, kind: str) -> None:
+    good = {"STRING": "a", "INT": "1", "DATE": "2024-01-01"}[kind]
+    put(tmp_path, f"p={good}/a.csv", "p=/a.csv")
+    columns = [{"name": "p", "type": kind}, SALES[3]]
+    source = {"csv": f"{tmp_path}/p={{p}}/*.csv"}
+    declaration = declared(columns, partition_keys=["p"], source=source)
+    if kind == "STRING":
+        assert [row["p"] for row in read(declaration)] == ["", "a"]
+        return
+    with pytest.raises(
+        InvalidRows, match=rf"{tmp_path}/p= is no place of a part.*not a valid"
+    ):
+        read(declaration)
+
+
 def test_a_column_that_path_and_file_both_have_must_agree(tmp_path: Path) -> None:
     put(tmp_path, "dt=2024-01-01/a/1/x.csv")
     (tmp_path / "dt=2024-01-01/a/1/x.csv").write_text("id,dt\n1,2024-01-01\n2,2024-01-05\n")
@@ -282,6 +306,8 @@ def test_a_column_that_path_and_file_both_have_must_agree(tmp_path: Path) -> Non
         ("/x/{dt:%Y-%m-%d %H}/*.csv", "gives a time of day, which dt DATE NOT NULL does not hold"),
         ("/x/{hour:%H}/*.csv", "is a layout of dates, and hour is INT"),
         ("/x/{dt}/{dt:%Y%m%d}/*.csv", "has a layout in one place and none in another"),
+        ("/x/{hour}*.csv", "{hour} is beside a wildcard, so where its value ends is unclear"),
+        ("/x/*{hour}.csv", "{hour} is beside a wildcard"),
         ("s3://key:secret@bucket/{dt}/*.csv", "holds credentials"),
         ("ftq://bucket/{dt}/*.csv", "store ftq:// is not implemented"),
     ],
