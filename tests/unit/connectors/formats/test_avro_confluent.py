@@ -217,6 +217,50 @@ def test_events_of_debezium_are_changes(registry: SchemaRegistry) -> None:
     assert row["_rowkind"] == "+U"
 
 
+_MARK = "__debezium_unavailable_value"
+_DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared", "value"),
+    [
+        ("string", "STRING", _MARK),
+        ("bytes", "BYTES", _MARK.encode()),
+        ({"type": "array", "items": "string"}, "ARRAY<STRING>", [_MARK]),
+        ({"type": "array", "items": "bytes"}, "ARRAY<BYTES>", [_MARK.encode()]),
+        ({"type": "array", "items": "int"}, "ARRAY<INT>", list(_MARK.encode())),
+        ({"type": "array", "items": "float"}, "ARRAY<FLOAT>", [*map(float, _MARK.encode())]),
+        (
+            {"type": "array", "items": _DECIMAL},
+            "ARRAY<DECIMAL(4, 2)>",
+            [Decimal(each).scaleb(-2) for each in _MARK.encode()],
+        ),
+        ({"type": "map", "values": "string"}, "MAP<STRING, STRING>", {_MARK: _MARK}),
+    ],
+    ids=range(8),
+)
+def test_a_large_value_that_is_not_in_the_event_is_refused(
+    registry: SchemaRegistry, kind: Any, declared: str, value: object
+) -> None:
+    schema = _event({"name": "id", "type": "int"}, {"name": "x", "type": ["null", kind]})
+    name, options = "debezium-avro-confluent", {"url": registry.url, "updates": "upsert"}
+    types = {"id": "INT NOT NULL", "x": declared}
+    event = {"before": None, "after": {"id": 1, "x": value}, "op": "u", "ts_ms": 1}
+    with pytest.raises(InvalidRows, match="column x has the placeholder"):
+        _rows(name, options, _written(registry, schema, event), **types)
+    other = {**options, "unavailable.value.placeholder": "another"}
+    assert len(_rows(name, other, _written(registry, schema, event), **types)) == 1
+
+
+def test_an_update_of_the_key_removes_the_old_row(registry: SchemaRegistry) -> None:
+    schema = _event({"name": "id", "type": "int"})
+    options = {"url": registry.url, "updates": "upsert"}
+    made = decoding("debezium-avro-confluent", options).with_key(["id"])  # type: ignore[attr-defined]
+    event = {"before": {"id": 1}, "after": {"id": 2}, "op": "u", "ts_ms": 1}
+    rows = made.decoder(fields_of(id="INT")).decode([_written(registry, schema, event)])
+    assert [tuple(each.values()) for each in rows.to_pylist()] == [(1, "-D"), (2, "+U")]
+
+
 def test_messages_that_cannot_be_read_are_told_one_by_one(registry: SchemaRegistry) -> None:
     proto = registry.add(schema="syntax", schemaType="PROTOBUF")
     several = registry.add(schema="{}", references=[{"name": "x"}])
