@@ -201,6 +201,7 @@ class _Interface:
                     # A number with more digits than a double has stays exact.
                     return json.loads(found.read(), parse_float=_exact)
             except HTTPError as error:
+                error.close()
                 if error.code in _REFUSED:
                     raise AccessRefused(
                         f"{self.owner}: {_shown(address)} answers {error.code} {error.reason}; "

@@ -32,7 +32,10 @@ def served(answer: Answer) -> Iterator[tuple[str, list[str]]]:
         def do_GET(self) -> None:
             query = urlsplit(self.path).query
             asked.append(query)
-            status, body = answer({name: int(each[0]) for name, each in parse_qs(query).items()})
+            given = {name: each[0] for name, each in parse_qs(query).items()}
+            status, body = answer(
+                {name: int(each) for name, each in given.items() if each.isdigit()}
+            )
             self.send_response(status)
             self.end_headers()
             self.wfile.write(json.dumps(body).encode())

@@ -351,6 +351,31 @@ def test_writers_of_a_folder_agree_on_numbers(tmp_path: Path) -> None:
     assert sorted(held) == [1, 2, 3, 4, 5]
 
 
+def test_what_is_no_answer_of_a_registry_is_named(registry: SchemaRegistry, tmp_path: Path) -> None:
+    fields = fields_of(id="INT")
+    number = registry.add(error="gone")
+    decoder = decoding("avro-confluent", {"url": registry.url}).decoder(fields)
+    with pytest.raises(InvalidRequestError, match=rf"/schemas/ids/{number} has no schema: "):
+        decoder.decode([b"\0" + number.to_bytes(4, "big") + b"\2"])
+    folder = RegistryFolder(f"file://{tmp_path}")
+    schema = json.dumps(_RECORD)
+    subject = tmp_path / "subjects" / "s"
+    subject.mkdir(parents=True)
+    for text, said in (("{", "is no JSON"), ("[]", "has no id"), ('{"id": "x"}', "the id 'x'")):
+        (subject / "1.json").write_text(text)
+        with pytest.raises(InvalidRequestError, match=said):
+            folder.register("s", schema)
+    # A version that was removed leaves a number free.
+    (subject / "1.json").unlink()
+    (subject / "2.json").write_text('{"id": 99}')
+    assert folder.register("s", schema) == 1
+    assert json.loads((subject / "3.json").read_text()) == {"id": 1}
+    for text, said in (("{", "is no JSON"), ("[1]", "has no schema")):
+        (tmp_path / "schemas" / "1.json").write_text(text)
+        with pytest.raises(InvalidRequestError, match=said):
+            folder.schema(1)
+
+
 def test_what_is_missing_is_asked_for() -> None:
     with pytest.raises(InvalidOption, match="write http"):
         decoding("avro-confluent", {"url": "schemas"})
