@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakewright.storage.codec.python_columns import within_years
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import DataField
 
@@ -23,11 +24,11 @@ def column_of_texts(
         InvalidRows: names the first value that is not of the type.
     """
     try:
-        return typed(values)
+        return _within_years(typed(values))
     except (pa.ArrowException, ValueError):
         for at in range(len(values)):
             try:
-                typed(values[at : at + 1])
+                _within_years(typed(values[at : at + 1]))
             except (pa.ArrowException, ValueError):
                 value = values[at].as_py() if isinstance(values, pa.Array) else values[at]
                 raise InvalidRows(
@@ -36,3 +37,11 @@ def column_of_texts(
                     column=field.name,
                 ) from None
         raise
+
+
+def _within_years(column: pa.Array) -> pa.Array:
+    """The column, if its moments are those of types: MySQL has a year 0."""
+    is_moment = pa.types.is_date32(column.type) or pa.types.is_timestamp(column.type)
+    if is_moment and not within_years(column):
+        raise ValueError("a moment is outside of the years 1 to 9999")
+    return column

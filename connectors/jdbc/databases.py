@@ -44,7 +44,7 @@ _STAGED = "lakewright_rows"
 # Moments without a zone would be those of the server's, and texts as it writes them.
 _SETTINGS = """
 SELECT set_config('TimeZone', 'UTC', false), set_config('datestyle', 'ISO, YMD', false),
-  set_config('intervalstyle', 'postgres', false), set_config('extra_float_digits', '3', false)
+  set_config('intervalstyle', 'iso_8601', false), set_config('extra_float_digits', '3', false)
 """
 
 
