@@ -15,6 +15,7 @@ from lakewright.connectors.formats.model import (
     DecodingFormatFactory,
     EncodingFormat,
     EncodingFormatFactory,
+    SupportsKey,
 )
 from lakewright.connectors.model.catalog_table import CONNECTOR, ResolvedCatalogTable
 from lakewright.connectors.options import Option, ReadOptions, read_options
@@ -111,7 +112,8 @@ class Context:
         """
         identifier = self._format_name(option)
         factory = self.registry.decoding(identifier)
-        return factory.decoding_format(self._format_options(option, identifier, factory))
+        found = factory.decoding_format(self._format_options(option, identifier, factory))
+        return found.with_key(self.table.primary_keys) if isinstance(found, SupportsKey) else found
 
     def encoding_format(
         self, option: str = FORMAT, defaults: Mapping[str, str] | None = None

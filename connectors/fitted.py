@@ -22,7 +22,10 @@ _FORM = ValueForm(texts=TextLayout(nulls=(), is_declared=False))
 
 
 def fitted(batch: pa.RecordBatch, fields: Sequence[DataField], *, table: str) -> pa.RecordBatch:
-    """The columns of a batch, by place, as the fields.
+    """The columns of a batch that a driver made, by place, as the fields.
+
+    A driver may give a type's own Arrow type and in it a value that the type has not, so each value
+    is judged as one of a file is.
 
     Raises:
         InvalidRows: a value is not of its field's type.
@@ -38,6 +41,9 @@ def _fitted(column: pa.Array, field: DataField, table: str) -> pa.Array:
     try:
         return conform(rows, [field], table=table, form=_FORM).column(0).combine_chunks()
     except InvalidRows:
+        if pa.types.is_integer(column.type):
+            # Python makes another number of one that a floating number does not have.
+            raise
         # A driver may have chosen another kind, such as a floating number for a whole one.
         with suppress(UnfitValueError, ValueError, OverflowError, pa.ArrowException):
             return python_column(column.to_pylist(), field)

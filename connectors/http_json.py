@@ -1,14 +1,17 @@
 """`http`: rows of a JSON interface, page by page, all or behind a cursor.
 
 An answer is an object or an array; `records` is the path to the array of rows in it. The next page
-is where a link of the answer leads (`next-page`), the number of the page, or an offset.
+is where a link of the answer leads (`next-page`), the number of the page, or an offset. A server
+may give fewer rows than it is asked for, so pages end with one that is empty, or with the last of
+the rows that the server counts (`total`).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from http.client import HTTPException
 from typing import Any
@@ -27,13 +30,15 @@ from lakewright.connectors.runtime import Scan
 from lakewright.connectors.sources import ScanTableSource
 from lakewright.storage.env import Env
 from lakewright.storage.errors import AccessRefused, InvalidOption, InvalidRows, UnavailableError
+from lakewright.storage.files.store_failures import harmless
+from lakewright.storage.secret_texts import shown_text
 from lakewright.storage.spec.data_types import DataField
 
 _HEADERS = "header."
 _TRIES = 4
 _FIRST_PAUSE_MS = 500
 _MOST_PAUSE_MS = 60_000
-_BUSY, _REFUSED = 429, (401, 403)
+_BUSY, _MISSING, _REFUSED = 429, 404, (401, 403)
 # More pages than this are a circle, or need a cursor.
 _MOST_PAGES = 100_000
 
@@ -63,6 +68,7 @@ class Http(DynamicTableFactory):
         Option(name="offset-parameter", description="the parameter to skip", default="offset"),
         Option(name="limit-parameter", description="the parameter of a page's size"),
         Option(name="page-size", kind=OptionKind.INTEGER, description="rows of a page", minimum=1),
+        Option(name="total", description="the path to the number of all rows, such as meta.total"),
         Option(name="incremental", description="a column that grows: rows behind its last value"),
         Option(name="cursor-parameter", description="the parameter with that last value"),
         Option(
@@ -79,8 +85,8 @@ class Http(DynamicTableFactory):
 class _Interface:
     """What is asked for, and how."""
 
-    options: Mapping[str, Any]
-    headers: Mapping[str, str]
+    options: Mapping[str, Any] = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
     env: Env
     owner: str
 
@@ -94,6 +100,7 @@ class _Interface:
             parameters[given["limit-parameter"]] = given["page-size"]
         address, seen, skipped = given["url"], set[str](), 0
         before: list[Any] | None = None
+        total: int | None = None
         for number in range(_MOST_PAGES):
             if given["pagination"] == "page":
                 parameters[given["page-parameter"]] = given["first-page"] + number
@@ -101,9 +108,13 @@ class _Interface:
                 parameters[given["offset-parameter"]] = skipped
             asked = _with_parameters(address, parameters)
             if asked in seen:
-                return
+                # The last page may lead to itself.
+                break
             seen.add(asked)
-            answer = self._answer(asked)
+            is_short = before is not None and len(before) < (given["page-size"] or 0)
+            answer = self._answer(asked, may_be_behind=is_short)
+            if answer is None:
+                break
             rows = _at(answer, given["records"])
             if not isinstance(rows, list):
                 raise InvalidRows(
@@ -114,21 +125,55 @@ class _Interface:
             if rows and rows == before:
                 raise InvalidRows(
                     f"{self.owner}: two pages of {_shown(asked)} have the same rows, so the server "
-                    f"does not take the parameters of pagination = {given['pagination']}"
+                    f"does not take {self._step}; correct that, set total to the path of the "
+                    "number of rows if the last page comes again, or set pagination = none"
                 )
             before = rows
             yield rows
             skipped += len(rows)
-            if given["pagination"] == "none" or not rows:
-                return
+            total = self._total(answer)
+            if given["pagination"] == "none" or not rows or skipped == total:
+                break
             if given["pagination"] == "next":
                 link = _at(answer, given["next-page"])
                 if not link:
-                    return
+                    break
                 # The link knows the parameters.
                 address, parameters = self.same_host(urljoin(asked, str(link))), {}
-            elif given["page-size"] and len(rows) < given["page-size"]:
-                return
+        else:
+            raise InvalidRows(
+                f"{self.owner}: {_shown(given['url'])} has more than {_MOST_PAGES} pages, or leads "
+                "in a circle; ask for larger pages, or for rows behind a cursor (incremental)"
+            )
+        if after is None and total is not None and skipped < total:
+            raise InvalidRows(
+                f"{self.owner}: {_shown(given['url'])} says that it has {total} rows, and gave "
+                f"{skipped}; set pagination and its options as the server has them, or leave "
+                "total out"
+            )
+
+    @property
+    def _step(self) -> str:
+        """The option that leads from one page to the next, with its value."""
+        name = {"page": "page-parameter", "offset": "offset-parameter"}.get(
+            self.options["pagination"], "next-page"
+        )
+        return f"{name} = {self.options[name]}"
+
+    def _total(self, answer: Any) -> int | None:
+        """How many rows there are, if the answer says it."""
+        path = self.options["total"]
+        if path is None:
+            return None
+        found = _at(answer, path)
+        if isinstance(found, str) and found.isdecimal():
+            found = int(found)
+        if type(found) is not int:
+            raise InvalidRows(
+                f"{self.owner}: at {path} of the answer is {found!r:.80}, and no number of rows; "
+                "set total to the path of one, or leave it out"
+            )
+        return found
 
     def same_host(self, link: str) -> str:
         """A link; headers with secrets go nowhere else."""
@@ -140,7 +185,13 @@ class _Interface:
             )
         return link
 
-    def _answer(self, address: str) -> Any:
+    def _answer(self, address: str, *, may_be_behind: bool) -> Any:
+        """The answer of an address; None if there is nothing, and it may be behind the last page.
+
+        Raises:
+            AccessRefused, UnavailableError: the server does not give it.
+            InvalidRows: it is no JSON.
+        """
         pause = _FIRST_PAUSE_MS
         for left in reversed(range(_TRIES)):
             try:
@@ -150,11 +201,14 @@ class _Interface:
                     # A number with more digits than a double has stays exact.
                     return json.loads(found.read(), parse_float=_exact)
             except HTTPError as error:
+                error.close()
                 if error.code in _REFUSED:
                     raise AccessRefused(
                         f"{self.owner}: {_shown(address)} answers {error.code} {error.reason}; "
                         "give it credentials: 'header.Authorization' = 'Bearer ${env:NAME}'"
                     ) from None
+                if error.code == _MISSING and may_be_behind:
+                    return None
                 if not left or (error.code != _BUSY and error.code < 500):
                     raise UnavailableError(
                         f"{self.owner}: {_shown(address)} answers {error.code} {error.reason}"
@@ -164,7 +218,7 @@ class _Interface:
                 if not left:
                     raise UnavailableError(
                         f"{self.owner}: no answer of {_shown(address)}: {error}"
-                    ) from error
+                    ) from harmless(error)
             except ValueError as error:
                 raise InvalidRows(
                     f"{self.owner}: the answer of {_shown(address)} is no JSON: {error}"
@@ -199,6 +253,12 @@ class _HttpSource(ScanTableSource):
         if urlsplit(options["url"]).scheme not in ("http", "https"):
             raise InvalidOption(
                 f"url of {context.name} is {_shown(options['url'])!r}; write http:// or https://",
+                option="url",
+            )
+        if "@" in urlsplit(options["url"]).netloc:
+            raise InvalidOption(
+                f"url of {context.name} has a user, which is not sent; write "
+                "'header.Authorization' = 'Basic ${env:NAME}'",
                 option="url",
             )
         headers = {
@@ -257,9 +317,8 @@ def _with_parameters(address: str, parameters: Mapping[str, Any]) -> str:
 
 
 def _shown(address: str) -> str:
-    """An address without its user and without parameters, which may be secrets."""
-    parts = urlsplit(address)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    """An address without parameters, which may be secrets as its user may."""
+    return re.split(r"[?#]", shown_text(address), maxsplit=1)[0]
 
 
 def _asked_pause(error: HTTPError) -> int | None:

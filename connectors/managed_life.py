@@ -20,6 +20,7 @@ from lakewright.connectors.model.notification import (
     DropTableListener,
     TableNotification,
 )
+from lakewright.connectors.model.written_options import check_no_secret
 from lakewright.connectors.registry import CONNECTORS
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.errors import InvalidOption, StorageError
@@ -68,6 +69,8 @@ def _made(
         distribution=spec.distribution,
     )
     notification = _notification(externals, name, table, temporary)
+    # Nothing is made for a log that is refused.
+    check_no_secret({each: spec.options[each] for each in spec.options if _is_of_log(each)}, name)
     for factory in _factories(externals, table.options):
         if isinstance(factory, CreateTableListener):
             notification = notification.copy(factory.on_table_creation(notification))
@@ -179,7 +182,11 @@ class Relays:
 
 
 def _of_log(change: SchemaChange) -> bool:
-    return isinstance(change, (SetOption, ResetOption)) and change.name.startswith(LOG)
+    return isinstance(change, (SetOption, ResetOption)) and _is_of_log(change.name)
+
+
+def _is_of_log(option: str) -> bool:
+    return option.startswith(LOG)
 
 
 # A table without a log loads nothing of what publishes it.

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any
 
 from lakewright.storage.errors import InvalidOption
+from lakewright.storage.secret_texts import shown_option
 from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
 
 _MOST_SHOWN = 120
@@ -67,7 +68,7 @@ class Option:
         return value
 
     def _refused(self, owner: str, text: str, problem: str) -> InvalidOption:
-        shown = "its value" if self.secret else repr(text[:_MOST_SHOWN])
+        shown = "its value" if self.secret else repr(shown_option(self.name, text)[:_MOST_SHOWN])
         return InvalidOption(f"option {self.name} of {owner}: {shown} {problem}", option=self.name)
 
 

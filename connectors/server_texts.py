@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakewright.storage.codec.value_limits import unfit_value
 from lakewright.storage.errors import InvalidRows
-from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.data_types import AtomicType, DataField
 
 
 def column_of_texts(
@@ -23,11 +24,11 @@ def column_of_texts(
         InvalidRows: names the first value that is not of the type.
     """
     try:
-        return typed(values)
+        return _judged(typed(values), field)
     except (pa.ArrowException, ValueError):
         for at in range(len(values)):
             try:
-                typed(values[at : at + 1])
+                _judged(typed(values[at : at + 1]), field)
             except (pa.ArrowException, ValueError):
                 value = values[at].as_py() if isinstance(values, pa.Array) else values[at]
                 raise InvalidRows(
@@ -36,3 +37,11 @@ def column_of_texts(
                     column=field.name,
                 ) from None
         raise
+
+
+def _judged(column: pa.Array, field: DataField) -> pa.Array:
+    """The column, if its values are those of its type: MySQL has a year 0."""
+    unfit = unfit_value(column, field.type) if isinstance(field.type, AtomicType) else None
+    if unfit is not None:
+        raise ValueError(unfit)
+    return column

@@ -13,6 +13,7 @@ from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.default_values import unquoted
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.operations.state.table_stats import PartitionStats
+from lakewright.storage.secret_texts import shown_options
 from lakewright.storage.spec.data_types import DataField, quote_name
 from lakewright.storage.spec.flink_columns import (
     UnstoredColumn,
@@ -156,7 +157,7 @@ def describe(catalog: Catalog, name: str, asked: Describe) -> StatementResult:
         ("table", "distribution", "" if is_format_table(table) else table.distribution),
         ("table", "schema", schema.id),
     ]
-    rows += [("option", each, schema.options[each]) for each in sorted(schema.options)]
+    rows += [("option", *each) for each in sorted(shown_options(schema.options).items())]
     part = f"partition ({clause_text(spec)})" if spec else "contents"
     rows += [
         (part, each.replace("_", " "), value)
@@ -251,7 +252,8 @@ def show_create_table(name: str, schema: TableSchema, distributed: str = "") -> 
 def create_text(name: str, schema: TableSchema, distributed: str = "") -> str:
     """`CREATE TABLE …` with the columns, keys, comment and options of a table.
 
-    `distributed` is what follows DISTRIBUTED, where no option says it.
+    `distributed` is what follows DISTRIBUTED, where no option says it. A secret that a table of
+    before keeps in an option is not shown.
     """
     columns = [_column_text(each) for each in schema.fields]
     types = {each.name: str(each.type) for each in schema.fields}
@@ -272,7 +274,7 @@ def create_text(name: str, schema: TableSchema, distributed: str = "") -> str:
         text += f"\nDISTRIBUTED {distributed}"
     if schema.partition_keys:
         text += f"\nPARTITIONED BY ({_names(schema.partition_keys)})"
-    if options := as_written(without_unstored(schema.options)):
+    if options := shown_options(as_written(without_unstored(schema.options))):
         pairs = [f"  {_quoted(name)} = {_quoted(value)}" for name, value in sorted(options.items())]
         text += "\nWITH (\n" + ",\n".join(pairs) + "\n)"
     return text

@@ -58,6 +58,7 @@ from lakewright.storage.errors import (
     StorageError,
     UnsupportedError,
 )
+from lakewright.storage.secret_texts import shown_option, shown_options
 from lakewright.storage.sql import Parsed, parse_statements
 from lakewright.storage.sql.grammar.query import Query
 from lakewright.storage.sql.grammar.statements import (
@@ -498,12 +499,13 @@ class Session:
                 return done(f"database is {name}", database=name)
             case SetSetting(name=str(name), value=str(value)):
                 self.settings = self.settings.with_value(name, value)
-                return done(f"{name} is {value}", **{name: value})
+                shown = shown_option(name, value)
+                return done(f"{name} is {shown}", **{name: shown})
             case ResetSetting(name=name):
                 self.settings = self.settings.without(name)
                 return done(f"{name or 'every setting'} has its default")
             case SetSetting():
-                rows = list(self.settings.all.items())
+                rows = list(shown_options(self.settings.all).items())
                 return table_of({"setting": "STRING", "value": "STRING"}, rows)
             case _:
                 assert_never(asked)

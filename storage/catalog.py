@@ -60,6 +60,7 @@ from lakewright.storage.operations.running.delete_files import remove_empty_fold
 from lakewright.storage.operations.schema.create_table import create_table
 from lakewright.storage.rows import Where
 from lakewright.storage.spec.arguments import listed_names, text_argument, whole_number
+from lakewright.storage.spec.kept_secrets import check_no_secret
 from lakewright.storage.spec.schema import SchemaSpec, TableSchema
 from lakewright.storage.spec.table_distribution import TableDistribution
 from lakewright.storage.table import Table
@@ -350,6 +351,8 @@ class Catalog:
             options=option_texts(options),
             comment=comment,
         )
+        place = {} if location is None else {"path": location}
+        check_no_secret({**spec.options, **place}, name, resolved=False)
         database, table = new_name(name)
         if self._places.hive is not None:
             raise UnsupportedError(

@@ -23,10 +23,13 @@
     └── UnavailableError           try later
         └── LeaseHeld, ClockJumped, NotWritten
 
-Messages are lower case, without a full stop: what happened, with which numbers; what to do.
+Messages are lower case, without a full stop: what happened, with which numbers; what to do. No
+message has a secret in it, or the query of a web address: they may come from anywhere.
 """
 
 from __future__ import annotations
+
+from lakewright.storage.secret_texts import shown_text
 
 
 class StorageError(Exception):
@@ -36,8 +39,8 @@ class StorageError(Exception):
     """
 
     def __init__(self, message: str, **details: object) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = shown_text(message)
+        super().__init__(self.message)
         self.table: str | None = None
         self.details = details
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -51,6 +51,7 @@ from lakewright.connectors.formats.schema_registry import (
     Registry,
     registry_of,
 )
+from lakewright.connectors.formats.unavailable_values import PLACEHOLDER, Placeholder
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import ReadOptions
 from lakewright.storage.codec.python_columns import Reading
@@ -105,7 +106,7 @@ class DebeziumAvroConfluentFormat(FormatFactory):
     identifier = "debezium-avro-confluent"
     description = "changes that Debezium tells as Avro records, whose schemas are in a registry"
     required_options = (URL,)
-    optional_options = (*REGISTRY_OPTIONS, UPDATES, LEGACY)
+    optional_options = (*REGISTRY_OPTIONS, UPDATES, PLACEHOLDER, LEGACY)
 
     def decoding_format(self, options: ReadOptions) -> DecodingFormat:
         return self._format(options)
@@ -114,7 +115,9 @@ class DebeziumAvroConfluentFormat(FormatFactory):
         return self._format(options)
 
     def _format(self, options: ReadOptions) -> _Confluent:
-        values = {SCHEMA_INCLUDE.name: False, UPDATES.name: options[UPDATES.name]}
+        given = {name: options[name] for name in (UPDATES.name, PLACEHOLDER.name)}
+        Placeholder.of(given[PLACEHOLDER.name])
+        values = {SCHEMA_INCLUDE.name: False, **given}
         events = DebeziumJson(ReadOptions(values))
         return _Confluent(self.identifier, registry_of(options), options, events)
 
@@ -129,6 +132,9 @@ class _Confluent(DecodingFormat, EncodingFormat):
 
     def changelog_mode(self) -> ChangelogMode:
         return ChangelogMode.insert_only() if self.events is None else self.events.changelog_mode()
+
+    def with_key(self, key: Sequence[str]) -> DecodingFormat:
+        return self if self.events is None else replace(self, events=self.events.with_key(key))
 
     def decoder(self, fields: Sequence[DataField]) -> Decoder:
         check_types(fields, self.name, _unread)

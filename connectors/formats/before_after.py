@@ -20,9 +20,9 @@ from lakewright.connectors.formats.change_json import (
     row_of,
 )
 from lakewright.connectors.formats.json_values import JsonForm
-from lakewright.connectors.formats.messages import Numbered, cut
+from lakewright.connectors.formats.messages import LostChangeError, Numbered, cut
 from lakewright.storage.codec.arrow_json import arrow_columns
-from lakewright.storage.spec.data_types import STRING, DataField, RowType
+from lakewright.storage.spec.data_types import STRING, AtomicType, DataField, RowType
 from lakewright.storage.spec.rows import RowKind
 
 BEFORE, AFTER = "before", "after"
@@ -42,6 +42,8 @@ class BeforeAfterJson(ChangeJson):
     """A format of such events."""
 
     operations: ClassVar[Operations]
+    # Whether the row after an update may lack columns that it left as they were.
+    omits_unchanged: ClassVar[bool] = False
     # What else helps if an update has no former row.
     without_before: ClassVar[str] = ""
 
@@ -57,9 +59,14 @@ class BeforeAfterJson(ChangeJson):
         if kind in known.creates:
             yield RowKind.INSERT, row_of(event, AFTER, what=what)
         elif kind == known.update:
+            after = row_of(event, AFTER, what=what)
             if not self.is_upsert:
-                yield RowKind.UPDATE_BEFORE, self._before(event, what, self.without_before)
-            yield RowKind.UPDATE_AFTER, row_of(event, AFTER, what=what)
+                before = self._before(event, what, self.without_before)
+                self._check_whole(before, after, fields)
+                yield RowKind.UPDATE_BEFORE, before
+            elif (gone := self._of_another_key(event.get(BEFORE), after, fields)) is not None:
+                yield RowKind.DELETE, gone
+            yield RowKind.UPDATE_AFTER, after
         elif kind == known.deletion:
             yield RowKind.DELETE, self._before(event, what, "")
         else:
@@ -68,9 +75,59 @@ class BeforeAfterJson(ChangeJson):
                 f"{known.member} is {cut(repr(kind))}; the format has {names} and {known.deletion}"
             )
 
+    def _check_whole(self, before: Row, after: Row, fields: Sequence[DataField]) -> None:
+        """Refuse an update that does not say what became of a column.
+
+        Raises:
+            LostChangeError: names it.
+        """
+        lacking = [
+            each.name
+            for each in fields
+            if each.name not in after and before.get(each.name) is not None
+        ]
+        if self.omits_unchanged and lacking:
+            raise LostChangeError(
+                f"{AFTER} lacks {', '.join(lacking)}, which {BEFORE} has: the event has the "
+                "columns alone that changed; have GoldenGate write all of them "
+                "(NOCOMPRESSUPDATES, and ADD TRANDATA … ALLCOLS)"
+            )
+
+    @property
+    def key(self) -> Sequence[str]:
+        """The primary key of the table, as far as it is known."""
+        return ()
+
+    def _of_another_key(
+        self, before: object, after: Row, fields: Sequence[DataField]
+    ) -> Row | None:
+        """The row that an update gave another key, None if it kept its key.
+
+        Raises:
+            LostChangeError: it is not known which columns are the key.
+        """
+        if not isinstance(before, dict):
+            return None
+        names = self.key or [each.name for each in fields]
+        # A database that logs keys alone leaves the others null.
+        changed = [
+            name
+            for name in names
+            if before.get(name) is not None and before[name] != after.get(name)
+        ]
+        if changed and not self.key:
+            raise LostChangeError(
+                f"the event changes {', '.join(changed)}, and the table does not say whether that "
+                "is a part of its key, whose old row would stay; declare PRIMARY KEY (…) NOT "
+                "ENFORCED"
+            )
+        return before if changed else None
+
     def _before(self, event: Event, what: str, else_: str) -> Row:
         if event.get(BEFORE) is None:
-            raise ValueError(
+            # One that lacks the member is broken.
+            kind = LostChangeError if BEFORE in event else ValueError
+            raise kind(
                 f"the event is {what}, and {BEFORE} is null: the database logs no former rows; in "
                 f"PostgreSQL, set REPLICA IDENTITY FULL for the table{else_}"
             )
@@ -98,7 +155,10 @@ class BeforeAfterJson(ChangeJson):
             for each in (known.creates, (known.update,), (known.deletion,))
         )
         has_after = creates | updates
-        has_before = deletes if self.is_upsert else deletes | updates
+        moved = self._moved(before, after, updates, fields) if self.is_upsert else updates
+        if moved is None or (self.omits_unchanged and _may_lack(before, after, updates)):
+            return None
+        has_before = deletes | moved
         is_whole = (
             (has_after | deletes).all()
             and not (has_before & before.is_null().to_numpy(zero_copy_only=False)).any()
@@ -113,10 +173,43 @@ class BeforeAfterJson(ChangeJson):
         places = np.column_stack((np.arange(count), np.arange(count, 2 * count))).ravel()[present]
         kinds = np.column_stack(
             (
-                np.where(updates, RowKind.UPDATE_BEFORE, RowKind.DELETE),
+                np.where(
+                    updates,
+                    RowKind.DELETE if self.is_upsert else RowKind.UPDATE_BEFORE,
+                    RowKind.DELETE,
+                ),
                 np.where(updates, RowKind.UPDATE_AFTER, RowKind.INSERT),
             )
         ).ravel()[present]
         rows = pa.concat_arrays([before, after]).take(pa.array(places))
         numbers = np.array([number for number, _ in messages])[places % count]
         return Changes(rows.flatten(), kinds, numbers)
+
+    def _moved(
+        self, before: pa.Array, after: pa.Array, updates: np.ndarray, fields: Sequence[DataField]
+    ) -> np.ndarray | None:
+        """Which updates give a row another key; None if the slow way has to say."""
+        if not (updates & before.is_valid().to_numpy(zero_copy_only=False)).any():
+            return np.zeros(len(updates), bool)
+        names = [each.name for each in fields]
+        if not self.key or not {*self.key} <= {*names}:
+            return None
+        former, now = before.flatten(), after.flatten()
+        moved = np.zeros(len(updates), bool)
+        for at in map(names.index, self.key):
+            if not isinstance(fields[at].type, AtomicType):
+                return None
+            # An unknown value is no other one; the key of a row that is there is not null.
+            differs = pc.fill_null(pc.not_equal(former[at], now[at]), False)
+            moved |= differs.to_numpy(zero_copy_only=False)
+        moved &= updates
+        return moved
+
+
+def _may_lack(before: pa.Array, after: pa.Array, updates: np.ndarray) -> bool:
+    """Whether a column is null after an update and was not before, or is missing there."""
+    gone = (
+        pc.and_(now.is_null(), former.is_valid()).to_numpy(zero_copy_only=False)
+        for former, now in zip(before.flatten(), after.flatten(), strict=True)
+    )
+    return any((each & updates).any() for each in gone)

@@ -17,6 +17,7 @@ from lakewright.connectors.formats import json_values
 from lakewright.connectors.formats.json_values import JsonForm, encoded_rows, type_problem
 from lakewright.connectors.formats.messages import (
     BadMessages,
+    LostChangeError,
     MessageDecoder,
     Numbered,
     batch_of,
@@ -154,7 +155,7 @@ class _ChangeDecoder(MessageDecoder):
             try:
                 found = list(self.format.changes(event, physical))
             except ValueError as error:
-                if not form.ignores_errors:
+                if not form.ignores_errors or isinstance(error, LostChangeError):
                     bad.add(number, str(error))
                 continue
             for kind, row in found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from lakewright.connectors.formats.before_after import BeforeAfterJson, Operations
@@ -20,10 +21,13 @@ from lakewright.connectors.formats.change_json import (
 from lakewright.connectors.formats.connect_schema import restored, row_schema
 from lakewright.connectors.formats.json_values import JsonForm
 from lakewright.connectors.formats.messages import Numbered
+from lakewright.connectors.formats.model import DecodingFormat
+from lakewright.connectors.formats.unavailable_values import PLACEHOLDER, Placeholder
 from lakewright.connectors.model.changelog_mode import ChangelogMode
-from lakewright.connectors.options import Option, OptionKind
+from lakewright.connectors.options import Option, OptionKind, ReadOptions
 from lakewright.storage.codec.json_atoms import json_text
 from lakewright.storage.spec.data_types import STRING, DataField
+from lakewright.storage.spec.rows import RowKind
 
 SCHEMA_INCLUDE = Option(
     name="schema-include",
@@ -74,8 +78,11 @@ def _schema(event: Event) -> object:
     return None if schema is None else json_text(schema)
 
 
+@dataclass(frozen=True)
 class DebeziumJson(BeforeAfterJson):
     """The events of Debezium, in JSON or as any other format has their members."""
+
+    key: tuple[str, ...] = ()
 
     name = "debezium-json"
     operations = Operations("op", ("c", "r"), "u", "d")
@@ -94,6 +101,13 @@ class DebeziumJson(BeforeAfterJson):
     def is_upsert(self) -> bool:
         return bool(self.options[UPDATES.name] == "upsert")
 
+    def with_key(self, key: Sequence[str]) -> DebeziumJson:
+        return replace(self, key=tuple(key))
+
+    @property
+    def _placeholder(self) -> Placeholder:
+        return Placeholder.of(self.options[PLACEHOLDER.name])
+
     def changelog_mode(self) -> ChangelogMode:
         return ChangelogMode.upsert() if self.is_upsert else ChangelogMode.all()
 
@@ -101,7 +115,7 @@ class DebeziumJson(BeforeAfterJson):
         if self.options[SCHEMA_INCLUDE.name]:
             payload = dict(row_of(event, "payload", what="enclosed"))
             schema = row_schema(event.get("schema"))
-            for kind, row in super().changes(payload, fields):
+            for kind, row in self._known(payload, fields):
                 yield kind, restored(row, schema, fields)
             return
         if "payload" in event and "op" not in event:
@@ -109,12 +123,22 @@ class DebeziumJson(BeforeAfterJson):
                 "the event lies in payload, beside its schema; set "
                 f"'{SCHEMA_INCLUDE.name}' = 'true'"
             )
-        yield from super().changes(event, fields)
+        yield from self._known(event, fields)
+
+    def _known(self, event: Event, fields: Sequence[DataField]) -> Iterable[Change]:
+        """The changes of an event whose rows have all their values; of a row that goes the key."""
+        for kind, row in super().changes(event, fields):
+            if not (self.is_upsert and kind is RowKind.DELETE):
+                self._placeholder.check(row, fields)
+            yield kind, row
 
     def quick_changes(
         self, messages: Sequence[Numbered], fields: Sequence[DataField], form: JsonForm
     ) -> Changes | None:
-        if self.options[SCHEMA_INCLUDE.name]:
+        placeholder = self._placeholder
+        if self.options[SCHEMA_INCLUDE.name] or any(
+            placeholder.may_be_in(each) for _, each in messages
+        ):
             return None
         return super().quick_changes(messages, fields, form)
 
@@ -125,4 +149,14 @@ class DebeziumJsonFormat(ChangeJsonFactory):
     identifier = DebeziumJson.name
     description = "changes that Debezium tells as JSON"
     made = DebeziumJson
-    optional_options = (SCHEMA_INCLUDE, UPDATES, *ChangeJsonFactory.optional_options)
+    optional_options = (
+        SCHEMA_INCLUDE,
+        UPDATES,
+        PLACEHOLDER,
+        *ChangeJsonFactory.optional_options,
+    )
+
+    def decoding_format(self, options: ReadOptions) -> DecodingFormat:
+        # A value that is wrong is refused before there are events.
+        Placeholder.of(options[PLACEHOLDER.name])
+        return super().decoding_format(options)

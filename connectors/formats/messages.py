@@ -45,6 +45,13 @@ class BadMessagesError(ValueError):
         self.found = found
 
 
+class LostChangeError(ValueError):
+    """A message is whole, and does not say all of a change: without it an old row would stay.
+
+    So it is refused also where broken messages are passed over.
+    """
+
+
 class BadMessages:
     """Collects the bad messages of one step, of all that it was given."""
 

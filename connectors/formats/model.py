@@ -73,6 +73,15 @@ class DecodingFormat(ABC):
         return {}
 
 
+@runtime_checkable
+class SupportsKey(Protocol):
+    """A decoding format that finds the former row of an update by the table's key."""
+
+    def with_key(self, key: Sequence[str]) -> DecodingFormat:
+        """The format for a table with a primary key."""
+        ...
+
+
 class EncodingFormat(ABC):
     """A format with its options, before the columns are known."""
 

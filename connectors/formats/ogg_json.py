@@ -32,6 +32,7 @@ class _Ogg(BeforeAfterJson):
     name = "ogg-json"
     operations = Operations("op_type", ("I",), "U", "D")
     is_upsert = False
+    omits_unchanged = True
     metadata: ClassVar[Mapping[str, Metadata]] = {
         "table": (STRING, member("table")),
         "primary-keys": (TEXTS, member("primary_keys")),

@@ -124,18 +124,18 @@ class ConfluentRegistry(Registry):
         found = self._answer(f"/schemas/ids/{number}")
         if found is None:
             return None
-        kind = found.get("schemaType", "AVRO")
-        if kind != "AVRO" or found.get("references"):
+        kind = found.get("schemaType", "AVRO") if isinstance(found, dict) else "AVRO"
+        if kind != "AVRO" or (isinstance(found, dict) and found.get("references")):
             what = f"of {kind}" if kind != "AVRO" else "made of several, by references"
             raise InvalidRequestError(f"schema {number} of {self.url} is {what}, which is not read")
-        return str(found["schema"])
+        return str(_member(found, "schema", f"{self.url}/schemas/ids/{number}"))
 
     def register(self, subject: str, schema: str) -> int:
         path = f"/subjects/{quote(subject, safe='')}/versions"
         found = self._answer(path, {"schema": schema})
         if found is None:
             raise InvalidRequestError(f"{self.url}{path} is not there; is it a schema registry?")
-        return int(found["id"])
+        return _number(found, self.url + path)
 
     def _answer(self, path: str, body: object = None) -> Any:
         """The answer to a request; None if there is nothing at the path."""
@@ -178,6 +178,26 @@ class _NoRedirects(HTTPRedirectHandler):
         return None
 
 
+def _member(found: Any, name: str, where: str) -> Any:
+    """A member of an answer or a file.
+
+    Raises:
+        InvalidRequestError: it has none.
+    """
+    if not isinstance(found, dict) or found.get(name) is None:
+        raise InvalidRequestError(
+            f"{where} has no {name}: {found!r:.120}; is it one of a schema registry?"
+        )
+    return found[name]
+
+
+def _number(found: Any, where: str) -> int:
+    number = _member(found, "id", where)
+    if type(number) is not int:
+        raise InvalidRequestError(f"{where} has the id {number!r:.80}, and no number")
+    return number
+
+
 def _said(error: HTTPError) -> str:
     try:
         return str(json.loads(error.read())["message"])[:500]
@@ -193,8 +213,9 @@ class RegistryFolder(Registry):
 
     def schema(self, number: int) -> str | None:
         fs, path = open_file_system(self.place)
+        file = f"{path}/schemas/{number}.json"
         try:
-            return str(json.loads(fs.read_bytes(f"{path}/schemas/{number}.json"))["schema"])
+            return str(_member(_parsed(fs.read_bytes(file), file), "schema", file))
         except FileMissing:
             return None
 
@@ -202,25 +223,37 @@ class RegistryFolder(Registry):
         fs, path = open_file_system(self.place)
         number = self._number(fs, f"{path}/schemas", schema)
         folder = f"{path}/subjects/{quote(subject, safe='')}"
-        versions = [json.loads(text)["id"] for _, text in _files(fs, folder)]
-        while number not in versions:
+        while True:
+            found = dict(_files(fs, folder))
+            if number in (_number(found[at], f"{folder}/{at}.json") for at in found):
+                return number
             text = json.dumps({"id": number}).encode()
-            fs.put_if_absent(f"{folder}/{len(versions) + 1}.json", text)
-            versions = [json.loads(text)["id"] for _, text in _files(fs, folder)]
-        return number
+            fs.put_if_absent(f"{folder}/{max(found, default=0) + 1}.json", text)
 
     def _number(self, fs: FileSystem, folder: str, schema: str) -> int:
         wanted, known = json.loads(schema), 0
         while True:
-            for number, text in _files(fs, folder):
-                if number > known and json.loads(json.loads(text)["schema"]) == wanted:
+            for number, found in _files(fs, folder):
+                file = f"{folder}/{number}.json"
+                held = str(_member(found, "schema", file)).encode()
+                if number > known and _parsed(held, file) == wanted:
                     return number
                 known = max(known, number)
             fs.put_if_absent(f"{folder}/{known + 1}.json", json.dumps({"schema": schema}).encode())
 
 
-def _files(fs: FileSystem, folder: str) -> Iterator[tuple[int, bytes]]:
-    """The numbered files of a folder, in order."""
+def _parsed(text: bytes, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InvalidRequestError(
+            f"{where} is no JSON: {error}; it is to be one of a schema registry"
+        ) from None
+
+
+def _files(fs: FileSystem, folder: str) -> Iterator[tuple[int, Any]]:
+    """What the numbered files of a folder hold, in order."""
     names = (each.name.removesuffix(".json") for each in fs.list_dir(folder))
     for number in sorted(int(name) for name in names if name.isdigit()):
-        yield number, fs.read_bytes(f"{folder}/{number}.json")
+        file = f"{folder}/{number}.json"
+        yield number, _parsed(fs.read_bytes(file), file)

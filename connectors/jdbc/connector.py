@@ -1,8 +1,9 @@
 """The connector `jdbc`: options, push-down, splits, lookups and the upsert sink.
 
-Filters go to the database where it compares as this library does: equality, IN and null of exact
-types, and order of whole numbers (dates and timestamps too, on PostgreSQL). Splits are ranges of a
-column and read in transactions of their own; a scan without `scan.partition.column` sees one state.
+Filters go to the database where the column is there of the declared type, and is compared as this
+library does: whole numbers and booleans, on PostgreSQL dates and timestamps too. Splits are ranges
+of a column and read in transactions of their own; a scan without `scan.partition.column` sees one
+state.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.predicate import Leaf, Operator, Predicate
 from lakewright.storage.spec.rows import RowKind
-from lakewright.storage.spec.values import to_python
+from lakewright.storage.spec.values import StoredNumber, to_python
 
 _KEYS_AT_ONCE = 500
 _COLUMN, _NUM = "scan.partition.column", "scan.partition.num"
@@ -53,14 +54,7 @@ _ORDERED = {
     Operator.GT: ">",
     Operator.GE: ">=",
 }
-# What two databases and this library hold to be equal alike.
-_EXACT = {
-    TypeRoot.BOOLEAN,
-    TypeRoot.TINYINT,
-    TypeRoot.SMALLINT,
-    TypeRoot.INT,
-    TypeRoot.BIGINT,
-}
+_WHOLE = {TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT}
 
 
 class Jdbc(DynamicTableFactory):
@@ -165,19 +159,28 @@ class _Query:
     expressions: tuple[str, ...] | None = None
     group_by: tuple[str, ...] = ()
 
-    def text(self, *also: str) -> str:
-        shown = self.expressions or tuple(quoted(each.name) for each in self.fields)
+    @property
+    def is_computed(self) -> bool:
+        return self.expressions is not None or not self.fields
+
+    @property
+    def summary(self) -> str:
+        """The statement with the columns as they are called."""
+        return self.text([quoted(each.name) for each in self.fields])
+
+    def text(self, columns: Sequence[str]) -> str:
         # A projection of nothing still counts rows.
-        text = f"SELECT {', '.join(shown) or '1'} FROM {self.database.name}"  # noqa: S608 - quoted
-        where = (*self.where, *also)
-        text += f" WHERE {' AND '.join(where)}" if where else ""
+        shown = self.expressions or columns if self.fields else ("1",)
+        text = f"SELECT {', '.join(shown)} FROM {self.database.name}"  # noqa: S608 - quoted
+        text += f" WHERE {' AND '.join(self.where)}" if self.where else ""
         if self.group_by:
             text += f" GROUP BY {', '.join(quoted(each) for each in self.group_by)}"
         return text if self.limit is None else f"{text} LIMIT {self.limit}"
 
     def rows(self, *also: str) -> Iterator[pa.RecordBatch]:
         fields = self.fields or (DataField(0, "one", AtomicType(TypeRoot.INT)),)
-        for batch in self.database.read(self.text(*also), fields, self.fetch_size):
+        query = replace(self, where=(*self.where, *also))
+        for batch in self.database.read(query, fields, self.fetch_size):
             yield batch if self.fields else batch.select([])
 
 
@@ -187,7 +190,7 @@ def _asked(context: Context) -> _Query:
     if column is not None:
         found = next((each for each in fields if each.name == column), None)
         root = found.type.root if found and isinstance(found.type, AtomicType) else None
-        if root is None or root not in _EXACT - {TypeRoot.BOOLEAN}:
+        if root is None or root not in _WHOLE:
             raise InvalidOption(
                 f"{_COLUMN} of {context.name} is {column}, which is no column of whole numbers",
                 option=_COLUMN,
@@ -203,7 +206,7 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
 
     @property
     def summary(self) -> str:
-        return f"jdbc of {shown_url(self._query.database.url)}: {self._query.text()}"
+        return f"jdbc of {shown_url(self._query.database.url)}: {self._query.summary}"
 
     def source_columns(self) -> Sequence[str]:
         return self._query.database.columns()
@@ -252,8 +255,12 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
     def _is_whole(self, name: str | None) -> bool:
         """Whether the database orders and groups the values of a column as we do."""
         kind = None if name is None else self._types[name]
-        is_whole = isinstance(kind, AtomicType) and kind.root in _EXACT - {TypeRoot.BOOLEAN}
-        return is_whole and self._query.database.has_exact(name or "")
+        return (
+            name is not None
+            and isinstance(kind, AtomicType)
+            and kind.root in _WHOLE
+            and self._query.database.can_compare(name, kind)
+        )
 
     def scan(self) -> Scan:
         return _JdbcScan(self._query)
@@ -282,14 +289,14 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
                 return f"{column} IS NOT NULL"
         if not isinstance(kind, AtomicType) or predicate.holds_null:
             return None
+        if not self._query.database.can_compare(predicate.column, kind):
+            return None
         values = [to_python(value, kind) for value in predicate.literals]
-        if kind.root in _EXACT and not self._query.database.has_exact(predicate.column):
+        if any(isinstance(value, StoredNumber) for value in values):
+            # The database has no such moment.
             return None
-        compares = self._query.database.can_compare(kind)
-        if predicate.operator in _ORDERED and compares:
+        if predicate.operator in _ORDERED and kind.root is not TypeRoot.BOOLEAN:
             return f"{column} {_ORDERED[predicate.operator]} {_literal(values[0])}"
-        if kind.root not in _EXACT and not compares:
-            return None
         match predicate.operator:
             case Operator.EQ:
                 return f"{column} = {_literal(values[0])}"
@@ -315,7 +322,7 @@ class _JdbcScan(BoundedScan):
         # A limit over several ranges would be one of each.
         if ranges is None or self.query.limit is not None:
             return ((),)
-        if not self.query.database.has_exact(ranges.column):
+        if not self.query.database.can_compare(ranges.column, AtomicType(TypeRoot.BIGINT)):
             raise InvalidOption(
                 f"{_COLUMN} of {self.query.database.owner} is {ranges.column}, which is no column "
                 "of whole numbers in the database",
@@ -365,22 +372,35 @@ class _JdbcLookup(Lookup):
         batches: list[pa.RecordBatch] = []
         for piece in keys.to_batches(_KEYS_AT_ONCE):
             typed = fitted(piece, wanted, table=self.query.database.owner)
+            asked = typed.to_pylist()
             rows = [
-                " AND ".join(_same(name, value) for name, value in row.items())
-                for row in typed.to_pylist()
+                " AND ".join(self._same(name, value) for name, value in row.items())
+                for row in asked
             ]
             if rows:
-                batches += self.query.rows("(" + " OR ".join(f"({each})" for each in rows) + ")")
+                where = "(" + " OR ".join(f"({each})" for each in rows) + ")"
+                batches += (_of_keys(each, asked) for each in self.query.rows(where))
         return pa.Table.from_batches(batches, to_arrow_schema(self.query.fields))
 
+    def _same(self, name: str, value: object) -> str:
+        if value is None:
+            return "1 = 0"
+        if isinstance(value, (bool, int)):
+            return f"{quoted(name)} = {_literal(value)}"
+        if isinstance(value, bytes):
+            return f"{quoted(name)} = {self.query.database.bytes_literal(value)}"
+        text = str(value).replace("'", "''")
+        return f"{quoted(name)} = '{text}'"
 
-def _same(name: str, value: object) -> str:
-    if value is None:
-        return "1 = 0"
-    if isinstance(value, (bool, int)):
-        return f"{quoted(name)} = {_literal(value)}"
-    text = str(value).replace("'", "''")
-    return f"{quoted(name)} = '{text}'"
+
+def _of_keys(rows: pa.RecordBatch, asked: Sequence[dict[str, object]]) -> pa.RecordBatch:
+    """The rows with the keys that were asked for: a database may hold other texts to be equal."""
+    if not asked or not set(asked[0]) <= set(rows.schema.names):
+        return rows
+    wanted = {tuple(each.values()) for each in asked}
+    keys = rows.select(list(asked[0])).to_pylist()
+    kept = [at for at, each in enumerate(keys) if tuple(each.values()) in wanted]
+    return rows.take(pa.array(kept, pa.int64()))
 
 
 # --- writing --------------------------------------------------------------------------------------

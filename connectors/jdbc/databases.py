@@ -10,16 +10,22 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.connectors.fitted import batches_of, fitted
-from lakewright.connectors.model.written_options import is_secret
+from lakewright.connectors.jdbc.postgres_columns import (
+    Kind,
+    Selected,
+    kinds,
+    means_alike,
+    selected,
+)
 from lakewright.storage.errors import (
     InvalidOption,
     InvalidRequestError,
@@ -28,18 +34,39 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.extras import needed_for
+from lakewright.storage.files.store_failures import harmless
+from lakewright.storage.secret_texts import MASK, is_secret, shown_text
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
 from lakewright.storage.spec.rows import RowKind
 
 _ROWS_AT_ONCE = 1 << 14
 _STAGED = "lakewright_rows"
+# Moments without a zone would be those of the server's, and texts as it writes them.
+_SETTINGS = """
+SELECT set_config('TimeZone', 'UTC', false), set_config('datestyle', 'ISO, YMD', false),
+  set_config('intervalstyle', 'iso_8601', false), set_config('extra_float_digits', '3', false)
+"""
+
+
+class Query(Protocol):
+    """What is asked of a database."""
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether expressions of whole numbers are selected, and no columns."""
+        ...
+
+    def text(self, columns: Sequence[str]) -> str:
+        """The statement that selects the columns of the query, as these texts do."""
+        ...
 
 
 @dataclass(frozen=True)
 class Database(ABC):
     """A database and a table in it; it pickles, and connects where it is used."""
 
-    url: str
+    # It may have a password.
+    url: str = field(repr=False)
     table: str
     # The name of the table in the warehouse, for errors.
     owner: str
@@ -47,7 +74,7 @@ class Database(ABC):
 
     @abstractmethod
     def read(
-        self, query: str, fields: Sequence[DataField], fetch_size: int
+        self, query: Query, fields: Sequence[DataField], fetch_size: int
     ) -> Iterator[pa.RecordBatch]:
         """The rows of a query, its columns by place as the fields."""
 
@@ -66,13 +93,13 @@ class Database(ABC):
     def truncate(self) -> None:
         """Remove all rows."""
 
-    def can_compare(self, data_type: AtomicType) -> bool:
-        """Whether the database orders the values of a type as we do."""
-        return data_type.root in _WHOLE
+    @abstractmethod
+    def can_compare(self, column: str, data_type: AtomicType) -> bool:
+        """Whether the database compares a column, in an order too, as one of the declared type."""
 
-    def has_exact(self, column: str) -> bool:
-        """Whether a column that is declared with whole numbers or booleans holds such there."""
-        return True
+    @abstractmethod
+    def bytes_literal(self, value: bytes) -> str:
+        """Bytes as a statement has them."""
 
     @abstractmethod
     def type_of(self, data_type: DataType) -> str:
@@ -100,10 +127,8 @@ class Database(ABC):
     def failed(self, error: Exception) -> UnavailableError | InvalidRequestError:
         """What the database says, without the address, which may hold a password."""
         text = str(error).replace(self.url, "the database")
-        parts = urlsplit(self.url)
-        parameters = (value for name, value in parse_qsl(parts.query) if is_secret(name))
-        for secret in (unquote(parts.password or ""), *parameters):
-            text = text.replace(secret or "\0", "******")
+        for secret in _secrets(self.url):
+            text = text.replace(secret, MASK)
         where = f"table {self.table} of {shown_url(self.url)}, which {self.owner} describes"
         return InvalidRequestError(f"{where}: {text.strip()}")
 
@@ -153,24 +178,48 @@ class Sqlite(Database):
             raise self.failed(error) from error
 
     def read(
-        self, query: str, fields: Sequence[DataField], fetch_size: int
+        self, query: Query, fields: Sequence[DataField], fetch_size: int
     ) -> Iterator[pa.RecordBatch]:
         with self._connected() as connection:
-            cursor = connection.execute(query)
+            cursor = connection.execute(query.text([quoted(each.name) for each in fields]))
             cursor.arraysize = fetch_size
-            flags = [
-                at
-                for at, each in enumerate(fields)
-                if isinstance(each.type, AtomicType) and each.type.root is TypeRoot.BOOLEAN
-            ]
-            yield from batches_of(_with_flags(cursor, flags), fields, table=self.owner)
+            yield from batches_of(self._values(cursor, fields), fields, table=self.owner)
+
+    def _values(
+        self, rows: Iterable[Sequence[object]], fields: Sequence[DataField]
+    ) -> Iterator[list[object]]:
+        """Rows in which 0 and 1 are false and true: SQLite has no other booleans.
+
+        Raises:
+            InvalidRows: a text is where bytes are declared.
+        """
+        roots = [each.type.root if isinstance(each.type, AtomicType) else None for each in fields]
+        flags = [at for at, root in enumerate(roots) if root is TypeRoot.BOOLEAN]
+        binary = [at for at, root in enumerate(roots) if root is not None and root.is_bytes]
+        for row in rows:
+            values = list(row)
+            for at in flags:
+                if values[at] in (0, 1):
+                    values[at] = bool(values[at])
+            for at in binary:
+                if isinstance(values[at], str):
+                    raise InvalidRows(
+                        f"{self.owner}: column {fields[at].name} is {fields[at].type}, and the "
+                        f"database has the text {values[at]!r:.80}; declare the column as STRING",
+                        column=fields[at].name,
+                    )
+            yield values
 
     def columns(self) -> Sequence[str]:
         with self._connected() as connection:
             return _names(connection.execute(self._nothing))
 
-    def has_exact(self, column: str) -> bool:
-        return column in self._whole_columns
+    def can_compare(self, column: str, data_type: AtomicType) -> bool:
+        is_exact = data_type.root in _WHOLE or data_type.root is TypeRoot.BOOLEAN
+        return is_exact and column in self._whole_columns
+
+    def bytes_literal(self, value: bytes) -> str:
+        return f"x'{value.hex()}'"
 
     @cached_property
     def _whole_columns(self) -> frozenset[str]:
@@ -198,7 +247,7 @@ class Sqlite(Database):
                 connection.execute(self.creation(creating, self.keys))
             for change in batches:
                 self._check_no_nan(change.rows)
-                rows = zip(*(_values(column) for column in change.rows.columns), strict=True)
+                rows = zip(*(_kept(column) for column in change.rows.columns), strict=True)
                 connection.executemany(self._statement(change), rows)
                 count += change.rows.num_rows
         return count
@@ -229,10 +278,24 @@ class Sqlite(Database):
 class Postgres(Database):
     """A server."""
 
-    def can_compare(self, data_type: AtomicType) -> bool:
-        root = data_type.root
+    def can_compare(self, column: str, data_type: AtomicType) -> bool:
         # Texts are ordered by a locale there.
-        return root in _WHOLE or root is TypeRoot.DATE or root.is_timestamp
+        return means_alike(data_type, self._kinds.get(column))
+
+    def bytes_literal(self, value: bytes) -> str:
+        return f"'\\x{value.hex()}'::bytea"
+
+    @cached_property
+    def _kinds(self) -> dict[str, Kind]:
+        with self._connected() as cursor:
+            return self._kinds_by(cursor)
+
+    def _kinds_by(self, cursor: Any) -> dict[str, Kind]:
+        def rows(statement: str) -> Sequence[Sequence[object]]:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
+
+        return kinds(rows, self.name)
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
@@ -241,20 +304,49 @@ class Postgres(Database):
 
         try:
             with adbc.connect(self.url) as connection, connection.cursor() as cursor:
-                # Moments without a zone would be those of the server's.
-                cursor.execute("SET TIME ZONE 'UTC'")
+                cursor.execute(_SETTINGS)
+                cursor.fetchall()
                 yield cursor
         except adbc.Error as error:
-            raise self.failed(error) from error
+            failed = self.failed(error)
+            raise failed from harmless(error)
 
     def read(
-        self, query: str, fields: Sequence[DataField], fetch_size: int
+        self, query: Query, fields: Sequence[DataField], fetch_size: int
     ) -> Iterator[pa.RecordBatch]:
         with self._connected() as cursor:
-            cursor.execute(query)
+            columns = self._selected(cursor, query, fields)
+            guarded = [at for at, each in enumerate(columns) if each.guard is not None]
+            guards = [columns[at].guard or "" for at in guarded]
+            cursor.execute(query.text([*(each.expression for each in columns), *guards]))
             for batch in cursor.fetch_record_batch():
-                if batch.num_rows:
-                    yield fitted(batch, fields, table=self.owner)
+                if not batch.num_rows:
+                    continue
+                for at, flags in zip(guarded, batch.columns[len(fields) :], strict=True):
+                    if pc.any(flags).as_py():
+                        raise self._nested_array(fields[at])
+                own = pa.RecordBatch.from_arrays(
+                    batch.columns[: len(fields)], [each.name for each in fields]
+                )
+                yield fitted(own, fields, table=self.owner)
+
+    def _selected(
+        self, cursor: Any, query: Query, fields: Sequence[DataField]
+    ) -> Sequence[Selected]:
+        if query.is_computed:
+            return [Selected(quoted(each.name)) for each in fields]
+        known = self._kinds_by(cursor)
+        return [
+            selected(quoted(each.name), each, known.get(each.name), self.owner) for each in fields
+        ]
+
+    def _nested_array(self, column: DataField) -> InvalidRows:
+        return InvalidRows(
+            f"{self.owner}: column {column.name} is {column.type}, and the database has an array "
+            "of several dimensions there; declare the column as STRING, or make a view there that "
+            "selects its parts",
+            column=column.name,
+        )
 
     def columns(self) -> Sequence[str]:
         with self._connected() as cursor:
@@ -343,13 +435,17 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def _secrets(url: str) -> Iterator[str]:
+    """The password of an address, and secret parameters, in both ways to write them."""
+    address, _, query = url.partition("?")
+    password = address.partition("://")[2].rpartition("@")[0].partition(":")[2]
+    parameters = (value for name, value in parse_qsl(query) if is_secret(name))
+    yield from filter(None, (password, unquote(password), *parameters))
+
+
 def shown_url(url: str) -> str:
     """An address without its password, and without parameters, which may hold one."""
-    parts = urlsplit(url)._replace(query="")
-    if parts.password is None:
-        return urlunsplit(parts) if parts.netloc else url
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{parts.username}:******@{host}"))
+    return shown_text(url).partition("?")[0]
 
 
 def on_conflict(names: Sequence[str], keys: Sequence[str]) -> str:
@@ -379,17 +475,7 @@ def _pairs(names: Sequence[str]) -> str:
     return " AND ".join(f"{quoted(name)} = ?" for name in names)
 
 
-def _with_flags(rows: Iterable[Sequence[object]], flags: Sequence[int]) -> Iterator[list[object]]:
-    """Rows in which 0 and 1 are false and true: SQLite has no other booleans."""
-    for row in rows:
-        values = list(row)
-        for at in flags:
-            if values[at] in (0, 1):
-                values[at] = bool(values[at])
-        yield values
-
-
-def _values(column: pa.ChunkedArray) -> list[object]:
+def _kept(column: pa.ChunkedArray) -> list[object]:
     """Values as SQLite keeps them: moments and exact numbers as texts."""
     kind = column.type
     plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)

@@ -17,6 +17,7 @@ from lakewright.storage.errors import (
     UnavailableError,
 )
 from lakewright.storage.extras import needed_for
+from lakewright.storage.files.store_failures import harmless
 
 PROPERTIES = "properties."
 SERVERS, GROUP = "bootstrap.servers", "group.id"
@@ -162,7 +163,10 @@ class Cluster:
             if not asked:
                 return {}
             found = admin.list_offsets(asked, isolation_level=level, request_timeout=ANSWER_SECONDS)
-            return {(each.topic, each.partition): found[each].result().offset for each in found}
+            return {
+                (each.topic, each.partition): found[each].result(ANSWER_SECONDS).offset
+                for each in found
+            }
 
     @contextmanager
     def told(self, what: str) -> Iterator[None]:
@@ -172,12 +176,24 @@ class Cluster:
         try:
             yield
         except KafkaException as error:
-            raise self.failure(error.args[0], what) from error
+            raise self.failure(error.args[0], what) from harmless(error)
+        except TimeoutError as error:
+            # What waits for an answer has no text of its own.
+            raise self.silent(what) from error
         except SystemError as error:
             # A fatal error while the client calls back.
             if isinstance(error.__cause__, KafkaException):
-                raise self.failure(error.__cause__.args[0], what) from error
+                raise self.failure(error.__cause__.args[0], what) from harmless(error)
             raise
+
+    def silent(self, what: str, way_out: str = "") -> UnavailableError:
+        """The brokers do not answer in time; `way_out` is what else may help."""
+        return UnavailableError(
+            f"{self.table}: {what}: no answer of Kafka at {self.servers} within "
+            f"{ANSWER_SECONDS:.0f} s; check that a broker answers at {PROPERTIES}{SERVERS}"
+            f"{way_out}",
+            table=self.table,
+        )
 
     def failure(self, error: Any, what: str) -> StorageError:
         """What an error of the client means for a caller."""

@@ -195,14 +195,30 @@ class KafkaSink(Sink):
 
 
 def make_topic(cluster: Cluster, admin: Any, topic: str, count: int | None) -> None:
-    """Make a topic, unless another process just did; without a count as the broker is set."""
-    with cluster.told(f"the creation of topic {topic}"):
+    """Make a topic, unless another process just did; without a count as the broker is set.
+
+    Raises:
+        UnavailableError: the brokers do not answer, or the topic does not come.
+    """
+    what = f"the creation of topic {topic}"
+    with cluster.told(what):
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
         made = admin.create_topics([admin_module().NewTopic(topic, count or -1)])[topic]
         try:
             made.result(ANSWER_SECONDS)
-        except Exception as error:
-            if getattr(error.args[0], "name", str)() != "TOPIC_ALREADY_EXISTS":
+        except KafkaException as error:
+            if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
                 raise
+        except TimeoutError:
+            # The answer may be lost, and the topic there.
+            if topic not in cluster.partitions(admin):
+                partitions = "" if count is None else f" with {count} partitions"
+                raise cluster.silent(
+                    what,
+                    f", and that topics may be made there, or make topic {topic}{partitions} by "
+                    "its own tools, and try again",
+                ) from None
     for _ in range(int(ANSWER_SECONDS * 10)):
         if topic in cluster.partitions(admin):
             return

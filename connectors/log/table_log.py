@@ -18,7 +18,7 @@ from lakewright.connectors.factories import FORMAT, Context, FactoryFinder, conn
 from lakewright.connectors.kafka.client import PROPERTIES, SERVERS, Cluster
 from lakewright.connectors.kafka.sink import EXACTLY_ONCE
 from lakewright.connectors.model.catalog_table import CONNECTOR, CatalogTable
-from lakewright.connectors.model.written_options import check_no_secret, with_environment
+from lakewright.connectors.model.written_options import with_environment
 from lakewright.connectors.options import Option, read_options
 from lakewright.connectors.registry import CONNECTORS
 from lakewright.storage.errors import InvalidOption, UnsupportedError
@@ -70,7 +70,6 @@ class TableLog:
             return None
         written = as_written(schema.options)
         texts = {name: text for name, text in written.items() if name.startswith(LOG)}
-        check_no_secret(texts, table)
         options = read_options(
             texts,
             required=_REQUIRED,

@@ -9,7 +9,7 @@ from typing import Any
 
 from lakewright.connectors.kafka.client import ANSWER_SECONDS, Cluster, Partition
 from lakewright.connectors.kafka.sink import make_topic
-from lakewright.storage.errors import AlreadyExistsError, UnavailableError
+from lakewright.storage.errors import AlreadyExistsError, NotFoundError, UnavailableError
 
 # The headers of each message: the snapshot whose change it is, and the name of that commit.
 SNAPSHOT, COMMIT = "lakewright-snapshot", "lakewright-commit"
@@ -85,10 +85,18 @@ class LogTopic:
     def last(self) -> Published | None:
         """What was published last: a transaction is in some partitions, so all are looked at.
 
+        Raises:
+            NotFoundError: the topic is not there.
+
         Marks of transactions and messages of aborted ones use up offsets: it looks further back
         where it finds none.
         """
-        count = self._cluster.partitions(self._admin)[self._name]
+        count = self._cluster.partitions(self._admin).get(self._name)
+        if count is None:
+            raise NotFoundError(
+                f"{self._cluster.table}: topic {self._name} of the log is not there; RESET "
+                "('log.system') takes the log from the table, and SET makes another one"
+            )
         places = [(self._name, number) for number in range(count)]
         first = self._cluster.offsets(self._admin, places, _BEGINNING)
         ends = self._cluster.offsets(self._admin, places, _END)

@@ -1,7 +1,7 @@
 """Options as definitions write them: older names, and values that the environment keeps.
 
-A definition holds no secret. It writes `${env:NAME}`, which is the value of an environment variable
-where the table is used.
+A definition holds no secret (`check_no_secret`). It writes `${env:NAME}`, which is the value of an
+environment variable where the table is used.
 """
 
 from __future__ import annotations
@@ -9,8 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from lakewright.storage.errors import InvalidOption
+from lakewright.storage.secret_texts import REFERENCE
+from lakewright.storage.spec.kept_secrets import check_no_secret
+
+__all__ = ["check_no_secret", "modern_options", "with_environment"]
 
 # The names of the first SQL connectors.
 _OLDER = {
@@ -29,19 +34,8 @@ _WITHOUT_EFFECT = {
     "partition-support",
 }
 _MODES = ("append", "upsert", "retract")
-_REFERENCE = re.compile(r"\$\{env:(\w+)\}")
-_PASSWORD_IN_URI = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
-_PARAMETER = re.compile(r"[?&]([\w.-]+)=([^&]+)")
-_SECRET_WORDS = (
-    "api-key",
-    "apikey",
-    "authorization",
-    "cookie",
-    "credential",
-    "password",
-    "secret",
-    "token",
-)
+# The user and the password of an address, in which a variable stands.
+_USER = re.compile(r"(?<=://)[^/?#\s@]*@")
 
 
 def modern_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -81,37 +75,11 @@ def with_environment(options: Mapping[str, str], table: str) -> dict[str, str]:
             )
         return os.environ[found[1]]
 
-    return {
-        name: _REFERENCE.sub(lambda found, name=name: value(name, found), text)  # type: ignore[misc]
-        for name, text in options.items()
-    }
+    def resolved(option: str, text: str) -> str:
+        def in_user(found: re.Match[str]) -> str:
+            # A password has any characters; those that are escaped already stay so.
+            return REFERENCE.sub(lambda each: quote(value(option, each), safe="%"), found[0])
 
+        return REFERENCE.sub(lambda each: value(option, each), _USER.sub(in_user, text))
 
-def check_no_secret(options: Mapping[str, str], table: str) -> None:
-    """Refuse a definition that would keep a secret in a file.
-
-    Raises:
-        InvalidOption: names the option, not its value.
-    """
-    for name, text in options.items():
-        in_uri = _PASSWORD_IN_URI.search(text)
-        is_kept = in_uri is not None and _REFERENCE.fullmatch(in_uri[1]) is None
-        is_kept |= any(
-            is_secret(each) and _REFERENCE.search(value) is None
-            for each, value in _PARAMETER.findall(text)
-        )
-        if not is_kept and not (is_secret(name) and _REFERENCE.search(text) is None and text):
-            continue
-        variable = re.sub(r"\W+", "_", name).upper()
-        raise InvalidOption(
-            f"option {name} of {table} holds a secret, which a definition would keep in a file of "
-            f"the warehouse; write '${{env:{variable}}}' in its place, and set the environment "
-            f"variable {variable} where the table is used",
-            option=name,
-        )
-
-
-def is_secret(name: str) -> bool:
-    """Whether an option holds a secret, by its name."""
-    lowered = name.lower().replace("_", "-").replace(".", "-")
-    return any(word in lowered for word in _SECRET_WORDS)
+    return {name: resolved(name, text) for name, text in options.items()}

@@ -164,7 +164,13 @@ class Captured:
                 f"the binary log leaves out database {database} (binlog-do-db, binlog-ignore-db)"
             )
         ids = (found.get(each) for each in ("server_uuid", "server_uid", "server_id"))
-        return status, next(each for each in ids if each)
+        server = next((each for each in ids if each), None)
+        if server is None:
+            raise self.error(
+                "the server has no id (server_uuid, server_uid, server_id), so it is not known "
+                "whether a position is one of its log; start it with --server-id"
+            )
+        return status, server
 
     def begun(self, connection: Connection, status: Status, server: str) -> Offset:
         """Where the stream begins."""

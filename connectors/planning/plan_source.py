@@ -45,6 +45,7 @@ from lakewright.connectors.sources import (
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import keep_matching
 from lakewright.storage.errors import InvalidPredicate, InvalidRequestError, UnsupportedError
+from lakewright.storage.secret_texts import shown_text
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.flink_columns import Watermark
 from lakewright.storage.spec.predicate import (
@@ -167,7 +168,7 @@ class PlannedScan:
 
     def explained(self) -> list[str]:
         """What the plan shows: the source, and what it was given."""
-        lines = [f"{self.table.name}: {self.source.summary}"]
+        lines = [f"{self.table.name}: {shown_text(self.source.summary)}"]
         lines += [f"  {_explained(each)}" for each in self.abilities]
         if self.remaining is not None:
             lines.append(f"  filtered behind it: {_text_of(self.remaining, self._read_schema)}")

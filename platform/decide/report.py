@@ -39,7 +39,7 @@ from lakewright.platform.upkeep.words import (
 )
 from lakewright.storage import Catalog
 from lakewright.storage.errors import UnsupportedError
-from lakewright.storage.files.store_failures import without_secrets
+from lakewright.storage.secret_texts import without_secrets
 
 _STEPS = 120
 # More colours are hard to tell apart; the other tables are one area.

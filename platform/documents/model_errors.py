@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from lakewright.platform.documents.marked_yaml import Place
 from lakewright.platform.documents.wrong_places import Finding, did_you_mean
+from lakewright.storage.secret_texts import MASK, shown_option, shown_value
 
 
 def findings_of(error: ValidationError, model: type[BaseModel]) -> list[Finding]:
@@ -34,7 +35,7 @@ def findings_of(error: ValidationError, model: type[BaseModel]) -> list[Finding]
 def explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
     """The place of a problem that a model found, and the correction."""
     place: Place = tuple(detail["loc"])
-    given = detail.get("input")
+    given = _shown(detail.get("input"), place)
     context = detail.get("ctx", {})
     match detail["type"]:
         case "missing":
@@ -75,6 +76,15 @@ def explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
             return place, f"{shown} is not a mapping of keys to values"
         case _:
             return place, f"{given!r}: {detail['msg'][:1].lower()}{detail['msg'][1:]}"
+
+
+def _shown(given: object, place: Place) -> object:
+    """What was written, without a secret in it."""
+    name = next((str(each) for each in reversed(place) if isinstance(each, str)), "")
+    if given is not None and not isinstance(given, (str, Mapping, list, tuple)):
+        # A password may be a number.
+        return given if shown_option(name, str(given)) == str(given) else MASK
+    return shown_value(given, name)
 
 
 def _unknown(place: Place, model: type[BaseModel]) -> str:

@@ -12,6 +12,7 @@ from lakewright.platform.documents.marked_yaml import (
     Place,
     read_marked,
 )
+from lakewright.storage.secret_texts import shown_text
 
 _SUFFIXES = {".yaml", ".yml"}
 
@@ -57,7 +58,7 @@ class WrittenText:
         return self.document.line_of((*self.place, *place))
 
     def problem(self, place: Place, message: str) -> Problem:
-        return Problem(self.file, self.line_of(place), dotted(place), message)
+        return Problem(self.file, self.line_of(place), dotted(place), shown_text(message))
 
 
 def yaml_files(paths: Iterable[Path], problems: list[Problem]) -> list[Path]:

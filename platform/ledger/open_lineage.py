@@ -20,7 +20,7 @@ from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.extras import needed_for
 from lakewright.storage.files.paths import DATABASE_SUFFIX
-from lakewright.storage.files.store_failures import without_secrets
+from lakewright.storage.secret_texts import without_secrets
 
 if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient

@@ -38,7 +38,7 @@ from lakewright.storage.errors import (
     LeaseHeld,
     StorageError,
 )
-from lakewright.storage.files.store_failures import without_secrets
+from lakewright.storage.secret_texts import shown_value, without_secrets
 
 LEDGER_VARIABLE = "LAKEWRIGHT_LEDGER"
 _LONGEST_ERROR = 2000
@@ -340,7 +340,7 @@ def _told(verb: AnyVerb, options: Any) -> Mapping[str, object]:
         for each in option_fields(verb.options)
         if getattr(options, each.name) != each.default
     }
-    told: dict[str, object] = json.loads(without_secrets(json.dumps(chosen, default=_plain)))
+    told: dict[str, object] = shown_value(json.loads(json.dumps(chosen, default=_plain)))
     return told
 
 

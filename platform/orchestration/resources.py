@@ -8,6 +8,33 @@ from pydantic import Field
 
 from lakewright.platform.documents.variables import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 from lakewright.storage import Catalog
+from lakewright.storage.errors import InvalidOption
+from lakewright.storage.secret_texts import kept_secret
+
+
+def check_no_secret_shown(*resources: dg.ConfigurableResource[Any]) -> None:
+    """Refuse resources whose config holds a secret, which Dagster would keep and show.
+
+    What `dg.EnvVar` names is resolved in runs alone.
+
+    Raises:
+        InvalidOption: names the setting.
+    """
+    for resource in resources:
+        for field in type(resource).model_fields:
+            value = getattr(resource, field)
+            given = value if isinstance(value, dict) else {field: value}
+            for name, text in given.items():
+                if not isinstance(text, str) or isinstance(text, dg.EnvVar):
+                    continue
+                if (part := kept_secret(name, text)) is not None:
+                    raise InvalidOption(
+                        f"{name} of {type(resource).__name__} holds a secret"
+                        f"{f' ({part})' if part else ''}, which Dagster would show; write "
+                        "dg.EnvVar, or leave it out, and put it where the client of the store, "
+                        "the database or Spark looks for it",
+                        option=name,
+                    )
 
 
 class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]

@@ -18,6 +18,7 @@ from lakewright.platform.tables.declaration_checks import LAG
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.upkeep.words import counted, duration_text
 from lakewright.storage.errors import StorageError
+from lakewright.storage.secret_texts import shown_value
 
 _MOST_TEXT = 1_000
 # Without `freshness`, rows that wait so many times as long as declared are worth a warning.
@@ -149,7 +150,7 @@ def shown_offset(offset: Offset) -> dg.MetadataValue:
     """An offset as metadata; a long one, such as the names of many files, by its checksum."""
     if len(_text(offset)) > _MOST_TEXT:
         return dg.MetadataValue.text(version_of(offset))
-    return dg.MetadataValue.json(dict(offset))
+    return dg.MetadataValue.json(shown_value(dict(offset)))
 
 
 def _text(offset: Offset) -> str:

@@ -26,6 +26,7 @@ from lakewright.storage import (
     SetOption,
     Side,
 )
+from lakewright.storage.secret_texts import shown_option
 from lakewright.storage.spec.bucketing import BUCKET, BUCKET_KEY, BUCKET_OPTIONS
 from lakewright.storage.spec.cast_rules import Cast, cast_rule
 from lakewright.storage.spec.data_types import ArrayType, DataField, DataType, MapType, RowType
@@ -168,8 +169,9 @@ def _no_changes(declared: TableSchema, actual: TableSchema) -> Iterator[str]:
         *((option, "ALTER TABLE … SET in lakewright sql") for option in of_log),
     ):
         if option in others:
-            now = as_written(actual.options).get(option) or "not set"
-            yield f"option {option} is declared {others[option]} and is {now} ({way} changes it)"
+            now = shown_option(option, as_written(actual.options).get(option) or "not set")
+            wanted = shown_option(option, others[option])
+            yield f"option {option} is declared {wanted} and is {now} ({way} changes it)"
     for what, left, right in (
         ("partition key", declared.partition_keys, actual.partition_keys),
         ("primary key", declared.primary_keys, actual.primary_keys),

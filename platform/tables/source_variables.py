@@ -12,9 +12,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from lakewright.platform.documents.marked_yaml import Place
 from lakewright.platform.documents.wrong_places import Finding
 from lakewright.platform.tables.declarations import TableDeclaration
-from lakewright.storage.errors import InvalidRows, NotFoundError, StorageError
+from lakewright.storage.errors import InvalidOption, InvalidRows, NotFoundError, StorageError
+from lakewright.storage.secret_texts import kept_secret
+from lakewright.storage.spec.kept_secrets import check_no_secret
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _VARIABLE = re.compile(rf"\$\{{({_NAME})\}}")
@@ -23,12 +26,30 @@ _LEAST_FORM = 3
 
 
 def check_source_variables(declaration: TableDeclaration) -> Iterator[Finding]:
-    """References that name no variable."""
-    streams = ("stream",) if declaration.is_stream else ()
-    for kind, path in _paths(declaration).items():
+    """References that name no variable, and secrets in place of one."""
+    source = declaration.source
+    if source is None:
+        return
+    kept = source if source.stream is None else source.stream
+    place: Place = ("source",) if source.stream is None else ("source", "stream")
+    for kind, path in source.paths.items():
         if _BEGIN in _VARIABLE.sub("", path):
             message = f"{path!r} has a {_BEGIN} without a name and }}; write ${{NAME}}"
-            yield ("source", *streams, kind), message
+            yield (*place, kind), message
+        plain = _VARIABLE.sub(r"${env:\1}", path)
+        # The check of stores refuses the credentials of a path that it can tell.
+        if _BEGIN in path or kept_secret(kind, plain) not in ("user", "password"):
+            yield from _secrets((*place, kind), plain, "${{{}}}")
+    for name, text in kept.options.items():
+        yield from _secrets((*place, "options", name), text, "${{env:{}}}")
+
+
+def _secrets(place: Place, text: str, form: str) -> Iterator[Finding]:
+    """Why a text may not stand in a file; `form` is how a variable is written there."""
+    try:
+        check_no_secret({str(place[-1]): text}, "the source", form=form)
+    except InvalidOption as error:
+        yield place, error.message
 
 
 def with_source_variables(

@@ -41,7 +41,11 @@ from lakewright.platform.documents.yaml_files import (
     place_from,
 )
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
-from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
+from lakewright.platform.orchestration.resources import (
+    SparkResource,
+    WarehouseResource,
+    check_no_secret_shown,
+)
 from lakewright.platform.policies.json_schema import declaration_schema
 from lakewright.project.new import EXAMPLE
 from lakewright.storage.env import SystemEnv
@@ -142,6 +146,8 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
             # Without a scheme it is a path, of which two components may write the same.
             place = place if "://" in place else os.path.normpath(place)
             loaded = loaded.model_copy(update={"warehouse": place})
+        # The name of the state has the options of the catalog.
+        check_no_secret_shown(_warehouse(loaded.warehouse, frozenset(loaded.catalog.items())))
         if loaded.adopt:
             context.component_tree.mark_component_defs_state_key(
                 defs_state_key=loaded.defs_state_config.key, loc=context.component_loc

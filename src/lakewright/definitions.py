@@ -61,7 +61,11 @@ from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.platform.orchestration.names import UpkeepNames, usual_key
 from lakewright.platform.orchestration.newest_partition_reports import deadlines_of
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
-from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
+from lakewright.platform.orchestration.resources import (
+    SparkResource,
+    WarehouseResource,
+    check_no_secret_shown,
+)
 from lakewright.platform.orchestration.stream_reports import source_spec
 from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.tables.declarations import TableDeclaration
@@ -101,6 +105,7 @@ def build_definitions(
 
     Raises:
         DeclarationError: something is wrong with the declarations; all of it is listed.
+        InvalidOption: the config of a resource holds a secret.
     """
     keys, hooks = resources or ResourceKeys(), hooks or PlainHooks()
     workspace = replace(
@@ -118,8 +123,9 @@ def build_definitions(
     health = HealthChecks(
         tables=tables, verbs=[kind.name for kind in KEEPING_JOBS], names=names, resources=keys
     )
-    found = warehouse or WarehouseResource()
-    bound = {keys.warehouse: found, keys.spark: spark or SparkResource()}
+    found, session = warehouse or WarehouseResource(), spark or SparkResource()
+    check_no_secret_shown(found, session)
+    bound = {keys.warehouse: found, keys.spark: session}
     is_reported = bool(policies or adopted) and can_be_reported()
     shown = None if refresh is None else adopted_tables
     return dg.Definitions.merge(

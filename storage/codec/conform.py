@@ -119,10 +119,19 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column without a dictionary, or the extension of a driver."""
     if pa.types.is_dictionary(column.type):
         return column.cast(column.type.value_type)
-    if isinstance(column.type, pa.BaseExtensionType):
-        chunks = [chunk.storage for chunk in column.chunks]
-        return pa.chunked_array(chunks, column.type.storage_type)
-    return column
+    plain = _plain_type(column.type)
+    return column if plain == column.type else column.cast(plain)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """A type without the extensions of a driver, at any depth."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_type(kind.storage_type)
+    if pa.types.is_list(kind):
+        return pa.list_(_plain_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(_plain_type(each.type)) for each in kind])
+    return kind
 
 
 def _is_read(given: pa.DataType, field: DataField, form: ValueForm) -> bool:

@@ -63,7 +63,11 @@ def unfit_moment(array: pa.Array, data_type: AtomicType) -> str | None:
     numbers = array.drop_null().cast(pa.int32() if kind.bit_width == 32 else pa.int64()).to_numpy()
     if not len(numbers):
         return None
-    if not is_time:
+    if is_time:
+        last = int(numbers.max())
+        if not 0 <= int(numbers.min()) <= last < _A_DAY["ms"]:
+            return f"a value ({last} ms of the day) is not before 24:00:00"
+    else:
         a_day = 1 if is_date else _A_DAY[kind.unit]
         for number in (int(numbers.min()), int(numbers.max())):
             if not _FIRST_DAY <= number // a_day < _END_DAY:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lakewright.storage.errors import InvalidSchema
+from lakewright.storage.secret_texts import shown_option
 from lakewright.storage.spec.data_types import quote_name
 from lakewright.storage.spec.schema_change import (
     AddColumn,
@@ -82,7 +83,7 @@ def shown(change: SchemaChange) -> str:
         case MoveColumn(column=column, position=position):
             return f"move column {column} {position}"
         case SetOption(name=name, value=value):
-            return f"set option {name} to {value}"
+            return f"set option {name} to {shown_option(name, value)}"
         case ResetOption(name=name):
             return f"reset option {name}"
         case ChangeTableComment(comment=text):

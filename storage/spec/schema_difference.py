@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lakewright.storage.errors import InvalidOption
+from lakewright.storage.secret_texts import shown_option
 from lakewright.storage.spec.cast_mode import CastMode, cast_mode
 from lakewright.storage.spec.cast_rules import cast_rule
 from lakewright.storage.spec.data_types import (
@@ -102,7 +103,8 @@ def _differences(old: TableSchema, new: TableSchema) -> Iterator[Difference]:
     for name in sorted({*old.options, *new.options}):
         given = old.options.get(name), new.options.get(name)
         if given[0] != given[1]:
-            yield Difference(f"option {name}", *given)
+            shown = (None if each is None else shown_option(name, each) for each in given)
+            yield Difference(f"option {name}", *shown)
     if old.comment != new.comment:
         yield Difference("comment of the table", repr(old.comment), repr(new.comment))
 

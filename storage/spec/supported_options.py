@@ -14,11 +14,13 @@ from itertools import count
 from typing import TypeVar
 
 from lakewright.storage.errors import InvalidOption, UnsupportedError
+from lakewright.storage.secret_texts import shown_option
 from lakewright.storage.spec.cast_mode import CAST_MODE, cast_mode
 from lakewright.storage.spec.file_format import PARQUET, check_holds
 from lakewright.storage.spec.ignored_options import IGNORED_OPTIONS
+from lakewright.storage.spec.kept_secrets import check_no_secret
 from lakewright.storage.spec.known_options import ROWS, Option, Refusal, Use
-from lakewright.storage.spec.log_options import KEPT_LOG
+from lakewright.storage.spec.log_options import KEPT_LOG, LOG, as_written
 from lakewright.storage.spec.merge_option_reader import is_merge_option
 from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.option_reader import OptionReader
@@ -39,6 +41,7 @@ __all__ = [
     "Use",
     "check_new_options",
     "check_option_name",
+    "check_option_secret",
     "check_option_type",
     "check_readable",
     "check_supported",
@@ -148,15 +151,18 @@ def check_new_options(schema: TableSchema, *, table: str) -> None:
 
 
 def check_option_name(name: str, value: str, *, table: str) -> None:
-    """Refuse the name of a new option if it is a likely typing error.
+    """Refuse a new option if its name is a likely typing error, or if it holds a secret.
 
     Raises:
-        InvalidOption: the name is almost one of Paimon's, or is none of ours.
+        InvalidOption: the name is almost one of Paimon's, or is none of ours; or the value is a
+            secret, which the file of the schema would keep.
     """
+    check_option_secret(name, value, table=table)
     is_ours = name in (CAST_MODE, UNTOLD) or name.startswith(KEPT_LOG)
     if name.startswith(_OURS) and not is_ours:
         raise InvalidOption(
-            f"{table}: {name}={value} is not an option of a table; did you mean {CAST_MODE!r}?",
+            f"{table}: {_shown(name, value)} is not an option of a table; did you mean "
+            f"{CAST_MODE!r}?",
             option=name,
         )
     names = {option.name for option in KNOWN_OPTIONS if "*" not in option.name} - _COMMON_WORDS
@@ -165,9 +171,20 @@ def check_option_name(name: str, value: str, *, table: str) -> None:
     near = difflib.get_close_matches(name, names, n=1, cutoff=_TYPING_ERROR)
     if near:
         raise InvalidOption(
-            f"{table}: {name}={value} is not an option of a table; did you mean {near[0]!r}?",
+            f"{table}: {_shown(name, value)} is not an option of a table; did you mean "
+            f"{near[0]!r}?",
             option=name,
         )
+
+
+def check_option_secret(name: str, value: str, *, table: str) -> None:
+    """Refuse an option that holds a secret, which the file of the schema would keep.
+
+    Raises:
+        InvalidOption: as said.
+    """
+    # The log looks its variables up; nothing else of a table does.
+    check_no_secret(as_written({name: value}), table, resolved=name.startswith((LOG, KEPT_LOG)))
 
 
 def check_option_type(name: str, value: str, *, table: str) -> None:
@@ -178,7 +195,13 @@ def check_option_type(name: str, value: str, *, table: str) -> None:
     """
     option = find_option(name)
     if option is not None and not option.kind.holds(value):
-        raise InvalidOption(f"{table}: {name}={value} is not {option.kind.says}", option=name)
+        raise InvalidOption(
+            f"{table}: {_shown(name, value)} is not {option.kind.says}", option=name
+        )
+
+
+def _shown(name: str, value: str) -> str:
+    return f"{name}={shown_option(name, value)}"
 
 
 def _given(schema: TableSchema) -> Iterator[tuple[str, str]]:
@@ -211,7 +234,7 @@ def _groups() -> tuple[str, ...]:
 def _refused(name: str, value: str, refusal: Refusal, use: Use, table: str) -> UnsupportedError:
     others = f" (implemented: {', '.join(sorted(refusal.unless))})" if refusal.unless else ""
     return UnsupportedError(
-        f"{table} sets option {name}={value}, which is not implemented{others}: "
+        f"{table} sets option {_shown(name, value)}, which is not implemented{others}: "
         f"{refusal.reason}; the table cannot be {refusal.done or _DONE[use]}, and was not changed",
         option=name,
     )
@@ -232,7 +255,7 @@ def _check_unknown(name: str, value: str, use: Use, table: str) -> None:
     if group is None or use is Use.READ:
         return
     raise UnsupportedError(
-        f"{table} sets option {name}={value}, which this release does not know; names of "
+        f"{table} sets option {_shown(name, value)}, which this release does not know; names of "
         f"Paimon's options begin with {group!r}, so it may be an option of a later version; the "
         f"table can be read, but cannot be {_DONE[use]}, and was not changed; if it is a "
         "property of your own, give it another name",

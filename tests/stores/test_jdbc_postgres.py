@@ -10,14 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, ClassVar
 
+import pyarrow as pa
 import pytest
 
 from lakewright.connectors.jdbc.connector import Jdbc
-from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
+from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan, source_of
+from lakewright.connectors.runtime import Lookup
+from lakewright.connectors.sources import LookupTableSource
 from lakewright.connectors.testing import KeyedSinkSuite, SourceSuite
+from lakewright.connectors.testing.tables import context_of
 from lakewright.session import Session
 from lakewright.storage import Catalog
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.errors import InvalidRequestError, InvalidRows, UnsupportedError
+from lakewright.storage.spec.predicate import Leaf, Operator
 from tests.support.stores.servers import SECRET, postgres_server
 
 pytestmark = pytest.mark.servers
@@ -145,3 +150,226 @@ def test_a_query_makes_a_table_and_filters_go_to_the_server(
         session.sql("SELECT * FROM made")
     assert "wrong" not in refused.value.message.replace("wrong password", "")
     assert SECRET not in refused.value.message
+
+
+_TYPES = """
+DROP SCHEMA IF EXISTS v CASCADE; CREATE SCHEMA v; SET search_path = v, public;
+CREATE EXTENSION IF NOT EXISTS citext SCHEMA public;
+CREATE EXTENSION IF NOT EXISTS hstore SCHEMA public;
+CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE TYPE pair AS (a INT, b TIMESTAMP);
+CREATE DOMAIN positive AS INT CHECK (value > 0); CREATE DOMAIN moment AS TIMESTAMP
+"""
+_UUID = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
+# The type and the value there, the declared type, and the value that arrives.
+_ARRIVE: Sequence[tuple[str, str, str, object]] = [
+    ("oid", "4294967295", "BIGINT", 4294967295),
+    ("xid", "'4294967295'", "BIGINT", 4294967295),
+    ("xid8", "'18446744073709551615'", "DECIMAL(20, 0)", Decimal(18446744073709551615)),
+    ("oid[]", "'{4294967295}'", "ARRAY<BIGINT>", [4294967295]),
+    ("money", "12.34", "DECIMAL(10, 2)", Decimal("12.34")),
+    ("money[]", "'{12.34}'", "ARRAY<DECIMAL(10, 2)>", [Decimal("12.34")]),
+    ("positive", "5", "INT", 5),
+    ("numeric", "'NaN'", "STRING", "NaN"),
+    ("numeric[]", "'{1.50}'", "ARRAY<DECIMAL(10, 2)>", [Decimal("1.50")]),
+    ("float8", "0.1", "STRING", "0.1"),
+    ("bool", "true", "STRING", "true"),
+    ("uuid", f"'{_UUID}'", "STRING", _UUID),
+    ("uuid", f"'{_UUID}'", "BYTES", bytes.fromhex(_UUID.replace("-", ""))),
+    ("uuid[]", f"'{{{_UUID},NULL}}'", "ARRAY<STRING>", [_UUID, None]),
+    ("citext", "'Ab'", "STRING", "Ab"),
+    ("mood", "'ok'", "STRING", "ok"),
+    ("mood[]", "'{ok}'", "ARRAY<STRING>", ["ok"]),
+    ("inet", "'10.0.0.1'", "STRING", "10.0.0.1"),
+    ("inet", "'10.0.0.1/8'", "STRING", "10.0.0.1/8"),
+    ("cidr", "'10.0.0.0/8'", "STRING", "10.0.0.0/8"),
+    ("macaddr", "'08:00:2b:01:02:03'", "STRING", "08:00:2b:01:02:03"),
+    ("interval", "'1 month 2 days 03:04:05'", "STRING", "P1M2DT3H4M5S"),
+    ("xml", "'<a/>'", "STRING", "<a/>"),
+    ("json", "'{\"a\": 1}'", "STRING", '{"a": 1}'),
+    ("jsonb", "'{\"a\":1}'", "STRING", '{"a": 1}'),
+    ("bit(3)", "B'101'", "STRING", "101"),
+    ("varbit", "B'10'", "STRING", "10"),
+    ("tsvector", "'a b'", "STRING", "'a' 'b'"),
+    ("int4range", "'[1,3)'", "STRING", "[1,3)"),
+    ("hstore", "'a=>1'", "STRING", '"a"=>"1"'),
+    ("point", "'(1,2)'", "STRING", "(1,2)"),
+    ("timetz", "'10:00:00+02'", "STRING", "10:00:00+02"),
+    ("timestamp", "'infinity'", "STRING", "infinity"),
+    ("timestamptz", "'2024-01-01 00:00:00.000001+02'", "STRING", "2023-12-31 22:00:00.000001+00"),
+    ("date", "'0044-03-15 BC'", "STRING", "0044-03-15 BC"),
+    ("int[]", "'{{1,2},{3,4}}'", "STRING", "{{1,2},{3,4}}"),
+    ("int[]", "'{1,NULL}'", "ARRAY<INT>", [1, None]),
+    ("time", "'23:59:59.999'", "TIME(3)", dt.time(23, 59, 59, 999_000)),
+    ("date", "'9999-12-31'", "DATE", dt.date(9999, 12, 31)),
+    ("date", "'0001-01-01'", "DATE", dt.date(1, 1, 1)),
+    (
+        "pair",
+        "'(1,2024-01-01)'",
+        "ROW<a INT, b TIMESTAMP(6)>",
+        {"a": 1, "b": dt.datetime(2024, 1, 1)},
+    ),
+    ("pair", "'(1,infinity)'", "STRING", "(1,infinity)"),
+]
+# The same with what is said of a value that the declared type does not have.
+_NO_MOMENT = "is outside of the years 1 to 9999"
+_REFUSED: Sequence[tuple[str, str, str, str]] = [
+    ("timestamp", "'infinity'", "TIMESTAMP(6)", _NO_MOMENT),
+    ("timestamp", "'-infinity'", "TIMESTAMP(3)", _NO_MOMENT),
+    ("timestamptz", "'infinity'", "TIMESTAMP_LTZ(6)", _NO_MOMENT),
+    ("date", "'infinity'", "DATE", _NO_MOMENT),
+    ("date", "'-infinity'", "DATE", _NO_MOMENT),
+    ("date", "'infinity'", "TIMESTAMP(6)", "the rows hold date32"),
+    ("date", "'0044-03-15 BC'", "DATE", _NO_MOMENT),
+    ("date", "'10000-01-01'", "DATE", _NO_MOMENT),
+    ("timestamp", "'12345-01-01'", "TIMESTAMP(6)", _NO_MOMENT),
+    ("timestamp", "'294276-12-31'", "TIMESTAMP(6)", _NO_MOMENT),
+    ("timestamp[]", "'{infinity}'", "ARRAY<TIMESTAMP(6)>", _NO_MOMENT),
+    ("date[]", "'{2024-01-01,infinity}'", "ARRAY<DATE>", _NO_MOMENT),
+    ("moment", "'infinity'", "TIMESTAMP(6)", _NO_MOMENT),
+    ("pair", "'(1,infinity)'", "ROW<a INT, b TIMESTAMP(6)>", _NO_MOMENT),
+    ("time", "'24:00:00'", "TIME(3)", "is not before 24:00:00"),
+    ("time[]", "'{24:00:00}'", "ARRAY<TIME(3)>", "is not before 24:00:00"),
+    ("time", "'10:00:00.000001'", "TIME(3)", "would lose data"),
+    ("timestamp", "'2024-01-01 00:00:00.000001'", "TIMESTAMP(3)", "would lose data"),
+    ("timetz", "'10:00:00+02'", "TIME(3)", "has a time zone"),
+    ("int[]", "'{{1,2},{3,4}}'", "ARRAY<INT>", "an array of several dimensions"),
+    ("numeric", "'NaN'", "DECIMAL(10, 2)", "'nan' is not a valid DECIMAL"),
+    ("numeric", "1.005", "DECIMAL(10, 2)", "more than 2 digits"),
+    ("oid", "4294967295", "INT", "'4294967295' is not a valid INT"),
+    ("xid8", "'18446744073709551615'", "BIGINT", "does not fit in 64 bits"),
+    ("money", "12.34", "BIGINT", "'12.34' is not a valid BIGINT"),
+    ("int8", "9007199254740993", "DOUBLE", "does not fit"),
+    ("interval", "'1 day'", "BIGINT", "'P1D' is not a valid BIGINT"),
+    ("text", "'aa'", "BYTES", "is text in the database, which is not read as BYTES"),
+    ("bit(3)", "B'101'", "BYTES", "is bit in the database, which is not read as BYTES"),
+    ("hstore", "'a=>1'", "MAP<STRING, STRING>", "is hstore in the database"),
+    ("json", "'[1]'", "ARRAY<INT>", "is json in the database"),
+    ("pair", "'(1,2024-01-01)'", "ROW<a INT, b STRING>", "x.b is timestamp in the database"),
+]
+
+
+@pytest.fixture(scope="module")
+def of_types(server: str, tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """A session with an external table for each case, `a0`, `r0` and so on."""
+    statement(server, _TYPES)
+    session = Session(Catalog.open(str(tmp_path_factory.mktemp("types"))))
+    session.sql("CREATE DATABASE db; USE db")
+    cases = [("a", at, *case[:3]) for at, case in enumerate(_ARRIVE)]
+    cases += [("r", at, *case[:3]) for at, case in enumerate(_REFUSED)]
+    texts = [
+        f"CREATE TABLE {what}{at} (id INT, x {kind}); INSERT INTO {what}{at} VALUES (1, {value})"
+        for what, at, kind, value, _ in cases
+    ]
+    statement(server, "SET search_path = v, public; " + "; ".join(texts))
+    for what, at, _, _, declared in cases:
+        session.sql(
+            f"CREATE TABLE {what}{at} (id INT, x {declared}) WITH ('connector' = 'jdbc', "
+            f"'url' = '{server}', 'password' = '${{env:PG_PASSWORD}}', "
+            f"'table-name' = 'v.{what}{at}')"
+        )
+    return session
+
+
+@pytest.mark.parametrize("at", range(len(_ARRIVE)), ids=lambda at: " ".join(_ARRIVE[at][:3]))
+def test_a_value_of_postgresql_arrives_as_it_is(
+    of_types: Session, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PG_PASSWORD", SECRET)
+    assert of_types.sql(f"SELECT * FROM a{at}").rows.to_pylist() == [{"id": 1, "x": _ARRIVE[at][3]}]
+
+
+@pytest.mark.parametrize("at", range(len(_REFUSED)), ids=lambda at: " ".join(_REFUSED[at][:3]))
+def test_a_value_that_the_declared_type_has_not_is_refused_by_name(
+    of_types: Session, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PG_PASSWORD", SECRET)
+    with pytest.raises((InvalidRows, UnsupportedError)) as refused:
+        of_types.sql(f"SELECT * FROM r{at}")
+    assert f"db.r{at}: column x" in refused.value.message
+    assert _REFUSED[at][3] in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared", "values", "where", "ids"),
+    [
+        # The server would make a date of the moment, and find the first row alone.
+        (
+            "date",
+            "TIMESTAMP(3)",
+            ["'2024-01-01'", "'2024-01-02'"],
+            "x < TIMESTAMP '2024-01-02 12:00:00'",
+            [1, 2],
+        ),
+        ("date", "TIMESTAMP(3)", ["'2024-01-01'"], "x = TIMESTAMP '2024-01-01 12:00:00'", []),
+        # The server has no such comparison.
+        ("text", "BIGINT", ["'9'", "'100'"], "x > 15", [2]),
+        ("xid", "BIGINT", ["'4294967295'", "'1'"], "x > 1", [1]),
+        ("money", "DECIMAL(10, 2)", ["1.50", "2"], "x = 1.5", [1]),
+        ("numeric", "BIGINT", ["1", "2"], "x >= 2", [2]),
+        ("timestamp", "TIMESTAMP(6)", ["'infinity'", "'2024-01-01'"], "x < DATE '2025-01-01'", [2]),
+        ("oid", "BIGINT", ["4294967295"], "x = 4294967295", [1]),
+        ("uuid", "STRING", [f"'{_UUID}'"], f"x = '{_UUID}'", [1]),
+        ("uuid", "STRING", [f"'{_UUID}'"], f"x = '{_UUID.upper()}'", []),
+        ("citext", "STRING", ["'a'", "'A'"], "x = 'a'", [1]),
+    ],
+    ids=range(11),
+)
+def test_a_filter_means_the_same_on_the_server(
+    server: str,
+    tmp_path: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    declared: str,
+    values: Sequence[str],
+    where: str,
+    ids: Sequence[int],
+) -> None:
+    monkeypatch.setenv("PG_PASSWORD", SECRET)
+    statement(server, "CREATE EXTENSION IF NOT EXISTS citext")
+    rows = ", ".join(f"({at}, {value})" for at, value in enumerate(values, start=1))
+    statement(
+        server,
+        f"DROP TABLE IF EXISTS f; CREATE TABLE f (id INT, x {kind}); INSERT INTO f VALUES {rows}",
+    )
+    session = Session(Catalog.open(str(tmp_path / "warehouse")))
+    session.sql(f"""
+        CREATE DATABASE db; USE db;
+        CREATE TABLE f (id INT, x {declared}) WITH ('connector' = 'jdbc', 'url' = '{server}',
+          'password' = '${{env:PG_PASSWORD}}', 'table-name' = 'f')
+    """)
+    found = session.sql(f"SELECT id FROM f WHERE {where} ORDER BY id").rows
+    assert found.column("id").to_pylist() == list(ids)
+
+
+def test_a_moment_that_the_server_has_not_is_not_asked_of_it(server: str) -> None:
+    statement(server, "DROP TABLE IF EXISTS f; CREATE TABLE f (x TIMESTAMP)")
+    statement(server, "INSERT INTO f VALUES ('2024-01-01')")
+    options = {"url": server, "table-name": "f", "password": SECRET}
+    context = context_of(Jdbc(), {"x": "TIMESTAMP(9)"}, options)
+    second = 1_704_067_200 * 1_000_000_000
+    for nanos, rows in ((second + 1, []), (second, [second])):
+        planned = plan_scan(context, ScanRequest(where=Leaf("x", Operator.EQ, (nanos,))))
+        found = [piece.column("x").cast(pa.int64()) for piece in planned.rows()]
+        assert [each for column in found for each in column.to_pylist()] == rows
+
+
+def test_keys_are_looked_up_by_the_value_that_was_declared(server: str) -> None:
+    statement(
+        server,
+        f"""
+        DROP TABLE IF EXISTS keyed; CREATE TABLE keyed (id uuid, raw bytea, n INT);
+        INSERT INTO keyed VALUES ('{_UUID}', '\\x00ff', 1)
+        """,
+    )
+    columns = {"id": "STRING", "raw": "BYTES", "n": "INT"}
+    options = {"url": server, "table-name": "keyed", "password": SECRET}
+    source = source_of(context_of(Jdbc(), columns, options))
+    assert isinstance(source, LookupTableSource)
+    by_id = source.lookup(["id"])
+    assert isinstance(by_id, Lookup)
+    assert by_id.lookup(pa.table({"id": [_UUID]})).column("n").to_pylist() == [1]
+    # The server holds it to be equal, and its text is another one.
+    assert by_id.lookup(pa.table({"id": [_UUID.upper()]})).num_rows == 0
+    by_bytes = source.lookup(["raw"])
+    assert isinstance(by_bytes, Lookup)
+    assert by_bytes.lookup(pa.table({"raw": [b"\x00\xff"]})).column("n").to_pylist() == [1]

@@ -119,6 +119,7 @@ def _run(root: click.Group, arguments: list[str]) -> int:
         from lakewright.cli.exit_codes import exit_code_of
         from lakewright.storage.errors import StorageError
         from lakewright.storage.extras import extra_missing
+        from lakewright.storage.secret_texts import without_secrets
 
         if isinstance(error, ImportError) and context is not None:
             error = extra_missing(f"`lakewright {context.invoked_subcommand}`", error) or error
@@ -126,7 +127,7 @@ def _run(root: click.Group, arguments: list[str]) -> int:
             _say_error(f"{str(error.filename)[:100]}… is longer than a path may be")
             return click.UsageError.exit_code
         if not isinstance(error, StorageError):
-            traceback.print_exc()
+            sys.stderr.write(without_secrets(traceback.format_exc()))
             return UNEXPECTED
         _say_error(error.message)
         _say_excerpt(error)

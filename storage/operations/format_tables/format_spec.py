@@ -30,8 +30,8 @@ class FormatSpec:
     """`location` is a path in the table's store.
 
     With `only_values`, folders are named by values alone. With `is_registered`, a partition exists
-    if the table's registry has it; otherwise if its folder exists. With `holds_schema`, the files of
-    the table's schema lie in a folder beside its own.
+    if the table's registry has it; otherwise if its folder exists. With `holds_schema`, the table's
+    schema lies in a folder beside its files.
     """
 
     location: str

@@ -11,6 +11,7 @@ from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.inspection.analyze import read_statistics
 from lakewright.storage.operations.inspection.system_table_text import flat_json
+from lakewright.storage.secret_texts import shown_options
 from lakewright.storage.spec.snapshot import Snapshot
 
 Row = tuple[object, ...]
@@ -58,15 +59,15 @@ def schema_rows(view: View) -> Iterator[Row]:
             flat_json([field_to_json(field) for field in schema.fields]),
             flat_json(schema.partition_keys),
             flat_json(schema.primary_keys),
-            flat_json(dict(schema.options)),
+            flat_json(shown_options(schema.options)),
             schema.comment or None,
             schema.time_millis,
         )
 
 
 def option_rows(view: View) -> Iterator[Row]:
-    """Options of the schema."""
-    yield from view.files.schema.options.items()
+    """Options of the schema, without secrets."""
+    yield from shown_options(view.files.schema.options).items()
 
 
 def tag_rows(view: View) -> Iterator[Row]:

@@ -43,7 +43,7 @@ from lakewright.storage.operations.schema.proposed_schema import ProposedSchema
 from lakewright.storage.operations.schema.refusals import Refusal, refusals_of
 from lakewright.storage.spec.client_rules import check_clients_open
 from lakewright.storage.spec.schema import TableSchema
-from lakewright.storage.spec.schema_change import SchemaChange
+from lakewright.storage.spec.schema_change import SchemaChange, SetOption
 from lakewright.storage.spec.schema_difference import differences
 from lakewright.storage.spec.schema_evolution import EvolvingTable, evolved_as_far_as_possible
 from lakewright.storage.spec.schema_gate import (
@@ -55,7 +55,7 @@ from lakewright.storage.spec.schema_gate import (
     verdict_of,
 )
 from lakewright.storage.spec.shown import Shown
-from lakewright.storage.spec.supported_options import Use, check_supported
+from lakewright.storage.spec.supported_options import Use, check_option_secret, check_supported
 
 # How often the rows of other commits are judged before an alter gives up.
 _MOST_ROUNDS = 10
@@ -121,9 +121,11 @@ def plan_alter(
         InvalidRequestError: there is no change, something is none, or the rules name an unknown
             client.
         SchemaMoved: the schema changed since the table was opened.
+        InvalidOption: an option holds a secret, which the plan would keep too.
     """
     if not changes:
         raise InvalidRequestError(f"no change of {files.name} is given; name one or more")
+    _check_no_secret(files, changes)
     _check_current(files, files.schema)
     rules = rules or GateRules()
     check_readers(rules.readers)
@@ -278,6 +280,12 @@ def _check_options(files: TableFiles, new: TableSchema) -> None:
     for use in (Use.READ, Use.WRITE):
         check_supported(new, use, table=files.name)
     check_clients_open(new, table=files.name, before=files.schema)
+
+
+def _check_no_secret(files: TableFiles, changes: Sequence[SchemaChange]) -> None:
+    for each in changes:
+        if isinstance(each, SetOption):
+            check_option_secret(each.name, each.value, table=files.name)
 
 
 def _check_defaults(files: TableFiles, new: TableSchema) -> None:

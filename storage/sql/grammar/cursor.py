@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewright.storage.errors import InvalidStatement
+from lakewright.storage.secret_texts import covered_text
 from lakewright.storage.spec.data_types import TypeRoot
 from lakewright.storage.spec.schema_change import path_text
 from lakewright.storage.sql.grammar.wrong_words import what_does_not_end
@@ -381,7 +382,7 @@ def wrong_at(text: str, start: int, message: str) -> InvalidStatement:
     length = 1 if word is None else min(len(word[0]), _MOST_UNDERLINED)
     begin = text.rfind("\n", 0, start) + 1
     end = text.find("\n", start)
-    line = text[begin : end if end >= 0 else len(text)].replace("\t", " ")
+    line = covered_text(text)[begin : end if end >= 0 else len(text)].replace("\t", " ")
     cut = max(0, start - begin - _MOST_BEFORE)
     shown = line[cut : cut + _MOST_SHOWN]
     excerpt = f"{shown}\n{' ' * (start - begin - cut)}{'^' * length}"

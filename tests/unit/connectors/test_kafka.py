@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lakewright.connectors.factories import Context
+from lakewright.connectors.kafka import client, sink
+from lakewright.connectors.kafka.client import Cluster
 from lakewright.connectors.kafka.connector import Kafka, UpsertKafka
 from lakewright.connectors.kafka.positions import limited
+from lakewright.connectors.log.topic import LogTopic
 from lakewright.connectors.planning.plan_sink import WriteRequest, plan_write
 from lakewright.connectors.testing.tables import context_of
-from lakewright.storage.errors import InvalidOption, UnsupportedError
+from lakewright.storage.errors import (
+    InvalidOption,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
 from lakewright.storage.spec.table_distribution import TableDistribution
 
 _GIVEN = {"topic": "t", "properties.bootstrap.servers": "127.0.0.1:1", "value.format": "json"}
@@ -124,3 +132,39 @@ def test_a_limit_is_shared_and_never_passed() -> None:
     assert limited(begin, end, 10) == {("t", 0): 7, ("t", 1): 4, ("t", 2): 4}
     assert limited(begin, end, 1000) == end
     assert limited(begin, end, 1) == {("t", 0): 6, ("t", 1): 0, ("t", 2): 0}
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A broker of the client library that answers nothing about making topics."""
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    settings = {"bootstrap.servers": "x", "test.mock.num.brokers": 1, "log_level": 0}
+    producer = confluent_kafka.Producer(settings)
+    (found,) = producer.list_topics(timeout=30).brokers.values()
+    for module in (client, sink):
+        monkeypatch.setattr(module, "ANSWER_SECONDS", 1.0)
+    yield f"{found.host}:{found.port}"
+    # The broker lives as long as the producer.
+    producer.flush()
+
+
+def test_a_topic_that_is_not_made_in_time_is_named_with_its_brokers(broker: str) -> None:
+    cluster = Cluster.of("db.t", {"properties.bootstrap.servers": broker})
+    with pytest.raises(UnavailableError) as refused:
+        sink.make_topic(cluster, cluster.admin(), "new", 3)
+    for said in ("db.t", "topic new", broker, "within 1 s", "make topic new with 3 partitions"):
+        assert said in refused.value.message
+    topic = LogTopic(cluster, "new")
+    with pytest.raises(UnavailableError, match="the creation of topic new: no answer"):
+        topic.create(1)
+    assert topic.identity() is None
+    with pytest.raises(NotFoundError, match="topic new of the log is not there"):
+        topic.last()
+
+
+def test_what_waits_for_brokers_says_what_it_waited_for(broker: str) -> None:
+    cluster = Cluster.of("db.t", {"properties.bootstrap.servers": broker})
+    admin = cluster.admin()
+    said = "the deletion of topic x: no answer of Kafka at"
+    with pytest.raises(UnavailableError, match=said), cluster.told("the deletion of topic x"):
+        admin.delete_topics(["x"])["x"].result(0.5)

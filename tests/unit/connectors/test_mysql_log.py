@@ -6,9 +6,16 @@ import struct
 
 import pytest
 
-from lakewright.connectors.mysql_cdc.columns import SourceColumn
+from lakewright.connectors.mysql_cdc.columns import (
+    Declared,
+    SourceColumn,
+    check_columns,
+    typed_column,
+)
 from lakewright.connectors.mysql_cdc.row_values import RowReader, decimal_size
 from lakewright.connectors.mysql_cdc.statements import effect
+from lakewright.storage.errors import InvalidRequestError, InvalidRows
+from tests.support.formats import fields_of
 
 
 @pytest.mark.parametrize(
@@ -106,3 +113,45 @@ def test_a_label_that_the_client_could_not_decode_is_no_empty_text() -> None:
     assert reader.read(b"\0\0", 0)[0] == [""]
     with pytest.raises(ValueError, match="not in UTF-8"):
         reader.read(b"\0\1", 0)
+
+
+@pytest.mark.parametrize(
+    ("declared", "value"),
+    [
+        ("DATE", "0000-00-00"),
+        ("DATE", "2024-00-10"),
+        ("DATE", "0000-01-01"),
+        ("TIMESTAMP(6)", "0000-00-00 00:00:00"),
+        ("TIMESTAMP(6)", "0000-01-01 00:00:00"),
+        ("TIMESTAMP_LTZ(6)", "0000-00-00 00:00:00"),
+        ("TIME(3)", "24:00:00"),
+        ("TIME(3)", "838:59:59"),
+        ("TIME(3)", "-01:00:00"),
+        ("BIGINT", "18446744073709551615"),
+        ("DECIMAL(4, 2)", "123.45"),
+    ],
+)
+def test_a_value_that_the_declared_type_has_not_is_refused(declared: str, value: str) -> None:
+    (field,) = fields_of(x=declared)
+    good = {"DATE": "2024-01-01", "TIME(3)": "10:00:00", "BIGINT": "1", "DECIMAL(4, 2)": "1.25"}
+    fine = good.get(declared, "2024-01-01 00:00:00")
+    assert typed_column([fine, None], field, zone=None, owner="db.t").null_count == 1
+    with pytest.raises(InvalidRows, match=rf"column x of db\.t: '{value}' is no "):
+        typed_column([fine, value], field, zone=None, owner="db.t")
+
+
+@pytest.mark.parametrize(
+    ("declared", "column"),
+    [
+        ("BIGINT", SourceColumn("x", "bigint", is_unsigned=True)),
+        ("DECIMAL(19, 0)", SourceColumn("x", "bigint", is_unsigned=True)),
+        ("INT", SourceColumn("x", "int", is_unsigned=True)),
+        ("BOOLEAN", SourceColumn("x", "bit", precision=8)),
+        ("TINYINT", SourceColumn("x", "year")),
+        ("TIME(0)", SourceColumn("x", "time", scale=3)),
+    ],
+    ids=range(6),
+)
+def test_a_type_that_holds_not_all_values_is_refused(declared: str, column: SourceColumn) -> None:
+    with pytest.raises(InvalidRequestError, match=r"column x of db\.t is declared"):
+        check_columns(fields_of(x=declared), [column], Declared("db.t", "shop.items", None))

@@ -250,6 +250,24 @@ def failing_rows() -> Iterator[dict[str, int]]:
     raise ConnectionError("the service hung up")
 
 
+def test_an_upsert_that_changes_a_key_leaves_no_old_row(session: Session, tmp_path: Path) -> None:
+    old, new = {"id": 1, "n": "a"}, {"id": 2, "n": "a"}
+    events = [
+        {"before": None, "after": old, "op": "c"},
+        {"before": {"id": 1, "n": None}, "after": new, "op": "u"},
+    ]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text("".join(json.dumps(each) + "\n" for each in events))
+    columns = "id INT, n STRING, PRIMARY KEY (id) NOT ENFORCED"
+    session.sql(f"""
+        CREATE TABLE src ({columns}) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/in',
+          'format' = 'debezium-json', 'debezium-json.updates' = 'upsert');
+        CREATE TABLE kept ({columns}) WITH ('bucket' = '1');
+        INSERT INTO kept SELECT * FROM src
+    """)
+    assert rows_of(session, "SELECT * FROM kept") == [(2, "a")]
+
+
 def test_a_function_that_lacks_a_column_or_fails_leaves_no_row(session: Session) -> None:
     session.sql(f"""
         CREATE TABLE lacking (id BIGINT, name STRING) WITH (

@@ -14,6 +14,7 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from lakewright import __version__
 from lakewright.cli.mcp.warehouse_tools import INSTRUCTIONS, WarehouseTools
 from lakewright.storage.errors import StorageError
+from lakewright.storage.secret_texts import shown_value
 
 _MOST_CHARACTERS = 400_000
 # A message may repeat what was asked.
@@ -65,7 +66,7 @@ def _result(answer: _Answer, arguments: Mapping[str, object]) -> CallToolResult:
         # An agent reads this and can ask again.
         return _refused(error.message[:_MOST_OF_AN_ERROR])
     # Names in a table need not be Unicode, and messages are.
-    text = json.dumps(value, ensure_ascii=False).encode(errors="replace").decode()
+    text = json.dumps(shown_value(value), ensure_ascii=False).encode(errors="replace").decode()
     if len(text) > _MOST_CHARACTERS:
         return _refused(
             f"the answer has {len(text):,} characters, and {_MOST_CHARACTERS:,} are the most; "

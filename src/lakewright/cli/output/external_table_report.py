@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakewright.cli.output.table_report import column_records, column_table
 from lakewright.cli.output.tables import Block, Facts, Heading
 from lakewright.connectors.model.catalog_table import CONNECTOR, ResolvedCatalogTable
+from lakewright.storage.secret_texts import shown_options
 from lakewright.storage.spec.flink_columns import UnstoredColumn
 
 
@@ -21,7 +22,7 @@ def external_table_json(table: ResolvedCatalogTable) -> dict[str, object]:
         "primary_key": list(table.primary_keys),
         "partition_keys": list(table.partition_keys),
         "distribution": None if table.distribution is None else str(table.distribution),
-        "options": dict(definition.options),
+        "options": shown_options(definition.options),
     }
 
 
@@ -41,7 +42,7 @@ def external_table_text(table: ResolvedCatalogTable) -> list[Block]:
         unstored = Facts({each.name: _unstored(each) for each in definition.unstored})
         text += [Heading("columns that are not stored"), unstored, ""]
     options = {name: value for name, value in definition.options.items() if name != CONNECTOR}
-    return [*text, Heading("options"), Facts(options)]
+    return [*text, Heading("options"), Facts(shown_options(options))]
 
 
 def _unstored(column: UnstoredColumn) -> str:

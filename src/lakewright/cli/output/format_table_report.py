@@ -9,6 +9,7 @@ from lakewright.cli.output.table_report import column_records, column_table
 from lakewright.cli.output.tables import Block, Facts, Heading
 from lakewright.storage import FormatTable
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPE
+from lakewright.storage.secret_texts import shown_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def format_table_json(report: FormatTableReport) -> dict[str, object]:
         "only_values": spec.only_values,
         "registry": spec.is_registered,
         "partition_count": report.partition_count,
-        "options": dict(schema.options),
+        "options": shown_options(schema.options),
     }
 
 
@@ -64,4 +65,4 @@ def format_table_text(report: FormatTableReport) -> list[Block]:
     }
     text: list[Block] = [Heading(table.name), Facts(facts), ""]
     text += [Heading(f"columns (schema {schema.id})"), column_table(schema), ""]
-    return [*text, Heading("options"), Facts(schema.options)]
+    return [*text, Heading("options"), Facts(shown_options(schema.options))]

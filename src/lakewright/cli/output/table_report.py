@@ -13,6 +13,7 @@ from lakewright.storage.errors import InvalidOption, SchemaMoved, StorageError, 
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
 from lakewright.storage.operations.inspection.late_writers import LateWriter
 from lakewright.storage.plans import CompactionPlan
+from lakewright.storage.secret_texts import shown_options
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.supported_options import Use, check_supported, without_fallback
 
@@ -143,7 +144,7 @@ def report_json(report: TableReport) -> dict[str, object]:
         "partition_keys": list(schema.partition_keys),
         "bucket": table.options.bucket,
         "bucket_key": list(table.options.bucket_keys),
-        "options": dict(schema.options),
+        "options": shown_options(schema.options),
         "snapshot": None
         if latest is None
         else {
@@ -214,7 +215,7 @@ def report_text(report: TableReport) -> list[Block]:
     text: list[Block] = [Heading(table.name), Facts(facts), ""]
     text += [Heading(f"columns (schema {schema.id})"), column_table(schema), ""]
     if schema.options:
-        text += [Heading("options"), Facts(schema.options), ""]
+        text += [Heading("options"), Facts(shown_options(schema.options)), ""]
     text += [Heading("contents"), Facts(_contents(report)), ""]
     return [*text, Heading("health"), Facts(_health(report))]
 

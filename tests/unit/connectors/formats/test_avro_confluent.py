@@ -217,6 +217,50 @@ def test_events_of_debezium_are_changes(registry: SchemaRegistry) -> None:
     assert row["_rowkind"] == "+U"
 
 
+_MARK = "__debezium_unavailable_value"
+_DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared", "value"),
+    [
+        ("string", "STRING", _MARK),
+        ("bytes", "BYTES", _MARK.encode()),
+        ({"type": "array", "items": "string"}, "ARRAY<STRING>", [_MARK]),
+        ({"type": "array", "items": "bytes"}, "ARRAY<BYTES>", [_MARK.encode()]),
+        ({"type": "array", "items": "int"}, "ARRAY<INT>", list(_MARK.encode())),
+        ({"type": "array", "items": "float"}, "ARRAY<FLOAT>", [*map(float, _MARK.encode())]),
+        (
+            {"type": "array", "items": _DECIMAL},
+            "ARRAY<DECIMAL(4, 2)>",
+            [Decimal(each).scaleb(-2) for each in _MARK.encode()],
+        ),
+        ({"type": "map", "values": "string"}, "MAP<STRING, STRING>", {_MARK: _MARK}),
+    ],
+    ids=range(8),
+)
+def test_a_large_value_that_is_not_in_the_event_is_refused(
+    registry: SchemaRegistry, kind: Any, declared: str, value: object
+) -> None:
+    schema = _event({"name": "id", "type": "int"}, {"name": "x", "type": ["null", kind]})
+    name, options = "debezium-avro-confluent", {"url": registry.url, "updates": "upsert"}
+    types = {"id": "INT NOT NULL", "x": declared}
+    event = {"before": None, "after": {"id": 1, "x": value}, "op": "u", "ts_ms": 1}
+    with pytest.raises(InvalidRows, match="column x has the placeholder"):
+        _rows(name, options, _written(registry, schema, event), **types)
+    other = {**options, "unavailable.value.placeholder": "another"}
+    assert len(_rows(name, other, _written(registry, schema, event), **types)) == 1
+
+
+def test_an_update_of_the_key_removes_the_old_row(registry: SchemaRegistry) -> None:
+    schema = _event({"name": "id", "type": "int"})
+    options = {"url": registry.url, "updates": "upsert"}
+    made = decoding("debezium-avro-confluent", options).with_key(["id"])  # type: ignore[attr-defined]
+    event = {"before": {"id": 1}, "after": {"id": 2}, "op": "u", "ts_ms": 1}
+    rows = made.decoder(fields_of(id="INT")).decode([_written(registry, schema, event)])
+    assert [tuple(each.values()) for each in rows.to_pylist()] == [(1, "-D"), (2, "+U")]
+
+
 def test_messages_that_cannot_be_read_are_told_one_by_one(registry: SchemaRegistry) -> None:
     proto = registry.add(schema="syntax", schemaType="PROTOBUF")
     several = registry.add(schema="{}", references=[{"name": "x"}])
@@ -305,6 +349,31 @@ def test_writers_of_a_folder_agree_on_numbers(tmp_path: Path) -> None:
     assert folder.schema(6) is None
     held = [json.loads(each.read_text())["id"] for each in tmp_path.glob("schemas/subjects/*/*")]
     assert sorted(held) == [1, 2, 3, 4, 5]
+
+
+def test_what_is_no_answer_of_a_registry_is_named(registry: SchemaRegistry, tmp_path: Path) -> None:
+    fields = fields_of(id="INT")
+    number = registry.add(error="gone")
+    decoder = decoding("avro-confluent", {"url": registry.url}).decoder(fields)
+    with pytest.raises(InvalidRequestError, match=rf"/schemas/ids/{number} has no schema: "):
+        decoder.decode([b"\0" + number.to_bytes(4, "big") + b"\2"])
+    folder = RegistryFolder(f"file://{tmp_path}")
+    schema = json.dumps(_RECORD)
+    subject = tmp_path / "subjects" / "s"
+    subject.mkdir(parents=True)
+    for text, said in (("{", "is no JSON"), ("[]", "has no id"), ('{"id": "x"}', "the id 'x'")):
+        (subject / "1.json").write_text(text)
+        with pytest.raises(InvalidRequestError, match=said):
+            folder.register("s", schema)
+    # A version that was removed leaves a number free.
+    (subject / "1.json").unlink()
+    (subject / "2.json").write_text('{"id": 99}')
+    assert folder.register("s", schema) == 1
+    assert json.loads((subject / "3.json").read_text()) == {"id": 1}
+    for text, said in (("{", "is no JSON"), ("[1]", "has no schema")):
+        (tmp_path / "schemas" / "1.json").write_text(text)
+        with pytest.raises(InvalidRequestError, match=said):
+            folder.schema(1)
 
 
 def test_what_is_missing_is_asked_for() -> None:

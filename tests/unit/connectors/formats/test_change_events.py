@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import hashlib
 import json
 import pickle
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from lakewright.connectors.model.changelog_mode import ChangelogMode
-from lakewright.storage.errors import InvalidRows
+from lakewright.storage.errors import InvalidOption, InvalidRows
 from tests.support.formats import decoding, encoding, fields_of
 
 _ROW = {"id": "INT NOT NULL", "n": "STRING"}
@@ -113,6 +115,134 @@ def test_a_database_that_logs_no_former_rows_gives_upserts() -> None:
     assert _rows("debezium-json", b'{"op":"u","after":{"id":1,"n":"b"}}', options) == [
         ("+U", 1, "b")
     ]
+
+
+_MARK = "__debezium_unavailable_value"
+_BASE64 = base64.b64encode(_MARK.encode()).decode()
+_BYTES = list(_MARK.encode())
+# The type of a column, and the forms that the placeholder has in it.
+_UNAVAILABLE: list[tuple[str, object]] = [
+    ("STRING", _MARK),
+    ("BYTES", _BASE64),
+    # binary.handling.mode = hex, and base64-url-safe.
+    ("STRING", _MARK.encode().hex()),
+    ("STRING", _BASE64),
+    ("ARRAY<STRING>", [_MARK]),
+    ("ARRAY<BYTES>", [_BASE64]),
+    ("ARRAY<SMALLINT>", _BYTES),
+    ("ARRAY<BIGINT>", _BYTES),
+    ("ARRAY<DOUBLE>", [float(each) for each in _BYTES]),
+    ("ARRAY<STRING>", [base64.b64encode(bytes([each])).decode() for each in _BYTES]),
+    ("ARRAY<STRING>", ["9eb5a6c3-1e30-3e5c-8b71-0cf1a1bd5b45"]),
+    ("MAP<STRING, STRING>", {_MARK: _MARK}),
+    ("STRING", json.dumps({_MARK: _MARK})),
+    ("DECIMAL(10, 2)", _MARK),
+]
+
+
+def _java_uuid() -> str:
+    digest = hashlib.md5(_MARK.encode(), usedforsecurity=False).digest()
+    return str(UUID(bytes=digest, version=3))
+
+
+@pytest.mark.parametrize("updates", ["retract", "upsert"])
+@pytest.mark.parametrize("ignores", ["true", "false"])
+@pytest.mark.parametrize(("kind", "value"), _UNAVAILABLE, ids=range(len(_UNAVAILABLE)))
+def test_a_large_value_that_is_not_in_the_event_is_refused(
+    kind: str, value: object, updates: str, ignores: str
+) -> None:
+    if value == ["9eb5a6c3-1e30-3e5c-8b71-0cf1a1bd5b45"]:
+        value = [_java_uuid()]
+    fields = fields_of(id="INT", x=kind, y="INT")
+    options = {"updates": updates, "ignore-parse-errors": ignores}
+    whole = {"id": 1, "x": None, "y": 1}
+    event = {"before": whole, "after": {**whole, "x": value}, "op": "u"}
+    made = decoding("debezium-json", options).with_key(["id"])  # type: ignore[attr-defined]
+    for others in ((), ({"before": None, "after": whole, "op": "c"},)):
+        messages = [json.dumps(each).encode() for each in (*others, event)]
+        with pytest.raises(InvalidRows, match="column x has the placeholder") as refused:
+            made.decoder(fields).decode(messages)
+        assert "REPLICA IDENTITY FULL" in refused.value.message
+    # A row that goes is found by its key, and a column that is not read may have anything.
+    gone = json.dumps({"before": event["after"], "after": None, "op": "d"}).encode()
+    if updates == "upsert" and kind != "DECIMAL(10, 2)":
+        assert made.decoder(fields).decode([gone]).num_rows == 1
+    message = json.dumps(event).encode()
+    assert made.decoder(fields_of(id="INT", y="INT")).decode([message]).num_rows > 0
+
+
+def test_the_placeholder_is_the_one_that_debezium_is_given() -> None:
+    name = "unavailable.value.placeholder"
+    row = {"id": 1, "n": "none"}
+    message = json.dumps({"before": row, "after": {**row, "n": "gone"}, "op": "u"}).encode()
+    assert len(_rows("debezium-json", message)) == 2
+    for given in ("gone", "hex:676F6e65"):
+        with pytest.raises(InvalidRows, match="column n has the placeholder"):
+            _rows("debezium-json", message, {name: given})
+    marked = message.replace(b"gone", _MARK.encode())
+    assert len(_rows("debezium-json", marked, {name: "gone"})) == 2
+    escaped = message.replace(b"gone", rb"g\u006fne")
+    with pytest.raises(InvalidRows, match="column n has the placeholder"):
+        _rows("debezium-json", escaped, {name: "gone"})
+    for wrong in ("hex:xyz", "", "hex:"):
+        with pytest.raises(InvalidOption, match=name):
+            decoding("debezium-json", {name: wrong})
+
+
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_an_update_of_the_key_removes_the_old_row(is_quick: bool) -> None:
+    made = decoding("debezium-json", {"updates": "upsert"}).with_key(["id"])  # type: ignore[attr-defined]
+    fields = fields_of(id="INT NOT NULL", n="STRING")
+    old, new = {"id": 1, "n": "a"}, {"id": 2, "n": "a"}
+    events = [
+        {"before": old, "after": new, "op": "u"},
+        # The key alone, as databases log it by default.
+        {"before": {"id": 2, "n": None}, "after": {"id": 3, "n": "a"}, "op": "u"},
+        {"before": new, "after": {**new, "n": "b"}, "op": "u"},
+        {"before": None, "after": {**new, "n": "c"}, "op": "u"},
+        {"before": {"id": None, "n": "c"}, "after": {**new, "n": "d"}, "op": "u"},
+    ]
+    mark = "" if is_quick else "\n"
+    messages = [(json.dumps(each) + mark).encode() for each in events]
+    rows = made.decoder(fields).decode(messages).to_pylist()
+    assert [(row["_rowkind"], row["id"], row["n"]) for row in rows] == [
+        ("-D", 1, "a"),
+        ("+U", 2, "a"),
+        ("-D", 2, None),
+        ("+U", 3, "a"),
+        ("+U", 2, "b"),
+        ("+U", 2, "c"),
+        ("+U", 2, "d"),
+    ]
+
+
+def test_an_upsert_without_a_known_key_is_refused_where_it_may_have_changed() -> None:
+    options = {"updates": "upsert"}
+    same = b'{"op":"u","before":{"id":1,"n":null},"after":{"id":1,"n":"b"}}'
+    assert _rows("debezium-json", same, options) == [("+U", 1, "b")]
+    other = b'{"op":"u","before":{"id":1,"n":"a"},"after":{"id":1,"n":"b"}}'
+    for more in ({}, {"ignore-parse-errors": "true"}):
+        with pytest.raises(InvalidRows, match=r"changes n, and .* declare PRIMARY KEY"):
+            _rows("debezium-json", other, {**options, **more})
+
+
+def test_goldengate_may_leave_out_what_did_not_change() -> None:
+    for before, after, rows in (
+        ('{"id":1,"n":"a"}', '{"id":1,"n":null}', [("-U", 1, "a"), ("+U", 1, None)]),
+        ('{"id":1}', '{"id":2}', [("-U", 1, None), ("+U", 2, None)]),
+    ):
+        message = f'{{"op_type":"U","before":{before},"after":{after}}}'.encode()
+        assert _rows("ogg-json", message) == rows
+    message = b'{"op_type":"U","before":{"id":1,"n":"a"},"after":{"id":1}}'
+    for options in ({}, {"ignore-parse-errors": "true"}):
+        with pytest.raises(InvalidRows, match="after lacks n, which before has"):
+            _rows("ogg-json", message, options)
+
+
+def test_an_update_without_its_former_row_is_not_passed_over() -> None:
+    message = b'{"op":"u","before":null,"after":{"id":1,"n":"b"}}'
+    with pytest.raises(InvalidRows, match="set REPLICA IDENTITY FULL"):
+        _rows("debezium-json", message, {"ignore-parse-errors": "true"})
 
 
 def test_canal_leaves_out_other_tables() -> None:

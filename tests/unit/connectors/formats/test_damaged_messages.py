@@ -30,8 +30,8 @@ def test_damage_of_a_message_is_its_own(name: str, ignored: str) -> None:
     decoder = decoding(name, options).decoder(fields_of(**_TYPES))
     chance = random.Random(name)
     messages = [_damaged(chance.choice(_MESSAGES[name]), chance) for _ in range(400)]
-    told: set[int] = set()
-    together = decoder.decode(messages, lambda number, _: told.add(number))
+    told: dict[int, str] = {}
+    together = decoder.decode(messages, told.__setitem__)
     alone = []
     for number, message in enumerate(messages):
         try:
@@ -41,7 +41,9 @@ def test_damage_of_a_message_is_its_own(name: str, ignored: str) -> None:
         else:
             assert number not in told
     assert together.to_pylist() == alone
-    assert not (told and options.get("ignore-parse-errors") == "true")
+    # An event that is whole and does not say what became of a column is no broken message.
+    broken = [why for why in told.values() if "after lacks" not in why]
+    assert not (broken and options.get("ignore-parse-errors") == "true")
 
 
 def _damaged(message: bytes, chance: random.Random) -> bytes:

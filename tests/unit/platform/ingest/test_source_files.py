@@ -285,9 +285,7 @@ def test_a_folder_without_a_text_holds_the_empty_text(tmp_path: Path, kind: str)
     if kind == "STRING":
         assert [row["p"] for row in read(declaration)] == ["", "a"]
         return
-    with pytest.raises(
-        InvalidRows, match=rf"{tmp_path}/p= is no place of a part.*not a valid"
-    ):
+    with pytest.raises(InvalidRows, match=rf"{tmp_path}/p= is no place of a part.*not a valid"):
         read(declaration)
 
 
