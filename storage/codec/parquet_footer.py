@@ -1,15 +1,18 @@
-"""Footers of Parquet files, as far as row groups are copied from file to file as they are.
+"""Footers of Parquet files, as far as they are changed.
 
 A footer is one structure of Thrift's compact protocol. Only the offsets in it say where the file's
-bytes lie, so a copy keeps all other bytes of the footer. Indexes of pages and Bloom filters lie
-outside of row groups; the copy names none.
+bytes lie, so a copy of row groups from file to file keeps all other bytes of the footer. Indexes of
+pages and Bloom filters lie outside of row groups; the copy names none.
+
+Values of INT96 are stored as bytes of the fixed length 12 are, in the same encodings. A footer
+that says so gives their bytes to readers that would decode them.
 
 Source: Parquet format 2.11, `parquet.thrift`; Thrift compact protocol.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 MAGIC = b"PAR1"
@@ -21,8 +24,13 @@ _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9,
 _INTEGERS = (4, 5, 6)
 _I64 = 6
 
+_I32 = 5
+
 # Fields of FileMetaData.
-_ROWS, _GROUPS, _ENCRYPTION = 3, 4, 8
+_SCHEMA, _ROWS, _GROUPS, _ENCRYPTION = 2, 3, 4, 8
+# Fields of SchemaElement and of ColumnMetaData, and types of columns.
+_TYPE, _TYPE_LENGTH = 1, 2
+_INT96, _FIXED_BYTES, _INT96_BYTES = 3, 7, 12
 # Fields of RowGroup.
 _COLUMNS, _GROUP_OFFSET, _ORDINAL = 1, 5, 7
 # Fields of ColumnChunk; those from 4 to 7 are the places of page indexes, from 8 on of encryption.
@@ -121,6 +129,53 @@ def joined_footer(footers: Sequence[FileFooter]) -> bytes:
     fields.append((_ROWS, _I64, _zigzag(sum(each.row_count for each in footers))))
     fields.append((_GROUPS, _LIST, _list(groups)))
     return _struct(sorted(fields))
+
+
+def footer_with_raw_int96(data: bytes) -> bytes:
+    """A footer that calls columns of INT96 bytes of their length."""
+    return _changed(data, 0, {_SCHEMA: _raw_elements, _GROUPS: _raw_groups})
+
+
+def _raw_elements(data: bytes, start: int) -> bytes:
+    return _list([_raw_element(data, begin) for begin, _ in _structs(data, start)])
+
+
+def _raw_element(data: bytes, at: int) -> bytes:
+    fields = [(number, kind, data[start:end]) for number, kind, start, end in _fields(data, at)]
+    if (_TYPE, _I32, _zigzag(_INT96)) not in fields:
+        return _struct(fields)
+    others = [field for field in fields if field[0] not in (_TYPE, _TYPE_LENGTH)]
+    length = (_TYPE_LENGTH, _I32, _zigzag(_INT96_BYTES))
+    return _struct([(_TYPE, _I32, _zigzag(_FIXED_BYTES)), length, *others])
+
+
+def _raw_groups(data: bytes, start: int) -> bytes:
+    return _list(
+        [_changed(data, begin, {_COLUMNS: _raw_chunks}) for begin, _ in _structs(data, start)]
+    )
+
+
+def _raw_chunks(data: bytes, start: int) -> bytes:
+    return _list(
+        [_changed(data, begin, {_CHUNK_META: _raw_meta}) for begin, _ in _structs(data, start)]
+    )
+
+
+def _raw_meta(data: bytes, start: int) -> bytes:
+    return _changed(data, start, {_TYPE: _raw_type})
+
+
+def _raw_type(data: bytes, start: int) -> bytes:
+    number = _number(data, start)
+    return _zigzag(_FIXED_BYTES if number == _INT96 else number)
+
+
+def _changed(data: bytes, at: int, changes: Mapping[int, Callable[[bytes, int], bytes]]) -> bytes:
+    """A structure whose fields of some numbers are made anew."""
+    return _struct(
+        (number, kind, changes[number](data, start) if number in changes else data[start:end])
+        for number, kind, start, end in _fields(data, at)
+    )
 
 
 def _moved_group(group: bytes, shift: int, place: int) -> bytes:

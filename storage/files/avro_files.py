@@ -21,8 +21,9 @@ from lakewright.storage.codec.avro_container import (
     read_header,
 )
 from lakewright.storage.codec.avro_rows import RowDecoder, avro_schema, encode_rows
+from lakewright.storage.codec.hybrid_calendar import avro_calendar
 from lakewright.storage.env import FileSystem
-from lakewright.storage.files.data_file import let_go, writing
+from lakewright.storage.files.data_file import FOREIGN, Reading, as_read, let_go, writing
 from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
 
 # Encoded bytes of a block, of the order that other writers of the format use.
@@ -86,10 +87,14 @@ class AvroFileWriter:
 class AvroFileReader:
     """One open Avro file, whose blocks are counted; opening fails if the file is cut short."""
 
-    def __init__(self, source: Any, *, path: str) -> None:
+    piece_count = 1
+
+    def __init__(self, source: Any, *, path: str, reading: Reading = FOREIGN) -> None:
         self._source = source
         self._path = path
+        self._reading = reading
         self._header = read_header(source, path=path)
+        self._calendar = reading.calendar(avro_calendar(self._header.marks))
         self._first_block = source.tell()
         self.column_names: Sequence[str] = RowDecoder(
             self._header.schema, path=path, columns=[]
@@ -108,9 +113,21 @@ class AvroFileReader:
     @property
     def schema(self) -> pa.Schema:
         decoder = RowDecoder(self._header.schema, path=self._path, columns=self.column_names)
-        return decoder.no_rows().schema
+        return self._as_read(decoder.no_rows()).schema
 
-    def tables(self, columns: Sequence[str], batch_rows: int | None) -> Iterator[pa.Table]:
+    def tables(
+        self, columns: Sequence[str], batch_rows: int | None, pieces: Sequence[int] | None = None
+    ) -> Iterator[pa.Table]:
+        yield from map(self._as_read, self._tables(columns, batch_rows))
+
+    def _as_read(self, rows: pa.Table) -> pa.Table:
+        found = self._calendar
+        if found is None and not self._reading.types:
+            return rows
+        calendar = None if found is None else lambda: found
+        return as_read(rows, self._reading, path=self._path, calendar=calendar)
+
+    def _tables(self, columns: Sequence[str], batch_rows: int | None) -> Iterator[pa.Table]:
         decoder = RowDecoder(self._header.schema, path=self._path, columns=columns)
         blocks = self._blocks(decoder)
         if batch_rows is None:
