@@ -5,8 +5,8 @@ The old classes have the Julian calendar up to 1582-10-04, and the Gregorian fro
 hybrid calendar stores another number for the same written day, and some of them say so in the
 file's metadata.
 
-Source: Apache Spark, `DataSourceUtils` and `RebaseDateTime`; Apache Hive, `DataWritableWriteSupport`
-and `AvroSerDe`; Apache ORC specification v1, Footer.
+Source: Apache Spark, `DataSourceUtils` and `RebaseDateTime`; Apache Hive, `AvroSerDe` and
+`DataWritableWriteSupport`; Apache ORC specification v1, Footer.
 """
 
 from __future__ import annotations
@@ -118,9 +118,10 @@ class HybridCalendar:
         if recount.refused is None or not len(before):
             return
         shown = moment_text(values[int(before[0])])
+        many = f"{len(before)} values" if len(before) > 1 else "a value"
         raise UnsupportedError(
-            f"column {column} of data file {path} holds {shown} as the format counts days, and "
-            f"{len(before)} values before {np.datetime64(recount.before_day, 'D')} in all; "
+            f"column {column} of data file {path} holds {many} before "
+            f"{np.datetime64(recount.before_day, 'D')}, such as what is stored as {shown}; "
             f"{self.mark}, {recount.refused}; {self.way_out}, or leave the column out",
             path=path,
             column=column,
@@ -204,7 +205,7 @@ def orc_calendar(
         zoned = [each for each in sorted(zones) if each not in _UTC]
         moments = _of_zone(zoned[0]) if zoned else Recount()
         return HybridCalendar(
-            "Spark wrote it by Java's hybrid calendar",
+            "Spark wrote it in Java's hybrid calendar",
             "write the file again as Parquet",
             days=Recount(),
             zoned=moments,
@@ -213,7 +214,8 @@ def orc_calendar(
     if calendar != ORC_JULIAN_GREGORIAN or of_paimon:
         return None
     unclear = Recount(
-        refused="by which Hive means all values, and Flink and Paimon mean no day of theirs"
+        refused="and so it is with files of Hive, whose days are of this calendar, and of Flink, "
+        "whose days are not"
     )
     return HybridCalendar(
         "its footer names the Julian and Gregorian calendar",
@@ -233,7 +235,7 @@ def _spark_calendar(keys: Mapping[str, str], *, zoned: bool) -> HybridCalendar |
         return None
     moments = Recount() if zone in _UTC else _of_zone(zone)
     return HybridCalendar(
-        f"Spark {version} wrote it by Java's hybrid calendar",
+        f"Spark {version} wrote it in Java's hybrid calendar",
         "write the file again with spark.sql.parquet.datetimeRebaseModeInWrite, "
         "spark.sql.parquet.int96RebaseModeInWrite and spark.sql.avro.datetimeRebaseModeInWrite "
         "set to CORRECTED",
@@ -246,9 +248,7 @@ def _spark_calendar(keys: Mapping[str, str], *, zoned: bool) -> HybridCalendar |
 
 def _of_zone(zone: str | None) -> Recount:
     named = "a time zone that it does not name" if zone is None else f"the time zone {zone}"
-    return Recount(
-        _OFFSETS_ALIKE, f"with moments of {named}, of which only those in UTC are counted anew"
-    )
+    return Recount(_OFFSETS_ALIKE, f"in {named}, and only moments in UTC are counted anew")
 
 
 def _hive_calendar(proleptic: str | None, way_out: str) -> HybridCalendar:

@@ -23,7 +23,15 @@ from lakewright.storage.codec.avro_container import (
 from lakewright.storage.codec.avro_rows import RowDecoder, avro_schema, encode_rows
 from lakewright.storage.codec.hybrid_calendar import avro_calendar
 from lakewright.storage.env import FileSystem
-from lakewright.storage.files.data_file import FOREIGN, Reading, as_read, let_go, writing
+from lakewright.storage.files.data_file import (
+    FOREIGN,
+    Reading,
+    as_declared,
+    columns_of_moments,
+    in_calendar_of_format,
+    let_go,
+    writing,
+)
 from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
 
 # Encoded bytes of a block, of the order that other writers of the format use.
@@ -100,6 +108,9 @@ class AvroFileReader:
             self._header.schema, path=path, columns=[]
         ).column_names
         self.row_count = self._count_rows()
+        self.uncertain: Sequence[str] = (
+            () if self._calendar is None else columns_of_moments(self.schema)
+        )
 
     def _count_rows(self) -> int:
         # Avro files have no footer: the heads of the blocks give the row count.
@@ -122,10 +133,9 @@ class AvroFileReader:
 
     def _as_read(self, rows: pa.Table) -> pa.Table:
         found = self._calendar
-        if found is None and not self._reading.types:
-            return rows
-        calendar = None if found is None else lambda: found
-        return as_read(rows, self._reading, path=self._path, calendar=calendar)
+        if found is not None:
+            rows = in_calendar_of_format(rows, lambda: found, path=self._path)
+        return as_declared(rows, self._reading, path=self._path)
 
     def _tables(self, columns: Sequence[str], batch_rows: int | None) -> Iterator[pa.Table]:
         decoder = RowDecoder(self._header.schema, path=self._path, columns=columns)

@@ -66,7 +66,8 @@ class Reading:
     nanoseconds, or in microseconds if there are some that nanoseconds do not reach.
 
     `of_table` is for files of Paimon tables, whose ORC writers mark a calendar that they do not
-    mean. Without `recounts`, days that the file counts by the hybrid calendar are refused.
+    mean. Without `recounts`, days that would be counted anew are refused, since other readers would
+    take them as they are stored.
     """
 
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
@@ -77,65 +78,75 @@ class Reading:
         """The calendar of a file, as far as it is read."""
         if found is None or self.recounts:
             return found
-        return found.refusing("and other readers take them for the days that are stored")
+        return found.refusing("and other readers take days as they are stored")
 
 
 # A file of any writer, in its own types.
 FOREIGN = Reading()
 
 
-def as_read(
-    rows: pa.Table,
-    reading: Reading,
-    *,
-    path: str,
-    calendar: Callable[[], HybridCalendar | None] | None,
-    of_utc: Collection[str] = (),
-) -> pa.Table:
-    """Rows of a file in the format's calendar, and with timestamps of the declared types.
+def columns_of_moments(schema: pa.Schema) -> tuple[str, ...]:
+    """The columns that hold dates or timestamps, at any depth."""
+    return tuple(field.name for field in schema if holds_moments(field.type))
 
-    `calendar` is asked if there is a value that may be concerned; without it there is none. The
-    columns `of_utc` have timestamps without a zone that count from 1970 in UTC.
+
+def in_calendar_of_format(
+    rows: pa.Table, calendar: Callable[[], HybridCalendar | None], *, path: str
+) -> pa.Table:
+    """Rows of a file with its days counted as the format counts them.
+
+    `calendar` is asked if there is a value that may be concerned.
 
     Raises:
-        UnfitValues: a declared type does not hold a value.
         UnsupportedError: it is not known which day a value is.
     """
     for index, name in enumerate(rows.column_names):
-        held = column = rows.column(index)
-        if calendar is not None and holds_moments(column.type):
-            column = _in_calendar(column, calendar, name, path)
-        declared = reading.types.get(name)
-        if declared is not None:
-            try:
-                column = timestamps_as_declared(column, declared, of_utc=name in of_utc)
-            except OutOfRange as error:
-                raise unfit_timestamp(error, column=name, path=path) from error
-        if column is not held:
-            rows = rows.set_column(index, name, column)
+        column = rows.column(index)
+
+        def recounted(array: pa.Array, _: pa.DataType, name: str = name) -> pa.Array:
+            found = calendar() if may_be_before_switch(array) else None
+            return array if found is None else found.recounted(array, column=name, path=path)
+
+        if holds_moments(column.type):
+            found = map_leaves(column, plain_lists(column.type), recounted)
+            rows = rows.set_column(index, name, found)
     return rows
 
 
-def _in_calendar(
-    column: pa.ChunkedArray, calendar: Callable[[], HybridCalendar | None], name: str, path: str
-) -> pa.ChunkedArray:
-    def recounted(array: pa.Array, _: pa.DataType) -> pa.Array:
-        found = calendar() if may_be_before_switch(array) else None
-        return array if found is None else found.recounted(array, column=name, path=path)
+def as_declared(
+    rows: pa.Table, reading: Reading, *, path: str, of_utc: Collection[str] = ()
+) -> pa.Table:
+    """Rows of a file with timestamps of the declared types.
 
-    return map_leaves(column, plain_lists(column.type), recounted)
+    The columns `of_utc` have timestamps without a zone that count from 1970 in UTC.
+
+    Raises:
+        UnfitValues: a declared type does not hold a value.
+    """
+    for index, name in enumerate(rows.column_names if reading.types else ()):
+        declared = reading.types.get(name)
+        if declared is None:
+            continue
+        try:
+            found = timestamps_as_declared(rows.column(index), declared, of_utc=name in of_utc)
+        except OutOfRange as error:
+            raise unfit_timestamp(error, column=name, path=path) from error
+        rows = rows.set_column(index, name, found)
+    return rows
 
 
 class DataFileReader(Protocol):
     """One open data file.
 
     Its pieces are the row groups of a Parquet file, the stripes of an ORC file, or all of an Avro
-    file.
+    file. Values of `uncertain` columns are not sure to be what they are stored as, or to fit into
+    a type that the file's schema allows.
     """
 
     row_count: int
     column_names: Sequence[str]
     piece_count: int
+    uncertain: Sequence[str]
 
     @property
     def schema(self) -> pa.Schema:

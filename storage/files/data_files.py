@@ -193,7 +193,8 @@ class Footer:
     """What a file says of itself: its length, rows, columns, and bounds of some columns.
 
     Only Parquet files have bounds and counts of nulls, and only if their writer stored them and is
-    known to store them right.
+    known to store them right. Of `uncertain` columns the values must be read, to know whether they
+    are what they are stored as and fit into the type that the schema shows.
     """
 
     file_size: int
@@ -201,6 +202,7 @@ class Footer:
     bounds: ColumnBounds
     schema: pa.Schema
     null_counts: Mapping[str, int]
+    uncertain: Sequence[str]
 
 
 def read_footer(fs: FileSystem, path: str, bounded: Sequence[str] = ()) -> Footer:
@@ -224,7 +226,7 @@ def read_footer(fs: FileSystem, path: str, bounded: Sequence[str] = ()) -> Foote
         if isinstance(file, ParquetFileReader):
             file.check_decimals(path)
             known, nulls = file.bounds(bounded), file.null_counts(bounded)
-        return Footer(size, file.row_count, known, file.schema, nulls)
+        return Footer(size, file.row_count, known, file.schema, nulls, file.uncertain)
 
 
 def stored_schema_of(schema: pa.Schema, options: TableOptions, format_name: str) -> pa.Schema:

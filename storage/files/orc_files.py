@@ -12,7 +12,7 @@ from typing import IO, Any
 import pyarrow as pa
 from pyarrow import orc
 
-from lakewright.storage.codec.arrow_cast import compact_column, map_leaves
+from lakewright.storage.codec.arrow_cast import compact_column, map_leaves, plain_lists
 from lakewright.storage.codec.arrow_timestamps import (
     check_fits_nanoseconds,
     check_whole_seconds_before_1970,
@@ -26,7 +26,9 @@ from lakewright.storage.files.data_file import (
     FOREIGN,
     ColumnBounds,
     Reading,
-    as_read,
+    as_declared,
+    columns_of_moments,
+    in_calendar_of_format,
     let_go,
     writing,
 )
@@ -213,6 +215,11 @@ class OrcFileReader:
         self._is_paimon = reading.of_table or any(
             _PAIMON_ID in (field.metadata or {}) for field in self._file.schema
         )
+        # Paimon's writers leave no metadata.
+        self._is_marked = self._file.writer == _JAVA and bool(self._metadata or not self._is_paimon)
+        self.uncertain: Sequence[str] = (
+            columns_of_moments(self._file.schema) if self._is_marked else ()
+        )
         local = {field.name: _with_local(field) for field in self._file.schema}
         self._local = {
             name: kind for name, kind in local.items() if kind != self._file.schema.field(name).type
@@ -248,17 +255,15 @@ class OrcFileReader:
             del rows
 
     def _as_read(self, rows: pa.Table) -> pa.Table:
+        if self._is_marked:
+            rows = in_calendar_of_format(rows, lambda: self._calendar, path=self._path)
+        # Whole numbers are of no calendar, whatever they stand for.
         for name, kind in self._local.items():
             if name in rows.column_names:
                 index = rows.column_names.index(name)
-                column = map_leaves(rows.column(index), kind, _as_local)
+                column = map_leaves(rows.column(index), plain_lists(kind), _as_local)
                 rows = rows.set_column(index, name, column)
-        # Paimon's writers leave no metadata.
-        may_be_hybrid = self._file.writer == _JAVA and (self._metadata or not self._is_paimon)
-        if not may_be_hybrid and not self._reading.types:
-            return rows
-        calendar = (lambda: self._calendar) if may_be_hybrid else None
-        return as_read(rows, self._reading, path=self._path, calendar=calendar)
+        return as_declared(rows, self._reading, path=self._path)
 
     @cached_property
     def _calendar(self) -> HybridCalendar | None:

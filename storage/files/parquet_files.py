@@ -29,7 +29,9 @@ from lakewright.storage.files.data_file import (
     FOREIGN,
     ColumnBounds,
     Reading,
-    as_read,
+    as_declared,
+    columns_of_moments,
+    in_calendar_of_format,
     let_go,
     writing,
 )
@@ -169,6 +171,8 @@ class ParquetFileReader:
         self.row_count = int(metadata.num_rows)
         self.piece_count = int(metadata.num_row_groups)
         self.column_names: Sequence[str] = self._file.schema_arrow.names
+        marked = () if self._calendar is None else columns_of_moments(self._file.schema_arrow)
+        self.uncertain: Sequence[str] = tuple(dict.fromkeys((*self._int96, *marked)))
 
     def _opened(self, metadata: pq.FileMetaData | None) -> pq.ParquetFile:
         # Without buffering, reading some rows of a column loads its whole row group.
@@ -232,10 +236,9 @@ class ParquetFileReader:
 
     def _as_declared(self, rows: pa.Table) -> pa.Table:
         found = self._calendar
-        if found is None and not self._reading.types:
-            return rows
-        calendar = None if found is None else lambda: found
-        return as_read(rows, self._reading, path=self._path, calendar=calendar, of_utc=self._int96)
+        if found is not None:
+            rows = in_calendar_of_format(rows, lambda: found, path=self._path)
+        return as_declared(rows, self._reading, path=self._path, of_utc=self._int96)
 
     def _decoded(self, column: pa.ChunkedArray, kinds: _Kinds, name: str) -> pa.ChunkedArray:
         """A column with its INT96 as nanoseconds, or as microseconds if that does not hold them."""
