@@ -22,6 +22,7 @@ _RAW = np.dtype([("nanos", "<i8"), ("julian_day", "<u4")])
 _JULIAN_DAY_OF_1970 = 2_440_588
 _NANOS_PER_DAY = UNITS_PER_DAY["ns"]
 _LEAST, _MOST = -(2**63), 2**63 - 1
+_NONE = np.zeros(0, bool)
 
 
 def decoded_int96(
@@ -29,10 +30,13 @@ def decoded_int96(
     kind: pa.TimestampType,
     calendar: HybridCalendar | None,
     *,
+    cut: bool,
     column: str,
     path: str,
 ) -> pa.Array:
     """Bytes of INT96 as timestamps of a type; they count from 1970 in UTC.
+
+    With `cut`, digits that the type does not hold are left out.
 
     Raises:
         OutOfRange: the type does not hold a value, or not all of its digits.
@@ -46,19 +50,28 @@ def decoded_int96(
         days = proleptic_days(days)
     units_per_day = UNITS_PER_DAY[kind.unit]
     nanos_per_unit = _NANOS_PER_DAY // units_per_day
-    rest = nanos // nanos_per_unit
+    rest = nanos if nanos_per_unit == 1 else nanos // nanos_per_unit
+    outside = _outside(days, rest, units_per_day)
+    too_fine = nanos != rest * nanos_per_unit if nanos_per_unit > 1 and not cut else _NONE
+    for lost, is_far in ((outside, True), (too_fine, False)):
+        if lost.any():
+            at = int(np.argmax(lost))
+            raise OutOfRange(_text(int(days[at]), int(nanos[at])), kind, is_far=is_far)
+    return pa.array(days * units_per_day + rest, pa.int64(), mask=~valid).view(kind)
+
+
+def _outside(days: np.ndarray, rest: np.ndarray, units_per_day: int) -> np.ndarray:
+    """Which counts of units do not fit into 64 bits."""
     first, last = divmod(_LEAST, units_per_day), divmod(_MOST, units_per_day)
-    outside = (
+    if first[0] < days.min(initial=0) and days.max(initial=0) < last[0]:
+        return _NONE
+    found: np.ndarray = (
         (days < first[0])
         | ((days == first[0]) & (rest < first[1]))
         | (days > last[0])
         | ((days == last[0]) & (rest > last[1]))
     )
-    for is_lost, lost in ((outside, True), (nanos % nanos_per_unit != 0, False)):
-        if is_lost.any():
-            at = int(np.argmax(is_lost))
-            raise OutOfRange(_text(int(days[at]), int(nanos[at])), kind, is_far=lost)
-    return pa.array(days * units_per_day + rest, pa.int64(), mask=~valid).view(kind)
+    return found
 
 
 def whole_days_of_int96(
@@ -78,10 +91,13 @@ def _split(array: pa.FixedSizeBinaryArray, valid: np.ndarray) -> tuple[np.ndarra
     if data is None or not len(array):
         return np.zeros(len(array), np.int64), np.zeros(len(array), np.int64)
     raw = np.frombuffer(data, _RAW, count=len(array), offset=array.offset * INT96_BYTES)
-    nanos = np.where(valid, raw["nanos"], 0)
-    days = np.where(valid, raw["julian_day"].astype(np.int64) - _JULIAN_DAY_OF_1970, 0)
-    whole = nanos // _NANOS_PER_DAY
-    return days + whole, nanos - whole * _NANOS_PER_DAY
+    nanos, days = raw["nanos"].copy(), raw["julian_day"].astype(np.int64) - _JULIAN_DAY_OF_1970
+    if array.null_count:
+        nanos[~valid], days[~valid] = 0, 0
+    if nanos.min() < 0 or nanos.max() >= _NANOS_PER_DAY:
+        whole = nanos // _NANOS_PER_DAY
+        return days + whole, nanos - whole * _NANOS_PER_DAY
+    return days, nanos
 
 
 def _text(day: int, nanos: int) -> str:

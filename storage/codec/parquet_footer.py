@@ -12,8 +12,11 @@ Source: Parquet format 2.11, `parquet.thrift`; Thrift compact protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
+
+_Bytes: TypeAlias = bytes | bytearray
 
 MAGIC = b"PAR1"
 # The length of the footer, and the magic.
@@ -133,11 +136,13 @@ def joined_footer(footers: Sequence[FileFooter]) -> bytes:
 
 def footer_with_raw_int96(data: bytes) -> bytes:
     """A footer that calls columns of INT96 bytes of their length."""
-    return _changed(data, 0, {_SCHEMA: _raw_elements, _GROUPS: _raw_groups})
-
-
-def _raw_elements(data: bytes, start: int) -> bytes:
-    return _list([_raw_element(data, begin) for begin, _ in _structs(data, start)])
+    start, end = next(
+        (begin, stop) for number, _, begin, stop in _fields(data, 0) if number == _SCHEMA
+    )
+    elements = _list([_raw_element(data, begin) for begin, _ in _structs(data, start)])
+    changed = bytearray(data[:start] + elements + data[end:])
+    _call_int96_bytes(changed, 0, [_GROUPS, _COLUMNS, _CHUNK_META, _TYPE])
+    return bytes(changed)
 
 
 def _raw_element(data: bytes, at: int) -> bytes:
@@ -149,33 +154,25 @@ def _raw_element(data: bytes, at: int) -> bytes:
     return _struct([(_TYPE, _I32, _zigzag(_FIXED_BYTES)), length, *others])
 
 
-def _raw_groups(data: bytes, start: int) -> bytes:
-    return _list(
-        [_changed(data, begin, {_COLUMNS: _raw_chunks}) for begin, _ in _structs(data, start)]
-    )
-
-
-def _raw_chunks(data: bytes, start: int) -> bytes:
-    return _list(
-        [_changed(data, begin, {_CHUNK_META: _raw_meta}) for begin, _ in _structs(data, start)]
-    )
-
-
-def _raw_meta(data: bytes, start: int) -> bytes:
-    return _changed(data, start, {_TYPE: _raw_type})
-
-
-def _raw_type(data: bytes, start: int) -> bytes:
-    number = _number(data, start)
-    return _zigzag(_FIXED_BYTES if number == _INT96 else number)
-
-
-def _changed(data: bytes, at: int, changes: Mapping[int, Callable[[bytes, int], bytes]]) -> bytes:
-    """A structure whose fields of some numbers are made anew."""
-    return _struct(
-        (number, kind, changes[number](data, start) if number in changes else data[start:end])
-        for number, kind, start, end in _fields(data, at)
-    )
+def _call_int96_bytes(data: bytearray, at: int, path: Sequence[int]) -> int:
+    """Change the type of columns below a structure, in one pass; returns where it ends."""
+    wanted, *inside = path
+    number = 0
+    while head := data[at]:
+        kind, number, at = _field_head(data, at, number, head)
+        if number != wanted:
+            at = _after(data, at, kind)
+        elif kind == _LIST:
+            count, _, at = _list_head(data, at)
+            for _ in range(count):
+                at = _call_int96_bytes(data, at, inside)
+        elif kind == _STRUCT:
+            at = _call_int96_bytes(data, at, inside)
+        else:
+            if _number(data, at) == _INT96:
+                data[at : at + 1] = _zigzag(_FIXED_BYTES)
+            at += 1
+    return at + 1
 
 
 def _moved_group(group: bytes, shift: int, place: int) -> bytes:
@@ -235,15 +232,18 @@ def _fields(data: bytes, at: int) -> Iterator[tuple[int, int, int, int]]:
     """The number, type, and bounds of the value of each field of a structure."""
     number = 0
     while head := data[at]:
-        kind, at = head & 0x0F, at + 1
-        if head >> 4:
-            number += head >> 4
-        else:
-            raw, at = _varint(data, at)
-            number = (raw >> 1) ^ -(raw & 1)
+        kind, number, at = _field_head(data, at, number, head)
         end = _after(data, at, kind)
         yield number, kind, at, end
         at = end
+
+
+def _field_head(data: _Bytes, at: int, before: int, head: int) -> tuple[int, int, int]:
+    """The type and number of a field, and where its value begins."""
+    if head >> 4:
+        return head & 0x0F, before + (head >> 4), at + 1
+    raw, at = _varint(data, at + 1)
+    return head & 0x0F, (raw >> 1) ^ -(raw & 1), at
 
 
 def _field(data: bytes, wanted: int) -> int:
@@ -265,7 +265,7 @@ def _structs(data: bytes, at: int) -> Iterator[tuple[int, int]]:
         at = end
 
 
-def _after(data: bytes, at: int, kind: int) -> int:
+def _after(data: _Bytes, at: int, kind: int) -> int:
     """Where a value ends."""
     if kind in (_TRUE, _FALSE):
         return at
@@ -294,7 +294,7 @@ def _after(data: bytes, at: int, kind: int) -> int:
     raise NotCopied(f"a value of type {kind} is not in footers")
 
 
-def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
+def _list_head(data: _Bytes, at: int) -> tuple[int, int, int]:
     head, at = data[at], at + 1
     count = head >> 4
     if count == 0x0F:
@@ -302,7 +302,7 @@ def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
     return count, head & 0x0F, at
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: _Bytes, at: int) -> tuple[int, int]:
     byte = data[at]
     at += 1
     if byte < 0x80:
@@ -317,7 +317,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def _number(data: bytes, at: int) -> int:
+def _number(data: _Bytes, at: int) -> int:
     raw, _ = _varint(data, at)
     return (raw >> 1) ^ -(raw & 1)
 

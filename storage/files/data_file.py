@@ -63,7 +63,8 @@ class Reading:
 
     Timestamps of columns with declared `types` come in the units of these; a value that they do
     not hold is refused by name. Without, they come in the file's units, and those of INT96 in
-    nanoseconds, or in microseconds if there are some that nanoseconds do not reach.
+    nanoseconds, or in microseconds if there are some that nanoseconds do not reach. Then those of
+    the columns `cut` may lose the digits that microseconds do not hold.
 
     `of_table` is for files of Paimon tables, whose ORC writers mark a calendar that they do not
     mean. Without `recounts`, days that would be counted anew are refused, since other readers would
@@ -71,6 +72,7 @@ class Reading:
     """
 
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    cut: Collection[str] = ()
     of_table: bool = False
     recounts: bool = True
 

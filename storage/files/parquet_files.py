@@ -242,11 +242,14 @@ class ParquetFileReader:
 
     def _decoded(self, column: pa.ChunkedArray, kinds: _Kinds, name: str) -> pa.ChunkedArray:
         """A column with its INT96 as nanoseconds, or as microseconds if that does not hold them."""
+        cut = name in self._reading.cut
 
         def leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
             if array.type.equals(target):
                 return array
-            return decoded_int96(array, target, self._calendar, column=name, path=self._path)
+            return decoded_int96(
+                array, target, self._calendar, cut=cut, column=name, path=self._path
+            )
 
         try:
             return map_leaves(column, _in_place_of_int96(*kinds, pa.timestamp("ns")), leaf)
@@ -258,7 +261,8 @@ class ParquetFileReader:
             raise UnfitValues(
                 f"column {name} of data file {self._path} holds {far.value}, which nanoseconds of "
                 f"64 bits do not reach, beside {error.value}, of which microseconds do not hold "
-                "all digits; write the file again with either, or leave the column out",
+                "all digits; alter the column of the table to TIMESTAMP(6), which leaves these "
+                "digits out, write the file again, or leave the column out",
                 path=self._path,
                 column=name,
                 value=far.value,

@@ -474,24 +474,26 @@ class FileRows:
             start += rows.num_rows
 
     def reading(self, file: DataFileMeta) -> Reading:
-        """How timestamps of a file are read: in the types of its schema, where these are kept."""
+        """How timestamps of a file are read: in the types of its schema, where these are kept.
+
+        Where they are not, a coarser type may hold what the file's does not.
+        """
         key = (file.schema_id, file.write_cols)
         if key not in self._readings:
-            schema, columns = self.schemas.schema_of(file), self.schemas.mapping_of(file).columns
-            cast = {
-                column.stored.id
-                for column in columns.values()
-                if column.stored is not None and not isinstance(column.values, SameValues)
-            }
-            types = {
-                field.name: to_arrow_type(field.type)
-                for field in schema.fields
-                if field.id not in cast
-            }
-            self._readings[key] = Reading(
-                {name: kind for name, kind in types.items() if holds_timestamps(kind)},
-                of_table=True,
-            )
+            types, cut = dict[str, pa.DataType](), set[str]()
+            kept = {field.id for field in self.schemas.schema_of(file).fields}
+            for column in self.schemas.mapping_of(file).columns.values():
+                stored, values = column.stored, column.values
+                if stored is not None and not isinstance(values, SameValues):
+                    kept.discard(stored.id)
+                    read = to_arrow_type(values.read)
+                    if pa.types.is_timestamp(read) and read.unit != "ns":
+                        cut.add(stored.name)
+            for field in self.schemas.schema_of(file).fields:
+                kind = to_arrow_type(field.type)
+                if field.id in kept and holds_timestamps(kind):
+                    types[field.name] = kind
+            self._readings[key] = Reading(types, frozenset(cut), of_table=True)
         return self._readings[key]
 
     def _whole_days(
