@@ -79,7 +79,8 @@ def timestamps_as_declared(
     """
     if not holds_timestamps(column.type):
         return column
-    target = _with_declared(plain_lists(column.type), declared, of_utc=of_utc)
+    kinds = plain_lists(column.type), plain_lists(declared)
+    target = _with_declared(*kinds, of_utc=of_utc)
     return column if target.equals(column.type) else map_leaves(column, target, _in_unit)
 
 

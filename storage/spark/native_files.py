@@ -74,7 +74,10 @@ def _plain_files(
     # days in another calendar, of which Spark knows its own marks alone.
     has_moments = any(holds_moments(to_arrow_type(field.type)) for field in needed)
     if not files.schema.is_keyed and (files.schema.partition_keys or has_moments):
-        plain[plain] = _are_of_paimon(files, columns, at[plain])
+        pattern = written_pattern(files.options.data_file_prefix)
+        plain[plain] = columns.names_match(pattern, at[plain])
+    if not files.schema.is_keyed and files.schema.partition_keys:
+        plain[plain] = _are_in_table(files, columns, at[plain])
     found: np.ndarray = at[plain]
     return found
 
@@ -91,11 +94,10 @@ def _have_all_rows(columns: SplitColumns, at: np.ndarray) -> np.ndarray:
     return found
 
 
-def _are_of_paimon(files: TableFiles, columns: SplitColumns, at: np.ndarray) -> np.ndarray:
-    """Whether files surely are of Paimon's writers, by their names and places."""
-    found = columns.names_match(written_pattern(files.options.data_file_prefix), at)
+def _are_in_table(files: TableFiles, columns: SplitColumns, at: np.ndarray) -> np.ndarray:
+    found = np.ones(len(at), bool)
     for index, uri in columns.places(at).items():
-        found[index] &= not files.is_foreign_uri(uri)
+        found[index] = not files.is_foreign_uri(uri)
     return found
 
 
