@@ -178,14 +178,15 @@ def parquet_calendar(metadata: Mapping[bytes, bytes]) -> HybridCalendar | None:
     return None
 
 
-def avro_calendar(metadata: Mapping[str, bytes]) -> HybridCalendar | None:
+def avro_calendar(metadata: Mapping[str, bytes], *, as_paimon: bool) -> HybridCalendar | None:
     """How an Avro file counts, by the keys of its header; None if all is as the format has it.
 
-    Zoneless are the values of `timestamp-millis` and `timestamp-micros`, as in Paimon's files.
+    Values of `timestamp-millis` and `timestamp-micros` are moments, and without a zone where they
+    are read as in Paimon's files.
     """
     keys = _texts(metadata)
     if _SPARK in keys:
-        return _spark_calendar(keys, zoned=False)
+        return _spark_calendar(keys, zoned=not as_paimon)
     if _HIVE_AVRO in keys:
         return _hive_calendar(keys[_HIVE_AVRO], "hive.avro.proleptic.gregorian=true")
     return None

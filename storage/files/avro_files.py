@@ -102,7 +102,7 @@ class AvroFileReader:
         self._path = path
         self._reading = reading
         self._header = read_header(source, path=path)
-        self._calendar = reading.calendar(avro_calendar(self._header.marks))
+        self._calendar = reading.calendar(avro_calendar(self._header.marks, as_paimon=True))
         self._first_block = source.tell()
         self.column_names: Sequence[str] = RowDecoder(
             self._header.schema, path=path, columns=[]

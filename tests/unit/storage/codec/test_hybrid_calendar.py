@@ -120,14 +120,16 @@ def test_marks_of_parquet_files_are_judged_as_their_writers_readers_do(
     assert treated(parquet_calendar(marks)) == due
 
 
-def test_marks_of_avro_files_name_moments_without_a_zone() -> None:
-    old = {
-        key.decode(): value for key, value in keys(version="3.5.0", old="", timeZone="UTC").items()
-    }
-    assert treated(avro_calendar(old)) == {"days": "recounted", "zoneless": "recounted"}
-    assert treated(avro_calendar({"org.apache.spark.version": b"3.5.0"})) == {}
-    assert treated(avro_calendar({"writer.proleptic": b"false"}))["days"] == "recounted"
-    assert avro_calendar({"writer.time.zone": b"UTC"}) is None
+def test_marks_of_avro_files_are_of_moments_however_these_are_read() -> None:
+    marks = keys(version="3.5.0", old="", timeZone="UTC")
+    old = {key.decode(): value for key, value in marks.items()}
+    for as_paimon, moments in ((True, "zoneless"), (False, "zoned")):
+        found = treated(avro_calendar(old, as_paimon=as_paimon))
+        assert found == {"days": "recounted", moments: "recounted"}
+    assert avro_calendar({"org.apache.spark.version": b"3.5.0"}, as_paimon=True) is None
+    hive = avro_calendar({"writer.proleptic": b"false"}, as_paimon=True)
+    assert treated(hive)["days"] == "recounted"
+    assert avro_calendar({"writer.time.zone": b"UTC"}, as_paimon=True) is None
 
 
 UNKNOWN, JULIAN, PROLEPTIC = 0, 1, 2
