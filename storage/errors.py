@@ -154,7 +154,7 @@ class UnsafeStore(UnsupportedError):
 
 
 class UnfitValues(UnsupportedError):
-    """Stored values do not fit the type that their column was altered to."""
+    """Stored values do not fit the type that their column has, or was altered to."""
 
 
 class AccessError(StorageError):

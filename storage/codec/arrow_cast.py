@@ -51,6 +51,31 @@ def cast_column(
     return pa.chunked_array([_rebuilt(chunk, target, cast) for chunk in column.chunks], target)
 
 
+def map_leaves(column: pa.ChunkedArray, target: pa.DataType, leaf: Cast) -> pa.ChunkedArray:
+    """The column with `leaf` applied to what is not nested, which gives the types of `target`.
+
+    All lists of the target are plain ones (`plain_lists`).
+    """
+
+    def part(array: pa.Array, kind: pa.DataType) -> pa.Array:
+        is_other_list = pa.types.is_nested(array.type)
+        return _rebuilt(as_lists(array), kind, part) if is_other_list else leaf(array, kind)
+
+    return pa.chunked_array([_rebuilt(chunk, target, part) for chunk in column.chunks], target)
+
+
+def plain_lists(kind: pa.DataType) -> pa.DataType:
+    """The type with plain lists in place of others."""
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(plain_lists(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        key = kind.key_field.with_type(plain_lists(kind.key_type))
+        return pa.map_(key, kind.item_field.with_type(plain_lists(kind.item_type)))
+    if hasattr(kind, "value_field"):
+        return pa.list_(kind.value_field.with_type(plain_lists(kind.value_type)))
+    return kind
+
+
 def compact_column(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     """The column in another type, in arrays without slices and without values below a null.
 

@@ -80,7 +80,7 @@ def _mapped(array: pa.Array, values: TypeMapping, target: pa.DataType, cast: Lea
                 mask=nulls_of(array),
             )
         case CastValues(stored=stored, read=read):
-            held = _cast(array, _nullable(to_arrow_type(stored)))
+            held = _cast(array, _as_far(array.type, _nullable(to_arrow_type(stored))))
             if isinstance(stored, AtomicType) and isinstance(read, AtomicType):
                 return cast(held, stored, read)
             return _cast(held, target)
@@ -122,6 +122,12 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     if array.type.equals(target):
         return array
     return cast_column(pa.chunked_array([array]), target).combine_chunks()
+
+
+def _as_far(held: pa.DataType, stored: pa.DataType) -> pa.DataType:
+    """The type of stored values; microseconds are kept, since nanoseconds do not reach them all."""
+    is_far = pa.types.is_timestamp(held) and pa.types.is_timestamp(stored) and held.unit == "us"
+    return pa.timestamp("us", stored.tz) if is_far and stored.unit == "ns" else stored
 
 
 def _nullable(kind: pa.DataType) -> pa.DataType:

@@ -11,7 +11,7 @@ import lzma
 import sys
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from typing import IO, Any
 
@@ -56,11 +56,12 @@ _CODECS = {
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header of a file, which describes the blocks after it."""
+    """The header of a file, which describes the blocks after it; `marks` are its writer's own."""
 
     schema: Any
     codec: str
     sync: bytes
+    marks: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,8 @@ def read_header(source: IO[bytes], *, path: str) -> Header:
             f"data file {path} is compressed with Avro codec {codec}; implemented are "
             f"{', '.join(_CODECS.values())}"
         )
-    return Header(schema, codec, _exactly(source, SYNC_BYTES, path))
+    marks = {key: value for key, value in metadata.items() if not key.startswith("avro.")}
+    return Header(schema, codec, _exactly(source, SYNC_BYTES, path), marks)
 
 
 def read_block_head(source: IO[bytes], *, path: str) -> BlockHead | None:

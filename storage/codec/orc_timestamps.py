@@ -1,8 +1,8 @@
 """Timestamps of ORC files, decoded without the nanoseconds of Arrow's reader.
 
 Arrow's reader fails on a column with a timestamp before 1677 or after 2262. This decoder reads the
-two streams of such a column: seconds since 2015, and nanoseconds. It also reads the statistics of
-whole numbers, which Arrow's reader does not give.
+two streams of such a column: seconds since 2015, and nanoseconds. It also reads what Arrow's reader
+does not give: the statistics of whole numbers, the calendar, and the time zones of the writer.
 
 Source: Apache ORC specification v1, chapters File Tail, Run Length Encoding, Column Encodings.
 Rare encodings (run lengths of version 0, zones, members of rows) are not implemented.
@@ -94,6 +94,8 @@ class OrcTimestamps:
         footer = _fields(self._plain(self._bytes(end - footer_bytes, footer_bytes)))
         self._metadata = (end - footer_bytes - _number(postscript, 5), _number(postscript, 5))
         self._stripes = [_stripe(each) for each in footer.get(3, [])]
+        # 0 if the writer names none; values are in `hybrid_calendar`.
+        self.calendar = _number(footer, 11)
         types = [_fields(_message(each)) for each in footer.get(4, [])]
         self._columns = _packed(types[0])
         self._kinds = [_number(each, 1) for each in types]
@@ -149,11 +151,24 @@ class OrcTimestamps:
         with _told():
             return self._column(stripe, column)
 
+    def zones(self) -> frozenset[str]:
+        """The time zones in which the stripes were written.
+
+        Raises:
+            NotDecoded: a stripe is damaged.
+        """
+        with _told():
+            found = (_zone(self._stripe_footer(each)) for each in self._stripes)
+            return frozenset(zone for zone in found if zone)
+
+    def _stripe_footer(self, where: _Stripe) -> _Fields:
+        start = where.offset + where.index_bytes + where.data_bytes
+        return _fields(self._plain(self._bytes(start, where.footer_bytes)))
+
     def _column(self, stripe: int, column: int) -> pa.Array:
         where, identity = self._stripes[stripe], self._columns[column]
-        start = where.offset + where.index_bytes + where.data_bytes
-        footer = _fields(self._plain(self._bytes(start, where.footer_bytes)))
-        zone = b"".join(_message(each) for each in footer.get(3, [])).decode("utf-8", "replace")
+        footer = self._stripe_footer(where)
+        zone = _zone(footer)
         encodings = [_number(_fields(_message(each)), 1) for each in footer.get(2, [])]
         if zone not in _ZONES or encodings[identity] != _DIRECT_V2:
             raise NotDecoded(f"timestamps of the zone {zone!r} or of another encoding")
@@ -313,6 +328,11 @@ def _number(fields: _Fields, number: int) -> int:
 
 def _message(value: int | bytes) -> bytes:
     return value if isinstance(value, bytes) else b""
+
+
+def _zone(stripe_footer: _Fields) -> str:
+    """The time zone of a stripe's writer, empty if it does not matter."""
+    return b"".join(map(_message, stripe_footer.get(3, []))).decode("utf-8", "replace")
 
 
 def _stripe(value: int | bytes) -> _Stripe:

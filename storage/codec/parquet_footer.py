@@ -1,8 +1,11 @@
-"""Footers of Parquet files, as far as row groups are copied from file to file as they are.
+"""Footers of Parquet files, as far as they are changed.
 
 A footer is one structure of Thrift's compact protocol. Only the offsets in it say where the file's
-bytes lie, so a copy keeps all other bytes of the footer. Indexes of pages and Bloom filters lie
-outside of row groups; the copy names none.
+bytes lie, so a copy of row groups from file to file keeps all other bytes of the footer. Indexes of
+pages and Bloom filters lie outside of row groups; the copy names none.
+
+Values of INT96 are stored as bytes of the fixed length 12 are, in the same encodings. A footer
+that says so gives their bytes to readers that would decode them.
 
 Source: Parquet format 2.11, `parquet.thrift`; Thrift compact protocol.
 """
@@ -11,6 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
+
+_Bytes: TypeAlias = bytes | bytearray
 
 MAGIC = b"PAR1"
 # The length of the footer, and the magic.
@@ -21,8 +27,13 @@ _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9,
 _INTEGERS = (4, 5, 6)
 _I64 = 6
 
+_I32 = 5
+
 # Fields of FileMetaData.
-_ROWS, _GROUPS, _ENCRYPTION = 3, 4, 8
+_SCHEMA, _ROWS, _GROUPS, _ENCRYPTION = 2, 3, 4, 8
+# Fields of SchemaElement and of ColumnMetaData, and types of columns.
+_TYPE, _TYPE_LENGTH = 1, 2
+_INT96, _FIXED_BYTES, _INT96_BYTES = 3, 7, 12
 # Fields of RowGroup.
 _COLUMNS, _GROUP_OFFSET, _ORDINAL = 1, 5, 7
 # Fields of ColumnChunk; those from 4 to 7 are the places of page indexes, from 8 on of encryption.
@@ -123,6 +134,47 @@ def joined_footer(footers: Sequence[FileFooter]) -> bytes:
     return _struct(sorted(fields))
 
 
+def footer_with_raw_int96(data: bytes) -> bytes:
+    """A footer that calls columns of INT96 bytes of their length."""
+    start, end = next(
+        (begin, stop) for number, _, begin, stop in _fields(data, 0) if number == _SCHEMA
+    )
+    elements = _list([_raw_element(data, begin) for begin, _ in _structs(data, start)])
+    changed = bytearray(data[:start] + elements + data[end:])
+    _call_int96_bytes(changed, 0, [_GROUPS, _COLUMNS, _CHUNK_META, _TYPE])
+    return bytes(changed)
+
+
+def _raw_element(data: bytes, at: int) -> bytes:
+    fields = [(number, kind, data[start:end]) for number, kind, start, end in _fields(data, at)]
+    if (_TYPE, _I32, _zigzag(_INT96)) not in fields:
+        return _struct(fields)
+    others = [field for field in fields if field[0] not in (_TYPE, _TYPE_LENGTH)]
+    length = (_TYPE_LENGTH, _I32, _zigzag(_INT96_BYTES))
+    return _struct([(_TYPE, _I32, _zigzag(_FIXED_BYTES)), length, *others])
+
+
+def _call_int96_bytes(data: bytearray, at: int, path: Sequence[int]) -> int:
+    """Change the type of columns below a structure, in one pass; returns where it ends."""
+    wanted, *inside = path
+    number = 0
+    while head := data[at]:
+        kind, number, at = _field_head(data, at, number, head)
+        if number != wanted:
+            at = _after(data, at, kind)
+        elif kind == _LIST:
+            count, _, at = _list_head(data, at)
+            for _ in range(count):
+                at = _call_int96_bytes(data, at, inside)
+        elif kind == _STRUCT:
+            at = _call_int96_bytes(data, at, inside)
+        else:
+            if _number(data, at) == _INT96:
+                data[at : at + 1] = _zigzag(_FIXED_BYTES)
+            at += 1
+    return at + 1
+
+
 def _moved_group(group: bytes, shift: int, place: int) -> bytes:
     fields = []
     for number, kind, start, end in _fields(group, 0):
@@ -180,15 +232,18 @@ def _fields(data: bytes, at: int) -> Iterator[tuple[int, int, int, int]]:
     """The number, type, and bounds of the value of each field of a structure."""
     number = 0
     while head := data[at]:
-        kind, at = head & 0x0F, at + 1
-        if head >> 4:
-            number += head >> 4
-        else:
-            raw, at = _varint(data, at)
-            number = (raw >> 1) ^ -(raw & 1)
+        kind, number, at = _field_head(data, at, number, head)
         end = _after(data, at, kind)
         yield number, kind, at, end
         at = end
+
+
+def _field_head(data: _Bytes, at: int, before: int, head: int) -> tuple[int, int, int]:
+    """The type and number of a field, and where its value begins."""
+    if head >> 4:
+        return head & 0x0F, before + (head >> 4), at + 1
+    raw, at = _varint(data, at + 1)
+    return head & 0x0F, (raw >> 1) ^ -(raw & 1), at
 
 
 def _field(data: bytes, wanted: int) -> int:
@@ -210,7 +265,7 @@ def _structs(data: bytes, at: int) -> Iterator[tuple[int, int]]:
         at = end
 
 
-def _after(data: bytes, at: int, kind: int) -> int:
+def _after(data: _Bytes, at: int, kind: int) -> int:
     """Where a value ends."""
     if kind in (_TRUE, _FALSE):
         return at
@@ -239,7 +294,7 @@ def _after(data: bytes, at: int, kind: int) -> int:
     raise NotCopied(f"a value of type {kind} is not in footers")
 
 
-def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
+def _list_head(data: _Bytes, at: int) -> tuple[int, int, int]:
     head, at = data[at], at + 1
     count = head >> 4
     if count == 0x0F:
@@ -247,7 +302,7 @@ def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
     return count, head & 0x0F, at
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: _Bytes, at: int) -> tuple[int, int]:
     byte = data[at]
     at += 1
     if byte < 0x80:
@@ -262,7 +317,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def _number(data: bytes, at: int) -> int:
+def _number(data: _Bytes, at: int) -> int:
     raw, _ = _varint(data, at)
     return (raw >> 1) ^ -(raw & 1)
 

@@ -21,8 +21,17 @@ from lakewright.storage.codec.avro_container import (
     read_header,
 )
 from lakewright.storage.codec.avro_rows import RowDecoder, avro_schema, encode_rows
+from lakewright.storage.codec.hybrid_calendar import avro_calendar
 from lakewright.storage.env import FileSystem
-from lakewright.storage.files.data_file import let_go, writing
+from lakewright.storage.files.data_file import (
+    FOREIGN,
+    Reading,
+    as_declared,
+    columns_of_moments,
+    in_calendar_of_format,
+    let_go,
+    writing,
+)
 from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
 
 # Encoded bytes of a block, of the order that other writers of the format use.
@@ -86,15 +95,22 @@ class AvroFileWriter:
 class AvroFileReader:
     """One open Avro file, whose blocks are counted; opening fails if the file is cut short."""
 
-    def __init__(self, source: Any, *, path: str) -> None:
+    piece_count = 1
+
+    def __init__(self, source: Any, *, path: str, reading: Reading = FOREIGN) -> None:
         self._source = source
         self._path = path
+        self._reading = reading
         self._header = read_header(source, path=path)
+        self._calendar = reading.calendar(avro_calendar(self._header.marks, as_paimon=True))
         self._first_block = source.tell()
         self.column_names: Sequence[str] = RowDecoder(
             self._header.schema, path=path, columns=[]
         ).column_names
         self.row_count = self._count_rows()
+        self.uncertain: Sequence[str] = (
+            () if self._calendar is None else columns_of_moments(self.schema)
+        )
 
     def _count_rows(self) -> int:
         # Avro files have no footer: the heads of the blocks give the row count.
@@ -108,9 +124,20 @@ class AvroFileReader:
     @property
     def schema(self) -> pa.Schema:
         decoder = RowDecoder(self._header.schema, path=self._path, columns=self.column_names)
-        return decoder.no_rows().schema
+        return self._as_read(decoder.no_rows()).schema
 
-    def tables(self, columns: Sequence[str], batch_rows: int | None) -> Iterator[pa.Table]:
+    def tables(
+        self, columns: Sequence[str], batch_rows: int | None, pieces: Sequence[int] | None = None
+    ) -> Iterator[pa.Table]:
+        yield from map(self._as_read, self._tables(columns, batch_rows))
+
+    def _as_read(self, rows: pa.Table) -> pa.Table:
+        found = self._calendar
+        if found is not None:
+            rows = in_calendar_of_format(rows, lambda: found, path=self._path)
+        return as_declared(rows, self._reading, path=self._path)
+
+    def _tables(self, columns: Sequence[str], batch_rows: int | None) -> Iterator[pa.Table]:
         decoder = RowDecoder(self._header.schema, path=self._path, columns=columns)
         blocks = self._blocks(decoder)
         if batch_rows is None:

@@ -19,7 +19,13 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.files.avro_files import AvroFileReader, AvroFileWriter
-from lakewright.storage.files.data_file import ColumnBounds, DataFileReader, DataFileWriter
+from lakewright.storage.files.data_file import (
+    FOREIGN,
+    ColumnBounds,
+    DataFileReader,
+    DataFileWriter,
+    Reading,
+)
 from lakewright.storage.files.orc_files import OrcFileReader, OrcFileWriter
 from lakewright.storage.files.parquet_files import (
     ParquetFileReader,
@@ -87,6 +93,7 @@ def read_rows(
     batch_rows: int | None = None,
     may_lack: Collection[str] = (),
     format_name: str | None = None,
+    reading: Reading = FOREIGN,
 ) -> Iterator[pa.Table]:
     """Columns of a data file, by their names in the file, whole or batch by batch.
 
@@ -95,16 +102,21 @@ def read_rows(
     of the file, for their number of rows.
 
     Types are the file's, which may differ from the table's: ORC stores timestamps in nanoseconds
-    and times as integers, Avro has no small integers.
+    and times as integers, Avro has no small integers. `reading` says how timestamps are read.
 
     Raises:
         FileMissing: the file does not exist.
         CorruptionError: the file is not of the format in its name, is cut short, lacks a column, or
             holds another number of rows than its metadata says.
-        UnsupportedError: the format, or something in the file, is not implemented.
+        UnsupportedError: the format, or something in the file, is not implemented, or it is not
+            known which day a value is.
+        UnfitValues: a declared type of `reading` does not hold a value.
         UnavailableError: the store failed; a retry may succeed.
     """
-    with _opened(fs, path, streams=batch_rows is not None, name=format_name) as file:
+    streams = batch_rows is not None
+    with open_data_file(
+        fs, path, streams=streams, format_name=format_name, reading=reading
+    ) as file:
         held = set(file.column_names)
         asked = [name for name in columns if name in held or name not in may_lack]
         _check_rows_and_columns(file, path, asked, expected_rows)
@@ -132,6 +144,7 @@ def read_pieces(
     wanted: WantedPieces,
     batch_rows: int | None = None,
     may_lack: Collection[str] = (),
+    reading: Reading = FOREIGN,
 ) -> Iterator[tuple[int, pa.Table]]:
     """The pieces of a data file that may hold some rows, each with its first row's number.
 
@@ -142,7 +155,9 @@ def read_pieces(
         FileMissing, CorruptionError, UnsupportedError: as `read_rows`.
     """
     streams = batch_rows is not None
-    with _opened(fs, path, streams=streams, any_writer=wanted.any_writer) as file:
+    with open_data_file(
+        fs, path, streams=streams, any_writer=wanted.any_writer, reading=reading
+    ) as file:
         held = set(file.column_names)
         asked = [name for name in columns if name in held or name not in may_lack]
         _check_rows_and_columns(file, path, asked, expected_rows)
@@ -156,12 +171,30 @@ def read_pieces(
                 start += rows.num_rows
 
 
+def read_whole_days(
+    fs: FileSystem, path: str, columns: Sequence[str], *, batch_rows: int | None
+) -> Iterator[pa.Table]:
+    """The columns of a Parquet file with INT96, with whole days in place of timestamps.
+
+    Its tables have the rows of those of `read_rows`. There are none if no column has INT96.
+
+    Raises:
+        FileMissing, CorruptionError: as `read_rows`.
+    """
+    streams, reading = batch_rows is not None, Reading(of_table=True)
+    with open_data_file(fs, path, streams=streams, reading=reading) as file:
+        assert isinstance(file, ParquetFileReader)
+        held = set(file.column_names)
+        yield from file.whole_days([name for name in columns if name in held], batch_rows)
+
+
 @dataclass(frozen=True, slots=True)
 class Footer:
     """What a file says of itself: its length, rows, columns, and bounds of some columns.
 
     Only Parquet files have bounds and counts of nulls, and only if their writer stored them and is
-    known to store them right.
+    known to store them right. Of `uncertain` columns the values must be read, to know whether they
+    are what they are stored as and fit into the type that the schema shows.
     """
 
     file_size: int
@@ -169,6 +202,7 @@ class Footer:
     bounds: ColumnBounds
     schema: pa.Schema
     null_counts: Mapping[str, int]
+    uncertain: Sequence[str]
 
 
 def read_footer(fs: FileSystem, path: str, bounded: Sequence[str] = ()) -> Footer:
@@ -186,13 +220,13 @@ def read_footer(fs: FileSystem, path: str, bounded: Sequence[str] = ()) -> Foote
     with translated_reads(path), fs.open_input(path) as source:
         size = int(source.seek(0, SEEK_END))
         source.seek(0)
-        file = _reader(name, source, path, streams=True, file_size=size)
+        file = _reader(name, source, path, streams=True, file_size=size, reading=FOREIGN)
         known: ColumnBounds = {}
         nulls: Mapping[str, int] = {}
         if isinstance(file, ParquetFileReader):
             file.check_decimals(path)
             known, nulls = file.bounds(bounded), file.null_counts(bounded)
-        return Footer(size, file.row_count, known, file.schema, nulls)
+        return Footer(size, file.row_count, known, file.schema, nulls, file.uncertain)
 
 
 def stored_schema_of(schema: pa.Schema, options: TableOptions, format_name: str) -> pa.Schema:
@@ -205,7 +239,7 @@ def stored_schema_of(schema: pa.Schema, options: TableOptions, format_name: str)
     writer.write(schema.empty_table())
     writer.close()
     source = pa.BufferReader(sink.data.getvalue())
-    return _reader(format_name, source, writer.path, streams=True).schema
+    return _reader(format_name, source, writer.path, streams=True, reading=FOREIGN).schema
 
 
 class _Sink:
@@ -240,22 +274,30 @@ def _check_rows_and_columns(
 
 
 @contextmanager
-def _opened(
+def open_data_file(
     fs: FileSystem,
     path: str,
     *,
     streams: bool,
-    name: str | None = None,
+    format_name: str | None = None,
     any_writer: bool = False,
+    reading: Reading = FOREIGN,
 ) -> Iterator[DataFileReader]:
-    """The open file; errors of reading are raised as storage errors."""
-    name = name or format_of_path(path)
+    """The open file; errors of reading are raised as storage errors.
+
+    With `streams`, memory holds a part of the file at a time. With `any_writer` the bounds of
+    pieces are used only if the file says in which order they are.
+
+    Raises:
+        as `read_rows`.
+    """
+    name = format_name or format_of_path(path)
     with translated_reads(path), fs.open_input(path) as source:
         size = None
         if any_writer and name == PARQUET:
             size = int(source.seek(0, SEEK_END))
             source.seek(0)
-        yield _reader(name, source, path, streams=streams, file_size=size)
+        yield _reader(name, source, path, streams=streams, file_size=size, reading=reading)
 
 
 @contextmanager
@@ -280,11 +322,19 @@ def translated_reads(path: str) -> Iterator[None]:
 
 
 def _reader(
-    name: str, source: Any, path: str, *, streams: bool, file_size: int | None = None
+    name: str,
+    source: Any,
+    path: str,
+    *,
+    streams: bool,
+    file_size: int | None = None,
+    reading: Reading,
 ) -> DataFileReader:
     if name == PARQUET:
-        return ParquetFileReader(source, streams=streams, file_size=file_size)
+        return ParquetFileReader(
+            source, path=path, streams=streams, file_size=file_size, reading=reading
+        )
     if name == ORC:
-        return OrcFileReader(source, path=path)
+        return OrcFileReader(source, path=path, reading=reading)
     assert name == AVRO
-    return AvroFileReader(source, path=path)
+    return AvroFileReader(source, path=path, reading=reading)

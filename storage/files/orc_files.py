@@ -6,21 +6,32 @@ A time is an integer of milliseconds. The attribute `paimon.id` holds the field 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import IO, Any
 
 import pyarrow as pa
 from pyarrow import orc
 
-from lakewright.storage.codec.arrow_cast import compact_column
+from lakewright.storage.codec.arrow_cast import compact_column, map_leaves, plain_lists
 from lakewright.storage.codec.arrow_timestamps import (
     check_fits_nanoseconds,
     check_whole_seconds_before_1970,
 )
 from lakewright.storage.codec.arrow_types import FIELD_ID
+from lakewright.storage.codec.hybrid_calendar import HybridCalendar, orc_calendar
 from lakewright.storage.codec.orc_timestamps import NotDecoded, OrcTimestamps
 from lakewright.storage.env import FileSystem
-from lakewright.storage.errors import StorageError, UnsupportedError
-from lakewright.storage.files.data_file import ColumnBounds, let_go, writing
+from lakewright.storage.errors import CorruptionError, StorageError, UnsupportedError
+from lakewright.storage.files.data_file import (
+    FOREIGN,
+    ColumnBounds,
+    Reading,
+    as_declared,
+    columns_of_moments,
+    in_calendar_of_format,
+    let_go,
+    writing,
+)
 from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
 
 # A stripe is read whole, and takes several times its size in memory.
@@ -34,6 +45,9 @@ _WRITE_BATCH_ROWS = 1 << 14
 # The library's names of compressions that table options call differently.
 _CODECS = {"none": "uncompressed"}
 _PAIMON_ID = b"paimon.id"
+_JAVA = "ORC_JAVA"
+# Spark's timestamps without a zone are whole numbers with this attribute.
+_SPARK_TYPE, _SPARK_LOCAL = b"spark.sql.catalyst.type", b"timestamp_ntz"
 
 
 class OrcFileWriter:
@@ -167,37 +181,102 @@ def _stored_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+def _with_local(field: pa.Field) -> pa.DataType:
+    """The type of a column with timestamps where Spark has some without a zone."""
+    kind = field.type
+    if pa.types.is_int64(kind) and (field.metadata or {}).get(_SPARK_TYPE) == _SPARK_LOCAL:
+        return pa.timestamp("us")
+    if pa.types.is_struct(kind):
+        return pa.struct([member.with_type(_with_local(member)) for member in kind])
+    if pa.types.is_map(kind):
+        keys = kind.key_field.with_type(_with_local(kind.key_field))
+        return pa.map_(keys, kind.item_field.with_type(_with_local(kind.item_field)))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_with_local(kind.value_field)))
+    return kind
+
+
+def _as_local(array: pa.Array, target: pa.DataType) -> pa.Array:
+    return array if array.type.equals(target) else array.view(target)
+
+
 class OrcFileReader:
     """One open ORC file."""
 
-    def __init__(self, source: Any, *, path: str) -> None:
+    def __init__(self, source: Any, *, path: str, reading: Reading = FOREIGN) -> None:
         self._path = path
         self._source = source
+        self._reading = reading
         self._file = orc.ORCFile(source)
         self.row_count = int(self._file.nrows)
+        self.piece_count = int(self._file.nstripes)
         self.column_names: Sequence[str] = self._file.schema.names
+        self._metadata = dict(self._file.metadata or {})
+        self._is_paimon = reading.of_table or any(
+            _PAIMON_ID in (field.metadata or {}) for field in self._file.schema
+        )
+        # Paimon's writers leave no metadata.
+        self._is_marked = self._file.writer == _JAVA and bool(self._metadata or not self._is_paimon)
+        self.uncertain: Sequence[str] = (
+            columns_of_moments(self._file.schema) if self._is_marked else ()
+        )
+        local = {field.name: _with_local(field) for field in self._file.schema}
+        self._local = {
+            name: kind for name, kind in local.items() if kind != self._file.schema.field(name).type
+        }
 
     @property
     def schema(self) -> pa.Schema:
-        return self._file.schema
+        return self._as_read(self._file.schema.empty_table()).schema
 
-    def tables(self, columns: Sequence[str], batch_rows: int | None) -> Iterator[pa.Table]:
+    def tables(
+        self, columns: Sequence[str], batch_rows: int | None, pieces: Sequence[int] | None = None
+    ) -> Iterator[pa.Table]:
+        yield from map(self._as_read, self._tables(columns, batch_rows, pieces))
+
+    def _tables(
+        self, columns: Sequence[str], batch_rows: int | None, pieces: Sequence[int] | None
+    ) -> Iterator[pa.Table]:
         # The library also takes a name with a dot for the path of a member, so such a file is read
         # whole.
         asked = None if any("." in name for name in columns) else list(columns)
-        if batch_rows is None:
+        stripes = range(self.piece_count) if pieces is None else pieces
+        if batch_rows is None and pieces is None:
             try:
                 yield self._file.read(columns=asked).select(list(columns))
             except pa.ArrowInvalid as error:
-                stripes = range(self._file.nstripes)
                 yield pa.concat_tables([self._far(each, columns, error) for each in stripes])
             return
-        for stripe in range(self._file.nstripes):
+        for stripe in stripes:
             rows = self._stripe(stripe, columns, asked)
-            for start in range(0, rows.num_rows, batch_rows):
+            for start in range(0, rows.num_rows, batch_rows or max(1, rows.num_rows)):
                 yield rows.slice(start, batch_rows)
             # Dropped here, so that memory does not hold two stripes while the next is read.
             del rows
+
+    def _as_read(self, rows: pa.Table) -> pa.Table:
+        if self._is_marked:
+            rows = in_calendar_of_format(rows, lambda: self._calendar, path=self._path)
+        # Whole numbers are of no calendar, whatever they stand for.
+        for name, kind in self._local.items():
+            if name in rows.column_names:
+                index = rows.column_names.index(name)
+                column = map_leaves(rows.column(index), plain_lists(kind), _as_local)
+                rows = rows.set_column(index, name, column)
+        return as_declared(rows, self._reading, path=self._path)
+
+    @cached_property
+    def _calendar(self) -> HybridCalendar | None:
+        """How the file counts; its tail and its stripes' ends are read for it."""
+        try:
+            decoder = OrcTimestamps(self._source)
+            zones = decoder.zones()
+        except NotDecoded as error:
+            raise CorruptionError(
+                f"data file {self._path} cannot be read: {error}", path=self._path
+            ) from error
+        found = orc_calendar(self._metadata, decoder.calendar, zones, of_paimon=self._is_paimon)
+        return self._reading.calendar(found)
 
     def row_groups(
         self,
@@ -229,7 +308,7 @@ class OrcFileReader:
             if not may_hold({names[column]: pair for column, pair in known.items()}):
                 continue
             first = sum(counts[:stripe])
-            rows = self._stripe(stripe, columns, asked)
+            rows = self._as_read(self._stripe(stripe, columns, asked))
             for start in range(0, rows.num_rows, batch_rows or max(1, rows.num_rows)):
                 yield first + start, rows.slice(start, batch_rows)
             del rows

@@ -162,10 +162,11 @@ public final class PlannedFiles implements FileIndex {
     public static final class Reader {
         public Object read(
                 SparkSession spark, String schema, String table, byte[] names, byte[] numbers) {
-            // The files use the proleptic calendar, and each of them counts, whatever the
-            // session's settings are.
-            Map options = new Map.Map3(
+            // Files without a mark of Spark's use the proleptic calendar, and each of them counts,
+            // whatever the session's settings are.
+            Map options = new Map.Map4(
                 "datetimeRebaseMode", "CORRECTED",
+                "int96RebaseMode", "CORRECTED",
                 "ignoreMissingFiles", "false",
                 "ignoreCorruptFiles", "false");
             return spark.baseRelationToDataFrame(new HadoopFsRelation(

@@ -12,6 +12,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from lakewright.storage.codec.arrow_timestamps import holds_moments
+from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.scan import DataSplit
@@ -41,7 +43,7 @@ def divided(
 
     `takes_path` says which paths Spark takes; it takes all if there is no such function.
     """
-    at = _plain_files(files, columns)
+    at = _plain_files(files, columns, needed)
     native: dict[StoredColumns, Sequence[FilesOfFolder]] = {}
     taken = np.zeros(len(columns), bool)
     for stored, indexes in _by_stored_columns(files, columns, at, needed).items():
@@ -58,20 +60,29 @@ def divided(
     return native, [replace(split, files=planned) for split, planned in others]
 
 
-def _plain_files(files: TableFiles, columns: SplitColumns) -> np.ndarray:
+def _plain_files(
+    files: TableFiles, columns: SplitColumns, needed: Sequence[DataField]
+) -> np.ndarray:
     """The Parquet files that are read as they are: not merged, and without deleted rows."""
     merged = np.array([split.merge for split in columns.splits], bool)
     at = np.flatnonzero(~merged[columns.split_of])
     plain = columns.are_parquet(at)
     named = np.flatnonzero(~plain)
     plain[named] = [format_of_path(name) == PARQUET for name in columns.names(at[named])]
-    for fits in (_have_all_rows, _have_partition_columns):
-        plain[plain] = fits(files, columns, at[plain])
+    plain[plain] = _have_all_rows(columns, at[plain])
+    # Other writers may leave partition columns out, which Spark would read as null, and may count
+    # days in another calendar, of which Spark knows its own marks alone.
+    has_moments = any(holds_moments(to_arrow_type(field.type)) for field in needed)
+    if not files.schema.is_keyed and (files.schema.partition_keys or has_moments):
+        pattern = written_pattern(files.options.data_file_prefix)
+        plain[plain] = columns.names_match(pattern, at[plain])
+    if not files.schema.is_keyed and files.schema.partition_keys:
+        plain[plain] = _are_in_table(files, columns, at[plain])
     found: np.ndarray = at[plain]
     return found
 
 
-def _have_all_rows(_: TableFiles, columns: SplitColumns, at: np.ndarray) -> np.ndarray:
+def _have_all_rows(columns: SplitColumns, at: np.ndarray) -> np.ndarray:
     """Whether no row of a file is deleted; Spark's Parquet reader knows no deletion vectors."""
     found = np.ones(len(at), bool)
     bounds = np.searchsorted(at, columns.bounds).tolist()
@@ -83,13 +94,10 @@ def _have_all_rows(_: TableFiles, columns: SplitColumns, at: np.ndarray) -> np.n
     return found
 
 
-def _have_partition_columns(files: TableFiles, columns: SplitColumns, at: np.ndarray) -> np.ndarray:
-    """Whether files surely hold their partition columns; Spark would read others as null."""
-    if not files.schema.partition_keys or files.schema.is_keyed:
-        return np.ones(len(at), bool)
-    found = columns.names_match(written_pattern(files.options.data_file_prefix), at)
+def _are_in_table(files: TableFiles, columns: SplitColumns, at: np.ndarray) -> np.ndarray:
+    found = np.ones(len(at), bool)
     for index, uri in columns.places(at).items():
-        found[index] &= not files.is_foreign_uri(uri)
+        found[index] = not files.is_foreign_uri(uri)
     return found
 
 

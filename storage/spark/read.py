@@ -180,9 +180,10 @@ def _listing_scan(spark: SparkSession, schema: StructType, paths: Sequence[str])
         # Spark must not read folder names as Hive partitions or as globs.
         .option("recursiveFileLookup", "true")
         .option("__globPaths__", "false")
-        # The files use the proleptic calendar, and each of them counts, whatever the session's
-        # settings are.
+        # Files without a mark of Spark's use the proleptic calendar, and each of them counts,
+        # whatever the session's settings are.
         .option("datetimeRebaseMode", "CORRECTED")
+        .option("int96RebaseMode", "CORRECTED")
         .option("ignoreMissingFiles", "false")
         .option("ignoreCorruptFiles", "false")
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -88,6 +91,17 @@ def with_folders_of_others(catalog: Catalog, folder: Path) -> Made:
     return adopted(catalog, folder, ["day"]), 1, 4
 
 
+def with_dates_of_others(catalog: Catalog, folder: Path) -> Made:
+    """The files of others hold all columns, and their days may be counted otherwise."""
+    table = new_table(catalog, {"id": "BIGINT", "day": "DATE"})
+    table.write(rows(table, [{"id": 90, "day": dt.date(2024, 1, 1)}]))
+    (folder / "landed").mkdir()
+    landed = pa.table({"id": [1], "day": [dt.date(1500, 3, 1)]})
+    pq.write_table(landed, folder / "landed" / "a.parquet")
+    table.upkeep.add_partitions(str(folder / "landed"), into_existing=True, age_ms=0)
+    return catalog.table("db.t"), 1, 1
+
+
 def with_external_paths(catalog: Catalog, folder: Path) -> Made:
     """Files elsewhere that hold all columns, in folders of their own."""
     table = new_table(catalog)
@@ -151,6 +165,7 @@ TABLES: list[Maker] = [
     of_a_schema_that_spark_casts_otherwise,
     of_every_format,
     with_folders_of_others,
+    with_dates_of_others,
     with_external_paths,
     moved_to_other_keys,
     with_a_compacted_bucket,

@@ -1,6 +1,8 @@
 """Describes data files that another system wrote, as entries of a manifest.
 
-1. Read the footer: rows, columns, bounds. Rows are read only where the footer cannot decide.
+1. Read the footer: rows, columns, bounds. Rows are read only where the footer cannot decide. Other
+   clients take days as they are stored, so a file is refused if they would take another day than
+   its writer meant; and timestamps must fit into the table's type.
 2. Find the version of the table's schema whose columns the file has, by name and type. Partition
    columns may be missing: every Paimon reader takes their values from the manifest.
 3. Make statistics of the footer's bounds, where its writer is known to get them right, and of the
@@ -22,7 +24,14 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.codec.binary_row import encode_row
 from lakewright.storage.codec.column_stats import ColumnStats
-from lakewright.storage.errors import InvalidRequestError, InvalidSchema, StorageError
+from lakewright.storage.errors import (
+    InvalidRequestError,
+    InvalidSchema,
+    StorageError,
+    UnfitValues,
+    UnsupportedError,
+)
+from lakewright.storage.files.data_file import Reading
 from lakewright.storage.files.data_files import (
     Footer,
     format_of_path,
@@ -84,7 +93,8 @@ class ExternalFiles:
         Raises:
             InvalidSchema: the file has other columns than every version of the table.
             InvalidRequestError: the file's name tells no format, the file holds null where the
-                table allows none, or another value in a partition column than its folder names.
+                table allows none, another value in a partition column than its folder names, or
+                dates or timestamps that would be read as others.
             CorruptionError: the file cannot be read.
         """
         files = self._files
@@ -157,6 +167,8 @@ class ExternalFiles:
         for field in schema.fields:
             if field.name not in held:
                 continue
+            if field.name in footer.uncertain:
+                self._check_moments(field, path)
             if field.name in partition.stored:
                 self._check_partition_column(field, partition.stored[field.name], path)
             elif not field.type.nullable and self._null_count(field, path, footer):
@@ -167,6 +179,26 @@ class ExternalFiles:
                     path=path,
                     column=field.name,
                 )
+
+    def _check_moments(self, field: DataField, path: str) -> None:
+        """Read the dates and timestamps of a column."""
+        refused = f"file {path} cannot become part of {self._files.name}"
+        try:
+            for _ in self._column(field, path):
+                pass
+        except UnfitValues as error:
+            raise InvalidRequestError(
+                f"{refused}: column {field.name} is {field.type}, of which the years 1677 to 2262 "
+                f"are read, and holds {error.details['value']}; write the file again with "
+                "timestamps of microseconds, for a column TIMESTAMP(6) (in Spark: "
+                "spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS), or leave it out",
+                path=path,
+                column=field.name,
+            ) from error
+        except UnsupportedError as error:
+            raise InvalidRequestError(
+                f"{refused} as it is: {error.message}", path=path, column=field.name
+            ) from error
 
     def _null_count(self, field: DataField, path: str, footer: Footer) -> int:
         known = footer.null_counts.get(field.name)
@@ -190,7 +222,10 @@ class ExternalFiles:
                 )
 
     def _column(self, field: DataField, path: str) -> Iterator[pa.Table]:
-        return read_rows(self._files.fs, path, [field.name], batch_rows=_BATCH_ROWS)
+        reading = Reading({field.name: to_arrow_type(field.type)}, recounts=False)
+        return read_rows(
+            self._files.fs, path, [field.name], batch_rows=_BATCH_ROWS, reading=reading
+        )
 
     # --- statistics -------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_mapping import LeafCast, map_column
+from lakewright.storage.codec.arrow_timestamps import have_days, holds_timestamps
 from lakewright.storage.codec.arrow_types import to_arrow_field, to_arrow_type
 from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.codec.char_blanks import holds_char, without_blanks
@@ -33,7 +34,14 @@ from lakewright.storage.errors import (
     UnsupportedError,
     VerificationFailed,
 )
-from lakewright.storage.files.data_files import WantedPieces, format_of_path, read_pieces, read_rows
+from lakewright.storage.files.data_file import Reading
+from lakewright.storage.files.data_files import (
+    WantedPieces,
+    format_of_path,
+    read_pieces,
+    read_rows,
+    read_whole_days,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import ORIGIN, POSITION
 from lakewright.storage.operations.read.row_group_filter import row_group_filter
@@ -56,7 +64,7 @@ from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import COUNT, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from lakewright.storage.spec.schema_casts import casts_of
-from lakewright.storage.spec.schema_mapping import CastValues, FieldMapping
+from lakewright.storage.spec.schema_mapping import CastValues, FieldMapping, SameValues
 from lakewright.storage.spec.values import Value
 
 _SYSTEM_COLUMNS = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8(), COUNT: pa.int64()}
@@ -131,6 +139,7 @@ class FileRows:
         self.schemas = FileSchemas(files)
         self.mode = cast_mode(files.schema, table=files.name)
         self.nulled = NulledValues() if nulled is None else nulled
+        self._readings: dict[object, Reading] = {}
         # The vectors of the last split only; a split may have as many vectors as files.
         self._deletions: tuple[_Deletions, dict[str, tuple[str, DeletionVectorRange]]] = ((), {})
 
@@ -363,7 +372,10 @@ class FileRows:
         arrow_fields = [pa.field(name, kind) for name, kind in system.items()]
         arrow_fields += [to_arrow_field(field).with_nullable(True) for field in fields]
         schema = pa.schema(arrow_fields)
+        days = self._whole_days(path, wanted, file, batch_rows)
         for start, piece in self.pieces(path, wanted, file, batch_rows):
+            if days is not None:
+                days.prove(piece)
             positions = kept_positions(piece.num_rows, gone, start)
             kept = piece if positions is None else piece.take(pa.array(positions - start))
             held = self._with_partition(kept, asked, split, file)
@@ -445,6 +457,7 @@ class FileRows:
                 wanted=WantedPieces(list(chosen.names), chosen.may_hold, any_writer=True),
                 batch_rows=batch_rows,
                 may_lack=self._partition_names(file),
+                reading=self.reading(file),
             )
             return
         start = 0
@@ -455,9 +468,45 @@ class FileRows:
             expected_rows=file.row_count,
             batch_rows=batch_rows,
             may_lack=self._partition_names(file),
+            reading=self.reading(file),
         ):
             yield start, rows
             start += rows.num_rows
+
+    def reading(self, file: DataFileMeta) -> Reading:
+        """How timestamps of a file are read: in the types of its schema, where these are kept.
+
+        Where they are not, a coarser type may hold what the file's does not.
+        """
+        key = (file.schema_id, file.write_cols)
+        if key not in self._readings:
+            types, cut = dict[str, pa.DataType](), set[str]()
+            kept = {field.id for field in self.schemas.schema_of(file).fields}
+            for column in self.schemas.mapping_of(file).columns.values():
+                stored, values = column.stored, column.values
+                if stored is not None and not isinstance(values, SameValues):
+                    kept.discard(stored.id)
+                    read = to_arrow_type(values.read)
+                    if pa.types.is_timestamp(read) and read.unit != "ns":
+                        cut.add(stored.name)
+            for field in self.schemas.schema_of(file).fields:
+                kind = to_arrow_type(field.type)
+                if field.id in kept and holds_timestamps(kind):
+                    types[field.name] = kind
+            self._readings[key] = Reading(types, frozenset(cut), of_table=True)
+        return self._readings[key]
+
+    def _whole_days(
+        self, path: str, columns: Sequence[str], file: DataFileMeta, batch_rows: int | None
+    ) -> _WholeDays | None:
+        """For a rewrite the days of timestamps that may be INT96, read apart from them."""
+        fields = self.schemas.schema_of(file).fields
+        may_be_int96 = any(holds_timestamps(to_arrow_type(each.type), unit="ns") for each in fields)
+        if not self.proved or not may_be_int96 or format_of_path(path) != PARQUET:
+            return None
+        return _WholeDays(
+            path, read_whole_days(self.files.fs, path, columns, batch_rows=batch_rows)
+        )
 
     def _partition_names(self, file: DataFileMeta) -> tuple[str, ...]:
         """The partition columns that a file may lack; files with keys are always Paimon's own."""
@@ -482,6 +531,48 @@ class FileRows:
 
     def _some_column(self, file: DataFileMeta) -> str:
         return (file.write_cols or self.schemas.schema_of(file).field_names)[0]
+
+
+class _WholeDays:
+    """Proves timestamps of INT96 by their days, which cannot wrap as timestamps can."""
+
+    def __init__(self, path: str, days: Iterator[pa.Table]) -> None:
+        self._path = path
+        self._days = days
+        self._ahead: pa.Table | None = None
+
+    def prove(self, rows: pa.Table) -> None:
+        """Compare the next rows of the file with their days.
+
+        Raises:
+            VerificationFailed: they differ.
+        """
+        days = self._next(rows.num_rows)
+        if days is None or not rows.num_rows:
+            return
+        for name in days.column_names:
+            parts = (rows.column(name), days.column(name))
+            if not have_days(*(pa.concat_arrays(each.chunks) for each in parts)):
+                raise VerificationFailed(
+                    f"a rewrite of data file {self._path} would change its values: column {name} "
+                    "has timestamps of other days than the file; nothing was committed, and the "
+                    "new files are deleted; report this error",
+                    path=self._path,
+                    column=name,
+                )
+
+    def _next(self, count: int) -> pa.Table | None:
+        """The days of so many rows; None if the file has no INT96."""
+        found = self._ahead
+        while found is None or found.num_rows < count:
+            more = next(self._days, None)
+            if more is None:
+                break
+            found = more if found is None else pa.concat_tables([found, more])
+        if found is None:
+            return None
+        self._ahead = found.slice(count)
+        return found.slice(0, count)
 
 
 def _prove(

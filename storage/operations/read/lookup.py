@@ -301,6 +301,7 @@ class _KeyedRows(FileRows):
             columns,
             expected_rows=file.row_count,
             wanted=WantedPieces(list(now), may_hold),
+            reading=self.reading(file),
         )
 
 

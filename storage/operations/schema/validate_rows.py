@@ -22,6 +22,7 @@ import pyarrow as pa
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.cast_survival import lost_values
 from lakewright.storage.errors import StalePlan, StorageError, UnavailableError
+from lakewright.storage.files.data_file import Reading
 from lakewright.storage.files.data_files import read_footer, read_rows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.file_rows import FileRows
@@ -245,7 +246,8 @@ def _profile(
         rows_in_file = read_footer(files.fs, path).row_count
         stored_fields = _fields_of(schemas, file)
         names = [field.name for field in stored_fields]
-        held = _first(read_rows(files.fs, path, names, batch_rows=rows_per_file))
+        reading = Reading(of_table=True)
+        held = _first(read_rows(files.fs, path, names, batch_rows=rows_per_file, reading=reading))
         if held is not None:
             parts += _types(stored_fields, held.schema)
         own = FileRows(files.at_schema(file.schema_id), stored_fields)

@@ -29,6 +29,7 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     VerificationFailed,
 )
+from lakewright.storage.files.data_file import Reading
 from lakewright.storage.files.data_files import Footer, read_footer, read_rows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.checksum import Checksum, OrderedChecksum, Sums, UnorderedChecksum
@@ -203,6 +204,7 @@ class Proof:
                     self._stored.names,
                     expected_rows=file.row_count,
                     batch_rows=source.batch_rows(split, file),
+                    reading=Reading(of_table=True),
                 ):
                     yield _as_stored(rows, self._stored)
             except (CorruptionError, FileMissing, pa.ArrowException) as error:

@@ -7,15 +7,20 @@ it is not, the rewrite goes through: what a level cannot see is said here, too.
 
 from __future__ import annotations
 
+import datetime as dt
 import pickle
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakewright.storage import Catalog, Table, VerifyLevel
-from lakewright.storage.errors import InvalidRequestError, VerificationFailed
+from lakewright.storage.errors import InvalidRequestError, UnfitValues, VerificationFailed
+from lakewright.storage.files import parquet_files
 from tests.support.stores import planted
 from tests.support.stores.planted import ROW_FAULTS, Once
 from tests.support.tables.builders import (
@@ -262,3 +267,45 @@ def test_a_write_that_is_numbered_again_is_proved_like_any_rewrite(catalog: Cata
     table.commit(staged)
     later = [f"second{number}" for number in range(5)]
     assert values_of(table, "v") == sorted([*later, "first5", "first6", "v7", "v8"])
+
+
+FAR = dt.datetime(9999, 12, 31)
+
+
+def with_a_far_moment(catalog: Catalog) -> Table:
+    """Two files, of which one holds a moment that nanoseconds of 64 bits do not reach."""
+    table = new_table(catalog, {"id": "BIGINT", "t": "TIMESTAMP(9)"})
+    for number in range(2):
+        table.write(rows(table, [{"id": number, "t": dt.datetime(2024, 1, 31)}]))
+    (first, *_) = table.at().files()
+    path = table.table_files.readable_path(first.place, first.file)
+    sink = BytesIO()
+    far = pa.table({"id": [0], "t": pa.array([FAR], pa.timestamp("us"))})
+    pq.write_table(far, sink, use_deprecated_int96_timestamps=True)
+    table.table_files.fs.write_bytes(path, sink.getvalue())
+    return table
+
+
+def wrapped(array: pa.Array, kind: pa.TimestampType, *_: object, **__: object) -> pa.Array:
+    """The fault of decoders that count nanoseconds in 64 bits."""
+    raw = np.frombuffer(array.buffers()[1], np.dtype([("nanos", "<i8"), ("day", "<u4")]))
+    days = raw["day"].astype(np.int64) - 2_440_588
+    return pa.array(days * 86_400 * 10**9 + raw["nanos"], pa.int64()).view(kind)
+
+
+def test_a_moment_that_wraps_on_the_way_is_refused_twice(
+    unchecked_catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = with_a_far_moment(unchecked_catalog)
+    before = table.at().files()
+    with pytest.raises(UnfitValues, match="holds 9999-12-31 00:00:00"):
+        compact(table, full=True)
+    # With a reader at fault, both checksums would be of the same wrong values.
+    monkeypatch.setattr(parquet_files, "decoded_int96", wrapped)
+    assert min(values_of(table, "t")).year == 1816
+    for level in (CHECKSUMS, FULL):
+        with pytest.raises(VerificationFailed, match="column t has timestamps of other days"):
+            table.upkeep.run(table.upkeep.plan_compact(full=True), verify=level)
+    assert table.at().files() == before
+    assert_only_reachable_files(table)
+    tally("planted faults found before they were published")
