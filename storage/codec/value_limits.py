@@ -8,13 +8,38 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewright.storage.spec.data_types import AtomicType, TypeRoot
+from lakewright.storage.spec.data_types import (
+    MAX_LENGTH,
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+)
 from lakewright.storage.spec.values import EXACT_DECIMALS, stored_digits
 
 # Days since 1970 of the first date of the year 1, and of the year 10000.
 _FIRST_DAY, _END_DAY = -719_162, 2_932_897
 _MOST_SHOWN = 40
 _A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+
+
+def limits_values(data_type: DataType) -> bool:
+    """Whether a type, at any depth, holds fewer values than its Arrow type, beside far moments."""
+    match data_type:
+        case ArrayType(element=element) | MultisetType(element=element):
+            return limits_values(element)
+        case MapType(key=key, value=value):
+            return limits_values(key) or limits_values(value)
+        case RowType(fields=fields):
+            return any(limits_values(each.type) for each in fields)
+        case AtomicType(root=root):
+            if root.is_text or root.is_bytes:
+                return data_type.length < MAX_LENGTH
+            is_moment = root is TypeRoot.TIME or root.is_timestamp
+            return is_moment and data_type.precision < stored_digits(data_type)
 
 
 def unfit_value(array: pa.Array, data_type: AtomicType) -> str | None:

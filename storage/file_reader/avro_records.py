@@ -13,6 +13,7 @@ from typing import IO, Any
 import fastavro
 
 from lakewright.storage.codec.avro_container import read_block, read_block_head, read_header
+from lakewright.storage.codec.hybrid_calendar import avro_calendar
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.file_reader.records import Records
 
@@ -22,6 +23,8 @@ _ROWS_AT_ONCE = 1 << 15
 
 def read_avro_records(source: IO[bytes], *, path: str) -> Iterator[tuple[tuple[str, ...], Records]]:
     """The names of a file's columns with each of its blocks, the first time without records.
+
+    Days and moments are those that its marks of a calendar say.
 
     Raises:
         CorruptionError: the file is not Avro, or cut short.
@@ -37,6 +40,7 @@ def read_avro_records(source: IO[bytes], *, path: str) -> Iterator[tuple[tuple[s
         raise InvalidRows(f"{path} holds Avro values that are not records with columns")
     names = tuple(str(field["name"]) for field in schema["fields"])
     yield names, Records([], [], "row")
+    calendar = avro_calendar(header.marks, as_paimon=False)
     # Decoded as one array of records, a block is one call.
     array: Any = fastavro.parse_schema({"type": "array", "items": schema})
     row = 0
@@ -46,7 +50,8 @@ def read_avro_records(source: IO[bytes], *, path: str) -> Iterator[tuple[tuple[s
         for start in range(0, len(records), _ROWS_AT_ONCE):
             part = records[start : start + _ROWS_AT_ONCE]
             first = row + start + 1
-            yield names, Records(part, list(range(first, first + len(part))), "row")
+            numbers = list(range(first, first + len(part)))
+            yield names, Records(part, numbers, "row", calendar=calendar)
         row += head.row_count
 
 

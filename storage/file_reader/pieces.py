@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakewright.storage.codec.arrow_json import arrow_rows
 from lakewright.storage.codec.arrow_types import to_arrow_type
@@ -32,13 +30,12 @@ from lakewright.storage.file_reader.file_form import AVRO, ORC, PARQUET, FileFor
 from lakewright.storage.file_reader.json_records import records_of_arrays, records_of_lines
 from lakewright.storage.file_reader.location import PACKED, FoundFile
 from lakewright.storage.file_reader.records import Records
-from lakewright.storage.files.data_files import read_rows
-from lakewright.storage.files.orc_files import OrcFileReader
+from lakewright.storage.files.data_file import Reading
+from lakewright.storage.files.data_files import open_data_file
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.extra_columns import ExtraColumns
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
-_READ_BUFFER_BYTES = 1 << 20
 _ROWS_AT_ONCE = 1 << 16
 _BLOCK_BYTES = 4 << 20
 # How files of a format begin.
@@ -108,15 +105,10 @@ def pieces(
     `unread` raises, or keeps what is left out.
     """
     match form.format:
-        case "parquet":
-            yield from _parquet(file, fields, row_groups)
-        case "orc":
-            yield from _orc(file, {field.name for field in fields})
-        case "avro":
-            if form.own_avro:
-                yield from _own_avro(file, fields)
-            else:
-                yield from _avro(file, form)
+        case "avro" if not form.own_avro:
+            yield from _avro(file, form)
+        case "parquet" | "orc" | "avro":
+            yield from _columnar(file, form, fields, row_groups)
         case "json":
             yield from _json(file, form, fields, unread)
         case "csv":
@@ -127,8 +119,8 @@ def pieces(
 
 def row_group_count(file: FoundFile) -> int:
     """The number of row groups of a Parquet file."""
-    with file.fs.open_input(file.path) as source:
-        return int(pq.ParquetFile(source).metadata.num_row_groups)
+    with open_data_file(file.fs, file.path, streams=True, format_name=PARQUET) as source:
+        return source.piece_count
 
 
 def other_format(file: FoundFile, declared: str) -> str:
@@ -165,96 +157,20 @@ class _Columns(Piece):
         return None, row_texts(self.rows.slice(at, 1))[0], RowForm.READ
 
 
-def _parquet(
-    file: FoundFile, fields: Sequence[DataField], row_groups: Sequence[int] | None
+def _columnar(
+    file: FoundFile, form: FileForm, fields: Sequence[DataField], row_groups: Sequence[int] | None
 ) -> Iterator[Piece]:
-    names = {field.name for field in fields}
-    with file.fs.open_input(file.path) as source:
-        # Without a buffer, Arrow would hold a whole row group.
-        opened_file = pq.ParquetFile(
-            source, buffer_size=_READ_BUFFER_BYTES, coerce_int96_timestamp_unit="us"
-        )
-        schema = opened_file.schema_arrow
-        given = tuple(schema.names)
-        int96 = _int96_columns(opened_file, fields)
-        empty = schema.empty_table()
-        for field in int96:
-            column = empty.column(field.name).combine_chunks()
-            column = _of_int96(column, column.cast(pa.timestamp("ns")), field)
-            empty = empty.set_column(given.index(field.name), field.name, column)
+    reading = Reading({field.name: to_arrow_type(field.type) for field in fields})
+    with open_data_file(
+        file.fs, file.path, streams=True, format_name=form.format, reading=reading
+    ) as source:
+        given = tuple(source.column_names)
         # A file without rows has columns too, and they may differ from the declared ones.
-        yield _Columns(given, empty)
-        read = [name for name in given if name in names]
-        # The library takes a name with a dot for the path of a member.
-        some = (
-            read if 0 < len(read) < len(given) and not any("." in each for each in read) else None
-        )
-        batches = opened_file.iter_batches(_ROWS_AT_ONCE, row_groups=row_groups, columns=some)
-        if not int96:
-            for batch in batches:
-                yield _Columns(given, pa.Table.from_batches([batch]))
-            return
-        with file.fs.open_input(file.path) as again:
-            in_nanos = pq.ParquetFile(again, buffer_size=_READ_BUFFER_BYTES).iter_batches(
-                _ROWS_AT_ONCE, row_groups=row_groups, columns=some
-            )
-            for batch, exact in zip(batches, in_nanos, strict=True):
-                rows = pa.Table.from_batches([batch])
-                for field in int96:
-                    at = rows.column_names.index(field.name)
-                    column = _of_int96(batch.column(field.name), exact.column(field.name), field)
-                    rows = rows.set_column(at, field.name, column)
-                yield _Columns(given, rows)
-
-
-def _int96_columns(file: pq.ParquetFile, fields: Sequence[DataField]) -> list[DataField]:
-    """The declared columns that a file holds as INT96, as Spark and Impala write timestamps."""
-    leaves = (file.schema.column(at) for at in range(len(file.schema)))
-    int96 = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
-    return [field for field in fields if field.name in int96]
-
-
-def _of_int96(micros: pa.Array, nanos: pa.Array, field: DataField) -> pa.Array:
-    """Moments with all digits that they have: 64 bits of nanoseconds do not reach all of them.
-
-    INT96 counts from 1970 in UTC: a moment for a column with a zone, and its local time otherwise.
-
-    Raises:
-        pa.ArrowInvalid: a moment has more digits, or is further from 1970, than its type holds.
-    """
-    is_near = pc.equal(pc.floor_temporal(nanos, unit="microsecond").cast("timestamp[us]"), micros)
-    target = to_arrow_type(field.type)
-    if pa.types.is_timestamp(target) and target.unit == "ns":
-        if pc.all(is_near).as_py() is False:
-            raise pa.ArrowInvalid(
-                f"column {field.name} is {field.type}, which holds the years 1677 to 2262, and a "
-                "value is outside of them"
-            )
-        found = nanos
-    else:
-        # Finer digits fail the cast.
-        nanos.filter(is_near).cast("timestamp[us]")
-        found = micros
-    has_zone = pa.types.is_timestamp(target) and target.tz is not None
-    return found.cast(pa.timestamp(found.type.unit, tz="UTC")) if has_zone else found
-
-
-def _orc(file: FoundFile, names: set[str]) -> Iterator[Piece]:
-    with file.fs.open_input(file.path) as source:
-        reader = OrcFileReader(source, path=file.shown)
-        given = tuple(reader.column_names)
-        yield _Columns(given, reader.schema.empty_table())
-        read = [name for name in given if name in names] or list(given)
-        for rows in reader.tables(read, _ROWS_AT_ONCE):
+        yield _Columns(given, source.schema.empty_table())
+        names = {field.name for field in fields}
+        read = [name for name in given if name in names] or list(given[:1])
+        for rows in source.tables(read, _ROWS_AT_ONCE, row_groups):
             yield _Columns(given, rows)
-
-
-def _own_avro(file: FoundFile, fields: Sequence[DataField]) -> Iterator[Piece]:
-    names = [field.name for field in fields]
-    for rows in read_rows(
-        file.fs, file.path, names, may_lack=names, format_name=AVRO, batch_rows=_ROWS_AT_ONCE
-    ):
-        yield _Columns(tuple(rows.column_names), rows)
 
 
 # --- records --------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from lakewright.storage.errors import (
     CorruptionError,
     InvalidRows,
     StorageError,
+    UnfitValues,
     UnsupportedError,
 )
 from lakewright.storage.file_reader.bad_rows import (
@@ -147,7 +148,7 @@ class FileReader:
             yield
         except InvalidRows as err:
             raise said_of_moments(err, self.fields, self.units) from err.__cause__
-        except (CorruptionError, UnsupportedError) as err:
+        except (CorruptionError, UnfitValues, UnsupportedError) as err:
             where = "" if self.path in err.message else f"{self.path}: "
             raise InvalidRows(f"{where}{err.message}{self._hint(err)}") from err
         except (pa.ArrowException, OSError, UnicodeError) as err:
@@ -437,8 +438,8 @@ def divided(files: Sequence[FileReader]) -> list[FileReader]:
             continue
         try:
             count = row_group_count(file.file)
-        except (pa.ArrowException, OSError) as err:
-            raise InvalidRows(f"{file.path} cannot be read: {err}") from err
+        except CorruptionError as err:
+            raise InvalidRows(f"{file.path} cannot be read: {err.message}") from err
         parts += [replace(file, row_groups=(at,)) for at in range(count)] or [file]
     return parts
 

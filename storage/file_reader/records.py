@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from lakewright.storage.codec.hybrid_calendar import HybridCalendar
 from lakewright.storage.codec.python_columns import Reading, UnfitValueError, python_column
 from lakewright.storage.errors import InvalidRows
+from lakewright.storage.files.data_file import in_calendar_of_format
 from lakewright.storage.spec.data_types import DataField
 
 
@@ -16,19 +18,24 @@ from lakewright.storage.spec.data_types import DataField
 class Records:
     """Some records of a file, and the number of the line, or row, where each begins.
 
-    `texts` are the records as the file has them, if it is one of text.
+    `texts` are the records as the file has them, if it is one of text. Its days are counted by
+    `calendar`.
     """
 
     records: list[Mapping[str, object]]
     numbers: list[int]
     unit: str = "line"
     texts: list[str] = field(default_factory=list)
+    calendar: HybridCalendar | None = None
 
     def part(self, start: int, length: int) -> Records:
         """Some of the records."""
         end = start + length
-        return Records(
-            self.records[start:end], self.numbers[start:end], self.unit, self.texts[start:end]
+        return replace(
+            self,
+            records=self.records[start:end],
+            numbers=self.numbers[start:end],
+            texts=self.texts[start:end],
         )
 
     @property
@@ -57,7 +64,10 @@ class Records:
                 ) from error
         # A table without columns would lose the number of its rows.
         columns.append(pa.nulls(len(self.records)))
-        return pa.table(columns, names=[*(each.name for each in fields), ""])
+        rows = pa.table(columns, names=[*(each.name for each in fields), ""])
+        if self.calendar is None:
+            return rows
+        return in_calendar_of_format(rows, lambda: self.calendar, path=path)
 
     def _check_members(self, name: str, path: str) -> None:
         for record, number in zip(self.records, self.numbers, strict=True):

@@ -13,19 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_cast import cast_column
+from lakewright.storage.codec.arrow_timestamps import holds_moments
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.codec.binary_row import encode_row
 from lakewright.storage.codec.column_stats import ColumnStats
+from lakewright.storage.codec.conform import conform
+from lakewright.storage.codec.value_limits import limits_values
 from lakewright.storage.errors import (
     InvalidRequestError,
+    InvalidRows,
     InvalidSchema,
     StorageError,
     UnfitValues,
@@ -169,6 +173,11 @@ class ExternalFiles:
                 continue
             if field.name in footer.uncertain:
                 self._check_moments(field, path)
+            if limits_values(field.type) or (
+                holds_moments(to_arrow_type(field.type)) and field.name not in footer.bounds
+            ):
+                # Bounds of moments are there if all lie in the years that Python has.
+                self._check_limits(field, path)
             if field.name in partition.stored:
                 self._check_partition_column(field, partition.stored[field.name], path)
             elif not field.type.nullable and self._null_count(field, path, footer):
@@ -198,6 +207,22 @@ class ExternalFiles:
         except UnsupportedError as error:
             raise InvalidRequestError(
                 f"{refused} as it is: {error.message}", path=path, column=field.name
+            ) from error
+
+    def _check_limits(self, field: DataField, path: str) -> None:
+        """Judge the values of a column as those of every way in."""
+        allowing_null = replace(field, type=replace(field.type, nullable=True))
+        try:
+            for rows in self._column(field, path):
+                column = cast_column(rows.column(0), to_arrow_type(field.type))
+                held = pa.table([column], names=[field.name])
+                conform(held, [allowing_null], table=self._files.name)
+        except InvalidRows as error:
+            raise InvalidRequestError(
+                f"file {path} cannot become part of {error.message}; write the file again, or "
+                "leave it out",
+                path=path,
+                column=field.name,
             ) from error
 
     def _null_count(self, field: DataField, path: str, footer: Footer) -> int:

@@ -27,6 +27,7 @@ from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.source_declarations import SourceDeclaration
 from lakewright.session import Session
 from lakewright.storage import Catalog
+from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.errors import StorageError
 from lakewright.storage.file_reader.reader import read_in_turn
 from lakewright.storage.spec.data_types import DataField, parse_data_type
@@ -59,6 +60,10 @@ class Case:
 
     def of(self, form: str, door: Door) -> object:
         """What is right for a form."""
+        kind = to_arrow_type(parse_data_type(self.type))
+        if door is Ways.takeover and self.arrow is not None and self.arrow.type != kind:
+            # Files that stay as they are convert nothing.
+            return REFUSED
         # Drivers hand exact numbers over as texts.
         is_text = form != "arrow" or door is Ways.driver
         return self.right_of_text if is_text and self.right_of_text is not None else self.right

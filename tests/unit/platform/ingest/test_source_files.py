@@ -121,6 +121,30 @@ def test_every_format_gives_the_declared_rows(
     assert read(declared(source={kind: str(tmp_path)})) == [ROW, EMPTY]
 
 
+@pytest.mark.parametrize(
+    ("marks", "day"),
+    [
+        ({}, dt.date(1500, 3, 11)),
+        ({"org.apache.spark.version": "3.5.0"}, dt.date(1500, 3, 11)),
+        (
+            {"org.apache.spark.version": "3.5.0", "org.apache.spark.legacyDateTime": ""},
+            dt.date(1500, 3, 1),
+        ),
+    ],
+)
+def test_days_of_avro_are_counted_by_the_calendar_that_its_writer_marks(
+    tmp_path: Path, marks: dict[str, str], day: dt.date
+) -> None:
+    day_type = {"type": "int", "logicalType": "date"}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "day", "type": day_type}]}
+    with (tmp_path / "a.avro").open("wb") as file:
+        # As Spark stores the 1st of March of 1500 in the Julian calendar.
+        rows = [{"day": dt.date(1500, 3, 11)}]
+        fastavro.writer(file, fastavro.parse_schema(schema), rows, metadata=marks)
+    columns = [{"name": "day", "type": "DATE"}]
+    assert read(declared(columns, source={"avro": str(tmp_path)})) == [{"day": day}]
+
+
 def test_packed_text_is_unpacked_and_layouts_hold_in_json_too(tmp_path: Path) -> None:
     text = '{"id": 1, "day": "31.01.2024"}\n\n{"id": 2}\n'
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(text.encode("utf-16")))
