@@ -399,4 +399,4 @@ def _check_part(
     if isinstance(data_type, AtomicType):
         unfit = unfit_stored(array, data_type) if is_stored else unfit_value(array, data_type)
     if unfit is not None:
-        raise InvalidRows(f"{table}: {path} is {data_type}, and {unfit}", column=column)
+        raise InvalidRows(f"{table}: column {path} is {data_type}, and {unfit}", column=column)

@@ -214,7 +214,7 @@ _ARRIVE: Sequence[tuple[str, str, str, object]] = [
 _NO_MOMENT = "is outside of the years 1 to 9999"
 _REFUSED: Sequence[tuple[str, str, str, str]] = [
     ("timestamp", "'infinity'", "TIMESTAMP(6)", _NO_MOMENT),
-    ("timestamp", "'-infinity'", "TIMESTAMP(3)", _NO_MOMENT),
+    ("timestamp", "'-infinity'", "TIMESTAMP(3)", "would lose data"),
     ("timestamptz", "'infinity'", "TIMESTAMP_LTZ(6)", _NO_MOMENT),
     ("date", "'infinity'", "DATE", _NO_MOMENT),
     ("date", "'-infinity'", "DATE", _NO_MOMENT),
