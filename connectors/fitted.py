@@ -41,13 +41,19 @@ def _fitted(column: pa.Array, field: DataField, table: str) -> pa.Array:
     try:
         return conform(rows, [field], table=table, form=_FORM).column(0).combine_chunks()
     except InvalidRows:
-        if pa.types.is_integer(column.type):
-            # Python makes another number of one that a floating number does not have.
+        if pa.types.is_integer(column.type) or _holds_times(column.type):
+            # Python makes another number of one that a floating number does not have, and Arrow
+            # gives it 00:00:00 for 24:00:00.
             raise
         # A driver may have chosen another kind, such as a floating number for a whole one.
         with suppress(UnfitValueError, ValueError, OverflowError, pa.ArrowException):
             return python_column(column.to_pylist(), field)
         raise
+
+
+def _holds_times(kind: pa.DataType) -> bool:
+    inner = (kind.field(index).type for index in range(kind.num_fields))
+    return bool(pa.types.is_time(kind)) or any(map(_holds_times, inner))
 
 
 def column_of(values: Sequence[object], field: DataField, *, table: str) -> pa.Array:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.codec.epoch_numbers import NUMBER, moments
 from lakewright.storage.codec.text_values import TextLayout, from_text
-from lakewright.storage.codec.value_limits import unfit_stored, unfit_value
+from lakewright.storage.codec.value_limits import UNITS_OF_A_DAY, unfit_stored, unfit_value
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import (
     ArrayType,
@@ -251,11 +251,39 @@ def _conformed(
             column=field.name,
         )
     if not column.type.equals(target):
+        for chunk in column.chunks:
+            _check_wrapped(chunk, field, table)
         column = _cast(column, target, field, table)
     for chunk in column.chunks:
         for path, part, data_type in _parts(chunk, field.type, field.name):
             _check_part(part, data_type, path, field.name, table, is_stored=is_stored)
     return column
+
+
+def _check_wrapped(array: pa.Array, field: DataField, table: str) -> None:
+    """Refuse values that Arrow's casts would turn into others: it takes 24:00:00 for 00:00:00."""
+    kind = array.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        _check_wrapped(array.flatten(), field, table)
+    elif pa.types.is_map(kind):
+        entries = array.filter(array.is_valid())
+        _check_wrapped(entries.keys, field, table)
+        _check_wrapped(entries.items, field, table)
+    elif pa.types.is_struct(kind):
+        for member in array.filter(array.is_valid()).flatten():
+            _check_wrapped(member, field, table)
+    elif (pa.types.is_time(kind) or pa.types.is_date64(kind)) and len(array):
+        numbers = array.drop_null().cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+        values = numbers.to_numpy()
+        a_day = UNITS_OF_A_DAY[kind.unit if pa.types.is_time(kind) else "ms"]
+        wrong = values % a_day != 0 if pa.types.is_date64(kind) else values // a_day != 0
+        if wrong.any():
+            what = "is no whole day" if pa.types.is_date64(kind) else "is not before 24:00:00"
+            raise InvalidRows(
+                f"{table}: column {field.name} is {field.type}, and a value of the rows "
+                f"({values[wrong][0]}, {kind}) {what}; leave such rows out, or make it null",
+                column=field.name,
+            )
 
 
 def _cast(

@@ -23,7 +23,7 @@ from lakewright.storage.spec.values import EXACT_DECIMALS, stored_digits
 # Days since 1970 of the first date of the year 1, and of the year 10000.
 _FIRST_DAY, _END_DAY = -719_162, 2_932_897
 _MOST_SHOWN = 40
-_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+UNITS_OF_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
 def limits_values(data_type: DataType) -> bool:
@@ -90,10 +90,10 @@ def unfit_moment(array: pa.Array, data_type: AtomicType) -> str | None:
         return None
     if is_time:
         last = int(numbers.max())
-        if not 0 <= int(numbers.min()) <= last < _A_DAY["ms"]:
+        if not 0 <= int(numbers.min()) <= last < UNITS_OF_A_DAY["ms"]:
             return f"a value ({last} ms of the day) is not before 24:00:00"
     else:
-        a_day = 1 if is_date else _A_DAY[kind.unit]
+        a_day = 1 if is_date else UNITS_OF_A_DAY[kind.unit]
         for number in (int(numbers.min()), int(numbers.max())):
             if not _FIRST_DAY <= number // a_day < _END_DAY:
                 counted = f"{number} {'days' if is_date else kind.unit} from 1970"
