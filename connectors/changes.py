@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.connectors.model.catalog_table import ResolvedCatalogTable
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
 from lakewright.storage.errors import InvalidRows
-from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
 
 RETRACTIONS = [kind.short for kind in RowKind if kind.retracts]
 

@@ -22,7 +22,7 @@ from lakewright.connectors.managed_stream import (
     seconds_to_wait,
     write_all,
 )
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
+from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.model.notification import TableNotification
 from lakewright.connectors.runtime import BoundedScan, Held, Lookup, Offset, Scan, Sink, Split
 from lakewright.connectors.sinks import DynamicTableSink
@@ -41,6 +41,7 @@ from lakewright.storage.spec.commit import CommitMessage, WriteMode
 from lakewright.storage.spec.log_options import has_log
 from lakewright.storage.spec.options import ChangelogProducer
 from lakewright.storage.spec.predicate import Predicate, conjunction
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.spec.table_distribution import Kind
 from lakewright.storage.table import Table
 

@@ -36,7 +36,6 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
 from lakewright.connectors.planning.plan_sink import PlannedSink
 from lakewright.connectors.planning.plan_source import PlannedScan
 from lakewright.connectors.planning.typed_rows import TypedRows
@@ -48,6 +47,7 @@ from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUM
 from lakewright.storage.spark.pickling import as_text, dumps, loads
 from lakewright.storage.spark.read import for_spark
 from lakewright.storage.spark.spark_types import to_spark_schema
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
 _FORMAT, _OPTION, _LIMIT = "lakewright-connector", "planned", "limit"
 

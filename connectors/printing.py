@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from lakewright.connectors.factories import Context, DynamicTableFactory
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
+from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import Option, OptionKind
 from lakewright.connectors.runtime import Sink
 from lakewright.connectors.sinks import DynamicTableSink
-from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
 
 
 class Print(DynamicTableFactory):

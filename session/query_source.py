@@ -14,9 +14,9 @@ from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import InvalidStatement, UnsupportedError
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.spec.data_types import STRING, DataField
 from lakewright.storage.spec.predicate import Predicate, conjunction, only_on
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.sql.grammar.moments import Moment
 from lakewright.storage.table import Table

@@ -21,7 +21,6 @@ import pyarrow as pa
 from lakewright.connectors.changes import net_rows
 from lakewright.connectors.external_tables import ExternalTables
 from lakewright.connectors.factories import Context
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
 from lakewright.connectors.planning.plan_sink import PlannedSink, WriteRequest, plan_write
 from lakewright.connectors.planning.plan_source import PlannedScan, ScanRequest, plan_scan
 from lakewright.connectors.stream import follow, run_stream
@@ -35,6 +34,7 @@ from lakewright.storage.errors import InvalidStatement, UnsupportedError
 from lakewright.storage.operations.row_changes.expressions import tree_nodes
 from lakewright.storage.spec.data_types import STRING, DataField
 from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.sql.grammar.query import Query
 from lakewright.storage.sql.grammar.spark_query import spark_query

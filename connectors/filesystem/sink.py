@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakewright.connectors.filesystem.file_formats import FileFormat, RecordWriter
 from lakewright.connectors.filesystem.place import Place
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
+from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.runtime import Sink
 from lakewright.connectors.sinks import DynamicTableSink
 from lakewright.storage.codec.arrow_values import value_of
@@ -32,6 +32,7 @@ from lakewright.storage.operations.format_tables.partition_folders import (
 )
 from lakewright.storage.operations.running.delete_files import delete_files, discard_files
 from lakewright.storage.spec.partition import Partition
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
 SUCCESS = "_SUCCESS"
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakewright.connectors.filesystem.file_formats import FileFormat
 from lakewright.connectors.filesystem.place import Found, Place
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
+from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.runtime import Backlog, Offset, ReportBad, Scan, Split
 from lakewright.connectors.sources import ScanTableSource
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
@@ -19,6 +19,7 @@ from lakewright.storage.errors import NotFoundError, UnsupportedError
 from lakewright.storage.file_reader.location import FoundFile
 from lakewright.storage.operations.format_tables.partition_folders import PartitionFolder
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.spec.values import to_python
 
 # More files than this make an offset too large to keep for each batch.

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from lakewright.connectors.formats.model import OnBadRecord
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.codec.conform import ValueForm, conform
 from lakewright.storage.codec.python_columns import Reading, UnfitValueError, python_column
@@ -26,7 +25,7 @@ from lakewright.storage.spec.data_types import (
     MultisetType,
     RowType,
 )
-from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
 
 Part = TypeVar("Part")
 

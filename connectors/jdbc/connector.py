@@ -27,7 +27,7 @@ from lakewright.connectors.jdbc.databases import (
     shown_url,
 )
 from lakewright.connectors.lookups import CachedLookup
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
+from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import Option, OptionKind
 from lakewright.connectors.runtime import BoundedScan, Lookup, Scan, Sink, Split
 from lakewright.connectors.sinks import DynamicTableSink
@@ -42,7 +42,7 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.predicate import Leaf, Operator, Predicate
-from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
 from lakewright.storage.spec.values import StoredNumber, to_python
 
 _KEYS_AT_ONCE = 500

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakewright.connectors.formats.model import Decoder
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
 from lakewright.connectors.runtime import ReportBad
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import DataField, DataType, parse_data_type
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
 # Behind it are the metadata of the value's format.
 OF_VALUE = "value."

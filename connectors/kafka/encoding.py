@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.connectors.formats.model import Encoder
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
 from lakewright.storage.spec.data_types import DataField
-from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
 
 
 class Record(NamedTuple):

@@ -18,7 +18,7 @@ from lakewright.connectors.factories import MANAGED_LOG, Context, DynamicTableFa
 from lakewright.connectors.log.publish import whole_state
 from lakewright.connectors.log.table_log import HEADERS, TableLog
 from lakewright.connectors.log.topic import SNAPSHOT, LogTopic
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
+from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.model.notification import TableNotification
 from lakewright.connectors.planning.plan_source import PlannedScan, ScanRequest, plan_scan
 from lakewright.connectors.runtime import Offset, Scan, Split, SupportsEndOffset
@@ -28,7 +28,7 @@ from lakewright.storage.errors import StalePlan, UnsupportedError
 from lakewright.storage.spec.bucketing import distributed
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.log_options import LOG_SYSTEM, as_kept
-from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
 from lakewright.storage.spec.schema import SchemaSpec, TableSchema, new_schema
 from lakewright.storage.table import Table
 

@@ -5,10 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewright.storage.errors import UnsupportedError
-
-# The column of a batch with the kind of each row, as a text such as '+I'; rows of insert-only
-# batches need none.
-from lakewright.storage.spec.rows import ROW_KIND_COLUMN as ROW_KIND_COLUMN
 from lakewright.storage.spec.rows import RowKind
 
 

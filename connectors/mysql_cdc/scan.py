@@ -24,7 +24,6 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
 from lakewright.connectors.mysql_cdc.binlog import Committed, Rows, Statement, Unread, events
 from lakewright.connectors.mysql_cdc.captured import INITIAL, Captured
 from lakewright.connectors.mysql_cdc.changed_rows import Change, ChangedRows
@@ -40,7 +39,7 @@ from lakewright.connectors.mysql_cdc.row_values import Values
 from lakewright.connectors.mysql_cdc.statements import effect
 from lakewright.connectors.runtime import Offset, Scan, Split
 from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
 
 _ROWS_AT_ONCE = 1 << 14
 # Changes that are kept between `latest` and `read`.

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakewright.connectors.changes import net_rows
 from lakewright.connectors.factories import Context
 from lakewright.connectors.model.catalog_table import ResolvedCatalogTable
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
+from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.planning.abilities import (
     AbilitySpec,
     AggregatePushDownSpec,
@@ -55,6 +55,7 @@ from lakewright.storage.spec.predicate import (
     conjuncts,
     matches,
 )
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.values import Value, from_python
 from lakewright.storage.sql.where_text import where_text

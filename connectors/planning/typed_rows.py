@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.conform import conform
 from lakewright.storage.spec.data_types import DataField
-from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,6 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
 from lakewright.connectors.postgres_cdc.captured import INITIAL, Captured
 from lakewright.connectors.postgres_cdc.changed_rows import ChangedRows
 from lakewright.connectors.postgres_cdc.columns import column_of_texts
@@ -46,7 +45,7 @@ from lakewright.connectors.postgres_cdc.database import (
 from lakewright.connectors.postgres_cdc.pgoutput import Commit, decoded
 from lakewright.connectors.runtime import Backlog, Offset, Scan, Split
 from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
 
 _ROWS_AT_ONCE = 1 << 14
 _MOST_COUNTED = 100_000

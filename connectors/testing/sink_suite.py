@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 
 from lakewright.connectors.factories import Context
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
+from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.planning.plan_sink import PlannedSink, WriteRequest, plan_write
 from lakewright.connectors.testing.tables import comparable, context_of
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import StorageError, UnsupportedError
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
 
 class SinkSuite:

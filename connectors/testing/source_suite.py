@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from lakewright.connectors.factories import Context
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
 from lakewright.connectors.planning.plan_source import PlannedScan, ScanRequest, plan_of, source_of
 from lakewright.connectors.runtime import Scan
 from lakewright.connectors.sources import ScanTableSource
 from lakewright.connectors.testing.tables import comparable, context_of
 from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.predicate import Leaf, Operator, matches
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.spec.values import from_python
 
 

@@ -23,8 +23,8 @@ from lakewright.platform.tables.upkeep_policies import AlertEvent, AlertPolicy
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Catalog
 from lakewright.storage.errors import StorageError
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.secret_texts import without_secrets
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
 _COLUMNS = {
     "table_name": "STRING NOT NULL",

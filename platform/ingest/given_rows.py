@@ -32,11 +32,11 @@ from lakewright.storage.file_reader.bad_rows import (
     row_texts,
 )
 from lakewright.storage.file_reader.reader import Partitions, wanted_mask
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.rows import ArrowStream, arrow_tables, is_dataframe, is_pandas
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.extra_columns import ExtraColumns
 from lakewright.storage.spec.partition_words import describe_partition
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
 _OF_ARROW = (pa.Table, pa.RecordBatch, ArrowStream)
 _ROWS_AT_ONCE = 1 << 14

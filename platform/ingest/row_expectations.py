@@ -14,8 +14,8 @@ from lakewright.platform.tables.declarations import (
     ExpectationSeverity,
 )
 from lakewright.storage.file_reader.bad_rows import BadRow, BadRows, RowForm, row_texts
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.spec.partition_words import describe_partition
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
 # So many rows are judged at once.
 _ROWS_AT_ONCE = 500_000

@@ -22,11 +22,11 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.changes.change_plan import ChangeSplit
 from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.streams.change_stream import ChangeStream, open_stream
 from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.read import check_reachable, for_spark
 from lakewright.storage.spark.spark_types import to_spark_schema
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
 _FORMAT, _OPTION = "lakewright-changes", "asked"
 # A batch of more buckets has several in a task.

@@ -37,7 +37,6 @@ from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.files.stream_store import is_remote, place_of
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.references.sweep import abort_staged
 from lakewright.storage.operations.streams.batches import (
     Watch,
@@ -56,6 +55,7 @@ from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.commit import WriteMode
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.partition_clock import PartitionClock, parts_of
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.spec.stream import StreamBatch
 
 # The property in which Spark tells the id of the query that the calling thread runs.

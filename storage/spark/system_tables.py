@@ -23,12 +23,12 @@ from lakewright.storage.operations.inspection.system_tables import (
     read_system_table,
     system_table_schema,
 )
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.read.unfit_values import logged
 from lakewright.storage.spark.nulled_counts import counting
 from lakewright.storage.spark.read import check_reachable, for_spark
 from lakewright.storage.spark.spark_types import to_spark_schema
 from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.spec.snapshot import Snapshot
 
 

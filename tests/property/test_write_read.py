@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewright.storage import Catalog, Column, SchemaSpec, Table
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from tests.oracles.arrow_values import canonical_rows
 from tests.support.models.table import TableModel
 from tests.support.tables.builders import compact, comparable, expire, rows

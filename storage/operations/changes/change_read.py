@@ -42,7 +42,6 @@ from lakewright.storage.operations.changes.change_plan import ChangeSource, Chan
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.merge_read import merged_windows, row_order
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.read.side_by_side import OpenRun, SideBySide
 from lakewright.storage.operations.read.unfit_values import NulledValues, logged
@@ -50,7 +49,7 @@ from lakewright.storage.operations.running.task_memory import COMPARED_BYTES, ST
 from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.predicate import Predicate, columns_of
-from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
 from lakewright.storage.spec.schema import VALUE_KIND
 
 # The order of a change among all those that one plan tells.

@@ -43,11 +43,11 @@ from lakewright.storage.operations.inspection.system_table_history import (
 )
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.read import SplitReader
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.read.scan import plan_scan
 from lakewright.storage.operations.read.unfit_values import logged
 from lakewright.storage.spec.data_types import DataField, parse_data_type
 from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported

@@ -15,8 +15,7 @@ import pyarrow as pa
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.merge_spec import MergeEngine, MergeSpec
-from lakewright.storage.spec.rows import ROW_KIND_COLUMN as ROW_KIND_COLUMN
-from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
 from lakewright.storage.spec.schema import VALUE_KIND
 
 _CODES: dict[object, int] = {kind.short: int(kind) for kind in RowKind}

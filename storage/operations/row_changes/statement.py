@@ -26,7 +26,6 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.pending import commit_or_abort
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.read import SplitReader
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import sweep_after_failure, sweep_repeated
 from lakewright.storage.operations.rewrite.compact import plan_compact, run_compact
@@ -47,7 +46,7 @@ from lakewright.storage.operations.write.write import (
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite, WriteMode
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.predicate import Predicate
-from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 

@@ -22,7 +22,7 @@ from lakewright.storage.codec.conform import conform
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.blank_keys import refuse_blank_keys
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN, with_row_kinds
+from lakewright.storage.operations.read.row_kinds import with_row_kinds
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.task_memory import detached, slices
 from lakewright.storage.operations.state.assign_buckets import (
@@ -49,6 +49,7 @@ from lakewright.storage.spec.commit import (
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.options import POSTPONE_BUCKET, BucketMode
 from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.values import Value, same_value, to_python

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from lakewright.storage import Catalog, Column, SchemaSpec, Table, parse_data_type
 from lakewright.storage.codec.schema_json import type_to_json
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.predicate import Leaf, Operator
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.spec.values import from_python
 from tests.oracles.arrow_values import arrow_table, canonical_rows, native_literal
 from tests.oracles.client import Change, JavaOracle

@@ -21,8 +21,8 @@ from lakewright.storage import (
     SetOption,
     Table,
 )
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.spec.schema_change import SchemaChange, path_of
 from tests.oracles.arrow_values import arrow_table, canonical_rows
 from tests.oracles.client import JavaOracle, WritingOracle

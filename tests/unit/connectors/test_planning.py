@@ -10,7 +10,7 @@ import pytest
 
 from lakewright.connectors.changes import net_rows
 from lakewright.connectors.factories import Context
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
+from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.planning.abilities import BucketingSpec, ability_of
 from lakewright.connectors.planning.plan_sink import WriteRequest, plan_write, sink_of
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
@@ -20,6 +20,7 @@ from lakewright.connectors.testing.tables import context_of
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import CorruptionError, InvalidOption, UnsupportedError
 from lakewright.storage.spec.predicate import And, Leaf, Operator
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.spec.table_distribution import TableDistribution
 from tests.unit.connectors.doubles import (
     MEMORY,

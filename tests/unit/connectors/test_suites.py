@@ -21,12 +21,13 @@ from lakewright.connectors.datagen import Datagen
 from lakewright.connectors.filesystem.connector import Filesystem
 from lakewright.connectors.http_json import Http
 from lakewright.connectors.jdbc.connector import Jdbc
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN, ChangelogMode
+from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
 from lakewright.connectors.python_rows import PythonRows
 from lakewright.connectors.testing import KeyedSinkSuite, SinkSuite, SourceSuite
 from lakewright.connectors.testing.tables import comparable
 from lakewright.storage.errors import UnavailableError
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from tests.support.tables.environment import FixedEnv
 
 _COLUMNS = {

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from tests.support.stores.watched_files import watched
 from tests.support.tables.builders import compact, events, new_table, rows
 

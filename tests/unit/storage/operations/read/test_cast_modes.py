@@ -22,10 +22,10 @@ from lakewright.storage import (
 from lakewright.storage.errors import InvalidOption, UnfitValues, UnsupportedError
 from lakewright.storage.operations.inspection.analyze import plan_analyze, run_analyze
 from lakewright.storage.operations.read import file_rows
-from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.spec.cast_mode import CAST_MODE
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from tests.support.tables.builders import ANY_LOSS, compact, new_table, rows, with_options
 from tests.support.tables.invariants import assert_only_reachable_files
 

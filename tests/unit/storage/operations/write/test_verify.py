@@ -113,7 +113,7 @@ REWRITES: dict[str, tuple[Callable[[Catalog], Table], Rewrite]] = {
 def refused(table: Table, attempt: Callable[[], object]) -> VerificationFailed:
     """The error of a rewrite that is stopped, after which everything is as it was."""
     before = table.history.latest_snapshot(), content(table), table.at().files()
-    with pytest.raises(VerificationFailed, match="nothing was committed") as caught:
+    with pytest.raises(VerificationFailed, match=r"nothing was (committed|published)") as caught:
         attempt()
     assert (table.history.latest_snapshot(), content(table), table.at().files()) == before
     assert_only_reachable_files(table)
@@ -134,7 +134,10 @@ def test_rows_that_change_on_the_way_are_never_published(
         error = refused(table, lambda: run(table, change, level))  # noqa: B023
         assert change.done
         assert table.name in str(error)
-        assert error.details["due"] != error.details["found"] or error.details["differs"] == "rows"
+        told = error.details
+        # A key that comes to stand in two places is found before sums are compared.
+        is_counted = "due" in told
+        assert not is_counted or told["due"] != told["found"] or told["differs"] == "rows"
     run(table, lambda same: same, FULL)
 
 
