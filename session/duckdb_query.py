@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, NoReturn
 
@@ -34,7 +34,12 @@ from lakewright.storage.errors import (
     InvalidStatement,
     UnsupportedError,
 )
-from lakewright.storage.operations.row_changes.expressions import LOCKED, parsed_sql, tree_nodes
+from lakewright.storage.operations.row_changes.expressions import (
+    LOCKED,
+    parsed_sql,
+    sql_of,
+    tree_nodes,
+)
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.flink_columns import unstored_columns
 from lakewright.storage.spec.schema import TableSchema
@@ -85,6 +90,15 @@ class DuckQuery:
             InvalidStatement: always.
         """
         self.query.refuse(self.timed.offset_before(offset or 0), error)
+
+
+def with_column(asked: DuckQuery, column: str) -> DuckQuery:
+    """A SELECT with a column of its tables behind its own."""
+    tree = parsed_sql(asked.timed.text)
+    node = tree["statements"][0]["node"]
+    named = {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": "", "query_location": 0}
+    node["select_list"].append({**named, "column_names": [column]})
+    return replace(asked, timed=replace(asked.timed, text=sql_of(tree), edits=()), node=node)
 
 
 @lru_cache(maxsize=32)

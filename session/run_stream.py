@@ -24,14 +24,20 @@ from lakewright.connectors.factories import Context
 from lakewright.connectors.planning.plan_sink import PlannedSink, WriteRequest, plan_write
 from lakewright.connectors.planning.plan_source import PlannedScan, ScanRequest, plan_scan
 from lakewright.connectors.stream import follow, run_stream
-from lakewright.session.duckdb_query import DuckQuery, RunningQuery, duck_query, running, shown_rows
+from lakewright.session.duckdb_query import (
+    DuckQuery,
+    RunningQuery,
+    duck_query,
+    running,
+    shown_rows,
+    with_column,
+)
 from lakewright.session.insert_columns import filled_columns
 from lakewright.session.query_source import Source
 from lakewright.session.results import StatementResult, counted, done
 from lakewright.session.run_query import FullName
 from lakewright.session.settings import Settings
 from lakewright.storage.errors import InvalidStatement, UnsupportedError
-from lakewright.storage.operations.row_changes.expressions import tree_nodes
 from lakewright.storage.spec.data_types import STRING, DataField
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
@@ -172,33 +178,26 @@ def _row_by_row(
             f"{endless} has no end, and the query looks at several of its rows at once "
             f"({found}); INSERT its rows INTO a table, and query that one, or SELECT it"
         )
-    return duck_query(_with_kinds(asked, query)) if scan.given.changes else asked
+    return _with_kinds(asked, query) if scan.given.changes else asked
 
 
-def _with_kinds(asked: DuckQuery, query: Query) -> Query:
+def _with_kinds(asked: DuckQuery, query: Query) -> DuckQuery:
     """The query with `_rowkind` behind its columns.
 
     Raises:
         InvalidStatement: it is more than a SELECT of columns from one table.
     """
     node = asked.node
-    places = [
-        int(each["query_location"])
-        for each in tree_nodes(node.get("from_table", {}))
-        if each.get("type") == "BASE_TABLE"
-    ]
     is_plain = node.get("type") == "SELECT_NODE"
-    if not is_plain or not places or node["from_table"]["type"] not in ("BASE_TABLE", "JOIN"):
+    if not is_plain or node["from_table"]["type"] not in ("BASE_TABLE", "JOIN"):
         query.refuse(
             0,
             "rows that change are followed by SELECT … FROM a table, or joins of tables; INSERT "
             "them INTO a table with a primary key, and query that one",
         )
     if any(each.get("class") == "STAR" for each in node["select_list"]):
-        return query
-    # Behind it stands the first table; no other has such a column.
-    at = query.text.upper().rindex("FROM", 0, min(places))
-    return replace(query, text=f"{query.text[:at]}, {ROW_KIND_COLUMN} {query.text[at:]}")
+        return asked
+    return with_column(asked, ROW_KIND_COLUMN)
 
 
 def _transform(

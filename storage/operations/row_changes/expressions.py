@@ -254,6 +254,15 @@ def parsed_sql(text: str) -> dict[str, Any]:
     return tree
 
 
+def sql_of(tree: Mapping[str, Any]) -> str:
+    """The text of a tree that `parsed_sql` gave, or of one that was changed."""
+    with _parser().cursor() as connection:
+        asked = "SELECT json_deserialize_sql(?::JSON)"
+        found = connection.execute(asked, [json.dumps(tree)]).fetchone()
+    assert found is not None
+    return str(found[0])
+
+
 def _own_names(nodes: Sequence[dict[str, Any]]) -> set[str]:
     """The names that an expression gives parts of its subqueries."""
     maps = (node.get("cte_map", {}).get("map", ()) for node in nodes)

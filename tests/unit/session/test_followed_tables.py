@@ -90,6 +90,26 @@ def test_changes_go_into_a_table_with_a_key_and_not_into_another(session: Sessio
 @pytest.mark.parametrize(
     "query",
     [
+        "SELECT name || 'straße', score FROM user_scores",
+        "SELECT name || 'straße', /* from */ score -- FROM here\n FROM user_scores",
+        "WITH w AS (SELECT 1 AS one) SELECT u.name || 'straße', u.score FROM user_scores u, w",
+    ],
+)
+def test_the_kinds_of_changes_are_asked_for_whatever_the_text_holds(
+    session: Session, query: str
+) -> None:
+    session.sql("CREATE TABLE scores (name STRING, score INT, PRIMARY KEY (name) NOT ENFORCED)")
+    with terminal(_LINES) as port:
+        define(session, port)
+        list(session.run(f"INSERT INTO scores {query}"))
+    session.sql("RESET 'execution.runtime-mode'")
+    found = rows_of(session, "SELECT * FROM scores ORDER BY name")
+    assert found == [("Alicestraße", 18), ("Bobstraße", 5)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
         "SELECT name, sum(score) FROM user_scores GROUP BY name",
         "SELECT name, score FROM user_scores ORDER BY 1",
         "SELECT DISTINCT name, 1 FROM user_scores",
