@@ -12,6 +12,8 @@ from lakewright.connectors.runtime import Offset
 from lakewright.storage.errors import InvalidOption, NotFoundError
 
 _BEGINNING, _END = -2, -1
+# Where an offset has the identity of a topic, among its partitions.
+_ID = "id"
 # What is looked at to know the time of the next messages; the backlog is known without it.
 _MOST_LOOKS, _LOOK_SECONDS = 20, 0.1
 # The next offset of each partition.
@@ -21,15 +23,24 @@ Positions = dict[Partition, int]
 def positions_of(offset: Offset) -> Positions:
     """What an offset says."""
     return {
-        (topic, int(number)): at for topic, found in offset.items() for number, at in found.items()
+        (topic, int(number)): at
+        for topic, found in offset.items()
+        for number, at in found.items()
+        if number != _ID
     }
 
 
-def offset_of(positions: Positions) -> Offset:
-    """Positions as JSON holds them: by topic, then by partition."""
-    found: dict[str, dict[str, int]] = {}
+def ids_of(offset: Offset) -> dict[str, str]:
+    """The identities of topics that an offset rests on."""
+    return {topic: found[_ID] for topic, found in offset.items() if _ID in found}
+
+
+def offset_of(positions: Positions, ids: Mapping[str, str]) -> Offset:
+    """Positions as JSON holds them: by topic, its identity, and then by partition."""
+    found: dict[str, dict[str, int | str]] = {}
     for (topic, number), at in sorted(positions.items()):
-        found.setdefault(topic, {})[str(number)] = at
+        known: dict[str, int | str] = {_ID: ids[topic]} if topic in ids else {}
+        found.setdefault(topic, known)[str(number)] = at
     return found
 
 

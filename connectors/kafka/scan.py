@@ -6,7 +6,7 @@ its last position, not up to a number of messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from lakewright.connectors.kafka.positions import (
     Bound,
     Positions,
     Topics,
+    ids_of,
     limited,
     offset_of,
     oldest_ms,
@@ -62,7 +63,8 @@ class KafkaScan(Scan):
 
     def earliest(self) -> Offset:
         found = self._topics.partitions(self._cluster, self._admin)
-        return offset_of(self._begin.positions(self._cluster, self._admin, found))
+        begin = self._begin.positions(self._cluster, self._admin, found)
+        return offset_of(begin, self._ids(found))
 
     def latest(self, start: Offset, limit: int | None = None) -> Offset:
         there = self._topics.partitions(self._cluster, self._admin)
@@ -73,6 +75,8 @@ class KafkaScan(Scan):
                     f"{self._cluster.table}: partition {number} of topic {topic} is gone, which "
                     f"was read up to offset {begin[topic, number]}; begin a new stream"
                 )
+        ids = self._ids(there)
+        self._check_same(start, ids)
         if self._ends is None or not (self.is_bounded or self._is_drained):
             self._ends = self._end.positions(self._cluster, self._admin, there)
         ends = {each: at for each, at in self._ends.items() if each in there}
@@ -85,9 +89,8 @@ class KafkaScan(Scan):
             return start
         if limit is not None:
             more = limited(begin, more, limit)
-        return offset_of(
-            positions_of(start) | {each: at for each, at in more.items() if at > begin[each]}
-        )
+        read = {each: at for each, at in more.items() if at > begin[each]}
+        return offset_of(positions_of(start) | read, ids)
 
     def backlog(self, start: Offset) -> Backlog:
         """Positions tell the messages; marks of transactions are among them."""
@@ -108,6 +111,7 @@ class KafkaScan(Scan):
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
         begin, until = positions_of(start), positions_of(end)
+        self._check_same(end, self._ids(until))
         wanted = [each for each, at in until.items() if at > begin.get(each, -1)]
         first = self._first(wanted)
         for each in wanted:
@@ -146,6 +150,19 @@ class KafkaScan(Scan):
         if self._client is None:
             self._client = self._cluster.admin()
         return self._client
+
+    def _ids(self, partitions: Iterable[Partition]) -> dict[str, str]:
+        return self._cluster.topic_ids(self._admin, (topic for topic, _ in partitions))
+
+    def _check_same(self, read: Offset, ids: Mapping[str, str]) -> None:
+        """Refuse topics that were made anew, whose offsets count other messages."""
+        for topic, known in ids_of(read).items():
+            if topic in ids and ids[topic] != known:
+                raise NotFoundError(
+                    f"{self._cluster.table}: topic {topic} was made anew: it was {known}, and is "
+                    f"{ids[topic]} now, so its offsets are of other messages; begin a new stream, "
+                    "and take out first what the former topic left in its table if it comes again"
+                )
 
     def _first(self, partitions: Sequence[Partition]) -> Positions:
         whole = Bound("earliest-offset", "scan.startup.mode")

@@ -21,6 +21,7 @@ import pytest
 from lakewright.connectors.external_tables import ExternalTables
 from lakewright.connectors.factories import Context
 from lakewright.connectors.kafka.connector import Kafka, UpsertKafka
+from lakewright.connectors.kafka.positions import positions_of
 from lakewright.connectors.planning.plan_sink import WriteRequest, plan_write
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
 from lakewright.connectors.testing import KeyedSinkSuite, SinkSuite, SourceSuite
@@ -28,7 +29,13 @@ from lakewright.connectors.testing.tables import context_of
 from lakewright.session import Session
 from lakewright.storage import Catalog
 from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.errors import FileMissing, InvalidOption, InvalidRows, UnavailableError
+from lakewright.storage.errors import (
+    FileMissing,
+    InvalidOption,
+    InvalidRows,
+    NotFoundError,
+    UnavailableError,
+)
 from tests.support.stores.servers import ROOT, free_port, kafka_server
 
 pytestmark = pytest.mark.servers
@@ -282,9 +289,9 @@ def test_a_limit_is_shared_by_partitions_and_new_ones_are_found(broker: str) -> 
     send(broker, topic, [(None, as_json({"id": at})) for at in range(3)], partition=1)
     scan = plan_scan(context(broker, topic), ScanRequest()).runtime
     begin = scan.earliest()
-    assert begin == {topic: {"0": 0, "1": 0}}
+    assert positions_of(begin) == {(topic, 0): 0, (topic, 1): 0}
     end = scan.latest(begin, 10)
-    assert end == {topic: {"0": 7, "1": 3}}
+    assert positions_of(end) == {(topic, 0): 7, (topic, 1): 3}
     client = AdminClient({"bootstrap.servers": broker})
     client.create_partitions([NewPartitions(topic, 3)])[topic].result()
     while len(client.list_topics().topics[topic].partitions) < 3:
@@ -324,14 +331,14 @@ def test_marks_of_transactions_are_passed_and_what_was_aborted_is_not_read(broke
             found += [row for batch in scan.read(split) for row in batch.column("id").to_pylist()]
         at = end
     assert found == [0, 2, 4]
-    assert at == {topic: {"0": 12}}
+    assert positions_of(at) == {(topic, 0): 12}
     # An open transaction holds the end.
     producer.begin_transaction()
     producer.produce(topic, as_json({"id": 7}))
     producer.flush()
     assert scan.latest(at) == at
     producer.commit_transaction()
-    assert scan.latest(at) == {topic: {"0": 14}}
+    assert positions_of(scan.latest(at)) == {(topic, 0): 14}
     scan.close()
 
 
@@ -352,6 +359,30 @@ def test_offsets_that_retention_removed_are_an_error_with_numbers(broker: str) -
     with pytest.raises(FileMissing, match="ends at offset 10, and was read up to 12"):
         scan.latest({topic: {"0": 12}})
     assert ids_of(context(broker, topic, BOUNDED)) == [6, 7, 8, 9]
+
+
+def test_a_topic_that_was_made_anew_is_another_one(broker: str) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    topic = new_topic(broker, 1)
+    send(broker, topic, [(None, as_json({"id": at})) for at in range(5)])
+    scan = plan_scan(context(broker, topic, {}), ScanRequest()).runtime
+    read = scan.latest(scan.earliest())
+    scan.plan(scan.earliest(), read)
+    client = AdminClient({"bootstrap.servers": broker})
+    client.delete_topics([topic])[topic].result()
+    while topic in client.list_topics(timeout=10).topics:
+        time.sleep(0.05)
+    client.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+    while topic not in client.list_topics(timeout=10).topics:
+        time.sleep(0.05)
+    # Longer than what was read, so that its offsets alone say nothing.
+    send(broker, topic, [(None, as_json({"id": at})) for at in range(100, 108)])
+    for again in (scan, plan_scan(context(broker, topic, {}), ScanRequest()).runtime):
+        with pytest.raises(NotFoundError, match=rf"topic {topic} was made anew: it was .*, and is"):
+            again.latest(read)
+        with pytest.raises(NotFoundError, match="was made anew"):
+            again.plan(again.earliest(), read)
 
 
 def test_topics_are_found_by_a_pattern_of_their_whole_name(broker: str) -> None:
