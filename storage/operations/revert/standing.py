@@ -13,26 +13,31 @@ those of all files that come back. So each level holds what it held before, and 
 files are copied under new names too: a compaction under way that planned to lift them above the
 older rows that come back then finds them gone, and leaves the bucket out.
 
+In dynamic buckets, each key of the result belongs to one bucket (`hashes.py`).
+
 A later commit and its revert are no other commits: together they did nothing (`taken_back.py`).
 Files are compared by their first names (`copies.py`), since such a revert made copies of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from lakewright.storage.errors import NotRevertible, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.revert.copies import by_first, first_identity, indexes_by_first
+from lakewright.storage.operations.revert.hashes import shared_by, with_returned
 from lakewright.storage.operations.revert.net_change import NetChange, named
 from lakewright.storage.operations.revert.taken_back import cancelled, snapshots_since
 from lakewright.storage.operations.rewrite.rescale import with_bucket_option
-from lakewright.storage.operations.state.assign_buckets import left_behind
+from lakewright.storage.operations.state.assign_buckets import hash_indexes, left_behind
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.file_names import first_name
-from lakewright.storage.spec.index import IndexEntry
+from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
 from lakewright.storage.spec.manifest import EntryIdentity, FileKind, ManifestEntry
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition import Place
@@ -46,7 +51,8 @@ class Standing:
     """The parts of a commit that takes a change back, on top of one snapshot; entries are ADDs.
 
     `to_copy` come back as copies, `to_rename` are live and become copies, `moved` come back at the
-    level that they had. `bucket_option` is what the option `bucket` must be set to first, since a
+    level that they had. `hashes` are to be the hash indexes of buckets instead of
+    `replaced_hashes`. `bucket_option` is what the option `bucket` must be set to first, since a
     rescale of the whole table changed it: writers refuse partitions that it leaves behind.
     """
 
@@ -56,6 +62,8 @@ class Standing:
     to_rename: tuple[ManifestEntry, ...]
     removed_indexes: tuple[IndexEntry, ...]
     indexes_to_copy: tuple[IndexEntry, ...]
+    hashes: Mapping[Place, np.ndarray] = field(default_factory=dict)
+    replaced_hashes: tuple[IndexEntry, ...] = ()
     bucket_option: int | None = None
 
 
@@ -80,9 +88,9 @@ class _Judge:
         self.live = by_first(live)
         if len(self.live) < len(live):
             raise self._error(None, "added a file beside a copy of it")
-        self.indexes = indexes_by_first(
-            each for each in state.indexes if each.partition in net.rows
-        )
+        own = [each for each in state.indexes if each.partition in net.rows]
+        self.hash_indexes = hash_indexes(own)
+        self.indexes = indexes_by_first(each for each in own if each.file.index_type != HASH_INDEX)
         self.to_copy = net.to_return
 
     def standing(self) -> Standing:
@@ -95,6 +103,7 @@ class _Judge:
         bucket_option = self._bucket_option()
         renamed = self._later_in_level_0() if self.files.schema.is_keyed else []
         self._check_deletions(renamed)
+        hashes, replaced = self._hashes()
         return Standing(
             removed=tuple(self.live[at] for at in net.added),
             moved=tuple(self._moved()),
@@ -102,6 +111,8 @@ class _Judge:
             to_rename=tuple(renamed),
             removed_indexes=tuple(self.indexes[at] for at in net.new_indexes),
             indexes_to_copy=tuple(net.removed_indexes.values()),
+            hashes=hashes,
+            replaced_hashes=tuple(replaced),
             bucket_option=bucket_option,
         )
 
@@ -265,6 +276,50 @@ class _Judge:
                 f"a deletion vector of {self.files.name} marks rows of files to come back, in an "
                 "index file that stays as it is; compact the table, or roll back instead"
             )
+
+    def _hashes(self) -> tuple[dict[Place, np.ndarray], list[IndexEntry]]:
+        """The hash indexes of buckets to be written, and those that go.
+
+        Raises:
+            NotRevertible: a key would lie in two buckets.
+        """
+        new: dict[Place, np.ndarray] = {}
+        gone: list[IndexEntry] = []
+        for row, back in hash_indexes(self.net.hash_indexes).items():
+            present = self.hash_indexes.get(row, ())
+            if set(back) <= set(present):
+                continue
+            now = self._read_hashes(present)
+            stay = [entry for at, entry in self.live.items() if at not in self.net.added]
+            filled = {entry.bucket for entry in (*stay, *self._moved()) if entry.partition == row}
+            hashes = with_returned(now, self._read_hashes(back), filled)
+            if shared := shared_by(hashes):
+                raise self._shared(row, shared)
+            changed = {
+                bucket
+                for bucket, own in hashes.items()
+                if not np.array_equal(own, np.unique(now.get(bucket, own[:0])))
+            }
+            gone += [entry for entry in present if entry.bucket in changed]
+            new |= {Place(row, each): hashes[each] for each in changed if len(hashes[each])}
+        return new, gone
+
+    def _read_hashes(self, indexes: Iterable[IndexEntry]) -> dict[int, np.ndarray]:
+        """The hashes of each bucket, of all its indexes."""
+        found: dict[int, np.ndarray] = {}
+        for each in indexes:
+            hashes = self.files.indexes.read_hash_index(each.file)
+            found[each.bucket] = np.append(found.get(each.bucket, hashes[:0]), hashes)
+        return found
+
+    def _shared(self, row: bytes, buckets: Collection[int]) -> NotRevertible:
+        return self._blocked(
+            lambda entry: (
+                entry.kind is FileKind.ADD and entry.partition == row and entry.bucket in buckets
+            ),
+            f"put keys of {self.files.partitions.of_row(row).named} into bucket "
+            f"{min(buckets)}, and rows of them may come back to another bucket",
+        )
 
     def _index_changed(self, what: str) -> NotRevertible:
         places = {(each.partition, each.bucket) for each in self.net.places}
