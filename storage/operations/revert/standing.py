@@ -8,10 +8,11 @@ commits had. Files of an append table are independent of each other, so this is 
 * files of a partition agree on its bucket count.
 
 In a bucket with keys, the files of different levels and their sequence numbers decide which row
-wins. There, other commits may only have added files to level 0, whose sequence numbers are above
-those of all files that come back. So each level holds what it held before, and level 0 more. These
-files are copied under new names too: a compaction under way that planned to lift them above the
-older rows that come back then finds them gone, and leaves the bucket out.
+wins. A file that goes leaves the order of the others as it is. Where files come back, other commits
+may only have added files to level 0, whose sequence numbers are above those of all files that come
+back. So each level holds what it held before, and level 0 more. These files are copied under new
+names too: a compaction under way that planned to lift them above the older rows that come back then
+finds them gone, and leaves the bucket out.
 
 In dynamic buckets, each key of the result belongs to one bucket (`hashes.py`).
 
@@ -208,9 +209,9 @@ class _Judge:
         return count
 
     def _later_in_level_0(self) -> list[ManifestEntry]:
-        """Check the levels of each bucket with keys; files of level 0 beside files that return."""
+        """Check the levels of each bucket that files return to; its other files of level 0."""
         found: list[ManifestEntry] = []
-        for place in sorted(self.net.places):
+        for place in sorted({entry.place for entry in self.net.removed.values()}):
             expected = _at(self.net.before, place) - _at(self.net.removed, place)
             expected |= _at(self.net.added, place)
             here = _at(self.live, place)
@@ -223,10 +224,8 @@ class _Judge:
                     f"replaced {_files(lacking)}, which are in the same bucket",
                 )
             self._check_later(here - expected, self._newest(place))
-            returns = any(each.place == place for each in self.net.removed.values())
-            if returns:
-                stays = here - _at(self.net.added, place)
-                found += (self.live[each] for each in sorted(stays, key=_name) if each.level == 0)
+            stays = here - _at(self.net.added, place)
+            found += (self.live[each] for each in sorted(stays, key=_name) if each.level == 0)
         return found
 
     def _newest(self, place: Place) -> int:
