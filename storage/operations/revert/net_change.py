@@ -118,7 +118,7 @@ def read_net_change(files: TableFiles, snapshots: Sequence[Snapshot]) -> NetChan
     for snapshot, delta in zip(snapshots, deltas, strict=True):
         before, entries = _state_before(files, snapshot, delta, rows)
         _check_follows(files, snapshot, delta, before, rows)
-        indexes = indexes_by_first(_without_hashes(entries))
+        indexes = indexes_by_first(without_hashes(entries))
         befores.append((frozenset(map(first_identity, before)), frozenset(indexes)))
         folded = fold_entries(delta)
         losing = {each.place for each in folded.values() if each.kind is FileKind.DELETE}
@@ -132,11 +132,11 @@ def read_net_change(files: TableFiles, snapshots: Sequence[Snapshot]) -> NetChan
             identity = first_identity(exact)
             if removed.pop(identity, None) is None:
                 added[identity] = folded[exact]
-        after = indexes_by_first(_without_hashes(index_entries(files, snapshot)))
+        after = indexes_by_first(without_hashes(index_entries(files, snapshot)))
         _turn(new, gone, after, indexes)
         _turn(gone, new, indexes, after)
     touched = rows | {entry.partition for entry in (*new, *gone)}
-    last = indexes_by_first(_without_hashes(index_entries(files, snapshots[-1])))
+    last = indexes_by_first(without_hashes(index_entries(files, snapshots[-1])))
     returning = {entry.place for entry in net.to_return}
     return replace(
         net,
@@ -226,7 +226,7 @@ def _state_before(
             live = {each.identity: each for each in live_entries(files, before, partitions=rows)}
             return live, frozenset(index_entries(files, before))
     only_adds = all(entry.kind is FileKind.ADD for entry in delta)
-    if only_adds and not _without_hashes(index_entries(files, snapshot)):
+    if only_adds and not without_hashes(index_entries(files, snapshot)):
         here = {each.identity: each for each in live_entries(files, snapshot, partitions=rows)}
         added = {entry.identity for entry in delta}
         return {each: entry for each, entry in here.items() if each not in added}, frozenset()
@@ -281,7 +281,8 @@ def _has_hashes(entry: IndexEntry) -> bool:
     return entry.file.index_type == HASH_INDEX
 
 
-def _without_hashes(entries: Iterable[IndexEntry]) -> list[IndexEntry]:
+def without_hashes(entries: Iterable[IndexEntry]) -> list[IndexEntry]:
+    """Index files but for hash indexes."""
     return [each for each in entries if not _has_hashes(each)]
 
 

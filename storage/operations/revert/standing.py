@@ -31,14 +31,14 @@ from lakewright.storage.errors import NotRevertible, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.revert.copies import by_first, first_identity, indexes_by_first
 from lakewright.storage.operations.revert.hashes import shared_by, with_returned
-from lakewright.storage.operations.revert.net_change import NetChange, named
+from lakewright.storage.operations.revert.net_change import NetChange, named, without_hashes
 from lakewright.storage.operations.revert.taken_back import cancelled, snapshots_since
 from lakewright.storage.operations.rewrite.rescale import with_bucket_option
 from lakewright.storage.operations.state.assign_buckets import hash_indexes, left_behind
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.file_names import first_name
-from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
+from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import EntryIdentity, FileKind, ManifestEntry
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition import Place
@@ -91,7 +91,7 @@ class _Judge:
             raise self._error(None, "added a file beside a copy of it")
         own = [each for each in state.indexes if each.partition in net.rows]
         self.hash_indexes = hash_indexes(own)
-        self.indexes = indexes_by_first(each for each in own if each.file.index_type != HASH_INDEX)
+        self.indexes = indexes_by_first(without_hashes(own))
         self.to_copy = net.to_return
 
     def standing(self) -> Standing:
@@ -326,7 +326,8 @@ class _Judge:
         counted = {each.id for each in self._others()}
         later = snapshots_since(self.files, self.net.snapshots[-1].id, self.latest)
         for snapshot in reversed(later):
-            found = _of_places(indexes_by_first(index_entries(self.files, snapshot)), places)
+            entries = without_hashes(index_entries(self.files, snapshot))
+            found = _of_places(indexes_by_first(entries), places)
             if found != known and snapshot.id in counted:
                 return self._error(snapshot, what)
             known = found
