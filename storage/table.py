@@ -28,7 +28,7 @@ from lakewright.storage.operations.rewrite.compact_written import (
     WriteResult,
     check_writer_may_compact,
 )
-from lakewright.storage.operations.running.engine import Engine, LocalEngine
+from lakewright.storage.operations.running.engine import Engine, LocalEngine, engine_or_local
 from lakewright.storage.operations.running.plan import find_run
 from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID
 from lakewright.storage.operations.state.time_travel import Time, choose_snapshot, time_ms
@@ -165,7 +165,7 @@ class Table(Readable):
         )
 
         files = self.table_files
-        schema = distribute(files, distribution, engine or LocalEngine(env=files.env))
+        schema = distribute(files, distribution, engine_or_local(engine, files.env))
         return replace(self, table_files=replace(files, schema=schema))
 
     def plan_alter(

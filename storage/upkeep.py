@@ -104,7 +104,7 @@ from lakewright.storage.operations.row_changes.update_rows import (
     plan_update_rows,
     run_update_rows,
 )
-from lakewright.storage.operations.running.engine import Engine, LocalEngine
+from lakewright.storage.operations.running.engine import Engine, engine_or_local
 from lakewright.storage.operations.running.plan import Plan, ResultT, RewritePlan, find_run
 from lakewright.storage.operations.schema.validate_rows import (
     plan_validate_rows,
@@ -128,7 +128,7 @@ def _plan_delete_rows(
     """Delete the rows for which a filter is true, or all; see `row_changes.delete_rows`."""
     predicate = predicate_of(where, files.schema)
     text = filter_text(where, files.schema)
-    return plan_delete_rows(files, predicate, text, engine or LocalEngine(env=files.env))
+    return plan_delete_rows(files, predicate, text, engine_or_local(engine, files.env))
 
 
 def _run_delete_rows(files: TableFiles, plan: DeleteRowsPlan, engine: Engine) -> RowChangeResult:
@@ -149,7 +149,7 @@ def _plan_update_rows(
     predicate = predicate_of(where, files.schema)
     text = filter_text(where, files.schema)
     assignments = Assignments.of(values, files)
-    engine = engine or LocalEngine(env=files.env)
+    engine = engine_or_local(engine, files.env)
     return plan_update_rows(files, assignments, predicate, text, engine)
 
 
@@ -301,12 +301,13 @@ class Upkeep:
             StalePlan: the table has changed since the plan.
             VerificationFailed: new rows differ from the old rows; nothing was committed.
         """
-        run = find_run(runs_of(Upkeep), self.table_files, plan)
+        files = self.table_files
+        run = find_run(runs_of(Upkeep), files, plan)
         if "verify" in how:
             how["verify"] = verify_level(how["verify"])
         if takes_engine(run):
-            return run(self.table_files, plan, engine or self._local(), **how)
-        return run(self.table_files, plan, **how)
+            return run(files, plan, engine_or_local(engine, files.env), **how)
+        return run(files, plan, **how)
 
     def expire_in_steps(
         self,
@@ -363,7 +364,7 @@ class Upkeep:
         return compact_written(
             self.table_files,
             list_argument(partitions, "partitions", mapping_argument),
-            engine_for or (lambda _: self._local()),
+            engine_for or (lambda _: engine_or_local(None, self.table_files.env)),
             min_file_num=min_file_num,
             verify=verify_level(verify),
             lease=lease,
@@ -376,6 +377,3 @@ class Upkeep:
     def break_lease(self, lease_id: str) -> Lease:
         """Take a lease, named by a prefix of its id, away from its holder."""
         return break_lease(self.table_files, lease_id)
-
-    def _local(self) -> LocalEngine:
-        return LocalEngine(env=self.table_files.env)

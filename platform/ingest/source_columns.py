@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lakewright.platform.tables.source_declarations import ExtraColumns, SourceDeclaration
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.spec.arguments import repeated
 
 # Delimiters that a hint may name, the most frequent first.
 _DELIMITERS = (";", "\t", "|", ",")
@@ -87,7 +88,7 @@ def check_file_columns(given: Sequence[str], columns: FileColumns) -> None:
         return
     parts = [f"lacks column {', '.join(missing)}"] if missing else []
     parts += [f"has unknown column {', '.join(extra)}"] if extra else []
-    parts = parts or ["has a column twice"]
+    parts = parts or [f"has column {repeated(known)} more than once"]
     hint = _near_misses(missing or declared, unknown)
     if source.csv is not None and len(given) == 1 and len(declared) > 1:
         hint = _delimiter_hint(given[0], source.delimiter, len(declared))

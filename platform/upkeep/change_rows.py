@@ -63,6 +63,8 @@ def _plan_update(table: Table, options: UpdateRowsOptions) -> UpdateRowsPlan:
         name, sign, expression = each.partition("=")
         if not sign or not expression.strip():
             raise InvalidRequestError(f"{each!r} is not COLUMN=EXPR, such as price=price*1.1")
+        if name.strip() in values:
+            raise InvalidRequestError(f"{name.strip()} gets two values; give it one")
         values[name.strip()] = expression
     return table.upkeep.plan_update_rows(values, _asked_rows(options))
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.storage.errors import InvalidRows, InvalidSchema
+from lakewright.storage.spec.arguments import repeated
 from lakewright.storage.spec.data_types import (
     BYTES,
     STRING,
@@ -176,7 +177,7 @@ def conform(rows: pa.Table, fields: Sequence[DataField], *, table: str) -> pa.Ta
     if missing or unknown or len(set(names)) != len(names):
         parts = [f"lack column {', '.join(missing)}"] if missing else []
         parts += [f"have unknown column {', '.join(unknown)}"] if unknown else []
-        parts = parts or ["have a column twice"]
+        parts = parts or [f"have column {repeated(names)} more than once"]
         raise InvalidRows(
             f"rows for {table} {' and '.join(parts)}; the rows have {', '.join(names)}; the table "
             f"has {', '.join(wanted)}"

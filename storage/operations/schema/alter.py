@@ -34,7 +34,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.delete_files import delete_files
-from lakewright.storage.operations.running.engine import Engine, LocalEngine
+from lakewright.storage.operations.running.engine import Engine, engine_or_local
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.schema.gate import judge
 from lakewright.storage.operations.schema.locked_out_readers import check_readers
@@ -270,7 +270,7 @@ def _proposed(
         old=files.schema,
         new=evolution.schema,
         rules=rules,
-        engine=engine or LocalEngine(env=files.env),
+        engine=engine_or_local(engine, files.env),
     )
 
 
