@@ -14,7 +14,7 @@ from lakewright.storage.operations.row_changes.expressions import (
     check_names,
     quoted,
 )
-from lakewright.storage.operations.row_changes.merge_rows import Clause, Merge
+from lakewright.storage.operations.row_changes.merge_rows import Clause, Merge, MergeStatement
 from lakewright.storage.rows import LocalRows, arrow_tables
 from lakewright.storage.spec.arguments import (
     list_argument,
@@ -48,20 +48,21 @@ def source_table(rows: LocalRows, schema: TableSchema) -> pa.Table:
     return pa.concat_tables(pieces, promote_options="permissive")
 
 
-def merge_of(
+def merge_statement(
     files: TableFiles,
-    source: pa.Table,
+    rows: LocalRows,
     *,
     on: On,
-    when_matched: Action | None,
-    when_not_matched: Action | None,
-    when_not_matched_by_source: Action | None,
-) -> Merge:
+    when_matched: Action | None = None,
+    when_not_matched: Action | None = None,
+    when_not_matched_by_source: Action | None = None,
+) -> MergeStatement:
     """The merge that a caller asks for.
 
     Raises:
         InvalidRequestError: nothing is asked for, or an action is none of its clause.
     """
+    source = source_table(rows, files.schema)
     pairs = _pairs(on, files)
     if when_matched is None and when_not_matched is None and when_not_matched_by_source is None:
         raise InvalidRequestError(
@@ -74,7 +75,7 @@ def merge_of(
         for name, given in shared_columns(files.schema.field_names, source.column_names).items()
     }
     known_columns = {"update": {n: e for n, e in every.items() if n not in of_key}, "insert": every}
-    return Merge(
+    merge = Merge(
         on=pairs,
         matched=_clauses(files, when_matched, "when_matched", ("update", "delete"), known_columns),
         not_matched=_clauses(
@@ -84,6 +85,7 @@ def merge_of(
             files, when_not_matched_by_source, "when_not_matched_by_source", ("delete",), {}
         ),
     )
+    return MergeStatement(merge, source)
 
 
 def shared_columns(names: Sequence[str], given: Sequence[str]) -> dict[str, str]:

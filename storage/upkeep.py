@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.merging import Action, On, merge_statement
 from lakewright.storage.named_errors import names_errors
 from lakewright.storage.operations.inspection.analyze import plan_analyze, run_analyze
 from lakewright.storage.operations.leases.leases import break_lease, list_leases
@@ -98,6 +99,11 @@ from lakewright.storage.operations.row_changes.delete_rows import (
     run_delete_rows,
 )
 from lakewright.storage.operations.row_changes.expressions import Assignments
+from lakewright.storage.operations.row_changes.merge_rows import (
+    MergeRowsPlan,
+    plan_merge_rows,
+    run_merge_rows,
+)
 from lakewright.storage.operations.row_changes.statement import RowChangeResult
 from lakewright.storage.operations.row_changes.update_rows import (
     UpdateRowsPlan,
@@ -111,7 +117,7 @@ from lakewright.storage.operations.schema.validate_rows import (
     run_validate_rows,
 )
 from lakewright.storage.operations.write.verify import VerifyLevel, verify_level
-from lakewright.storage.rows import Where, filter_text, predicate_of
+from lakewright.storage.rows import LocalRows, Where, filter_text, predicate_of
 from lakewright.storage.spec.arguments import (
     list_argument,
     listed_partitions,
@@ -155,6 +161,28 @@ def _plan_update_rows(
 
 def _run_update_rows(files: TableFiles, plan: UpdateRowsPlan, engine: Engine) -> RowChangeResult:
     return run_update_rows(files, plan, predicate_of(plan.where, files.schema), engine)
+
+
+def _plan_merge_rows(
+    files: TableFiles,
+    rows: LocalRows,
+    *,
+    on: On,
+    when_matched: Action | None = None,
+    when_not_matched: Action | None = None,
+    when_not_matched_by_source: Action | None = None,
+    counts: bool = True,
+) -> MergeRowsPlan:
+    """Change rows by those of a source; see `Table.merge`, and `row_changes.merge_rows`."""
+    statement = merge_statement(
+        files,
+        rows,
+        on=on,
+        when_matched=when_matched,
+        when_not_matched=when_not_matched,
+        when_not_matched_by_source=when_not_matched_by_source,
+    )
+    return plan_merge_rows(files, statement, counts=counts)
 
 
 def _plan_remove_orphans(
@@ -272,6 +300,8 @@ class Upkeep:
     plan_delete_rows = delete_rows.planning()
     update_rows = Verb(_plan_update_rows, _run_update_rows)
     plan_update_rows = update_rows.planning()
+    merge_rows = Verb(_plan_merge_rows, run_merge_rows)
+    plan_merge_rows = merge_rows.planning()
 
     @overload
     def run(

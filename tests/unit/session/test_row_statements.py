@@ -189,18 +189,24 @@ def test_a_truncate_empties_a_table_or_a_partition(session: Session, catalog: Ca
             "1 columns and 2 values",
         ),
         (
-            "MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN "
-            "INSERT (id, price, price) VALUES (1, 2, 3)",
+            (
+                "MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN "
+                "INSERT (id, price, price) VALUES (1, 2, 3)"
+            ),
             "price stands twice in the list",
         ),
         (
-            "MERGE INTO t USING (SELECT 1 AS id, 2 AS id) s ON t.id = s.id "
-            "WHEN MATCHED THEN DELETE",
+            (
+                "MERGE INTO t USING (SELECT 1 AS id, 2 AS id) s ON t.id = s.id "
+                "WHEN MATCHED THEN DELETE"
+            ),
             "the source has two columns id",
         ),
         (
-            "MERGE INTO t USING (SELECT 1 AS id, 2 AS price, 3 AS price) s ON t.id = s.id "
-            "WHEN MATCHED THEN UPDATE SET *",
+            (
+                "MERGE INTO t USING (SELECT 1 AS id, 2 AS price, 3 AS price) s ON t.id = s.id "
+                "WHEN MATCHED THEN UPDATE SET *"
+            ),
             "the source has two columns price",
         ),
         ("TRUNCATE t", "write TRUNCATE TABLE t"),

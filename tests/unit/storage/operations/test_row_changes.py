@@ -406,7 +406,7 @@ def test_a_source_that_has_a_column_twice_is_refused_by_its_name(
     catalog: Catalog, source: Any
 ) -> None:
     table = of_days(catalog, "a")
-    with pytest.raises(InvalidRequestError, match="the source has two columns (id|1),"):
+    with pytest.raises(InvalidRequestError, match=r"the source has two columns (id|1),"):
         table.merge(source, on="id", when_matched="delete")
     assert len(table.history.snapshots()) == 1
 
@@ -450,7 +450,7 @@ def test_a_merge_that_a_caller_asks_for_wrongly_says_what_to_give(
 )
 def test_what_is_no_engine_is_refused(catalog: Catalog, verb: Any, engine: object) -> None:
     table = of_days(catalog, "a", "b")
-    with pytest.raises(InvalidRequestError, match="engine is .*, which runs no tasks"):
+    with pytest.raises(InvalidRequestError, match=r"engine is .*, which runs no tasks"):
         verb(table, engine)
     assert len(table.history.snapshots()) == 2
     verb(table, None)
