@@ -42,6 +42,7 @@ from lakewright.storage.operations.schema.named_folders import check_folders_kee
 from lakewright.storage.operations.schema.proposed_schema import ProposedSchema
 from lakewright.storage.operations.schema.refusals import Refusal, refusals_of
 from lakewright.storage.spec.client_rules import check_clients_open
+from lakewright.storage.spec.partition_expiry import check_partition_times
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_difference import differences
@@ -278,6 +279,7 @@ def _check_options(files: TableFiles, new: TableSchema) -> None:
     for use in (Use.READ, Use.WRITE):
         check_supported(new, use, table=files.name)
     check_clients_open(new, table=files.name, before=files.schema)
+    check_partition_times(new, table=files.name, before=files.schema)
 
 
 def _check_defaults(files: TableFiles, new: TableSchema) -> None:
