@@ -155,20 +155,19 @@ State = dict[tuple[str, int, int], str]
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit of the model: what it does to the rows, or the number of the one it took back."""
+    """A commit of the model: what it does to the rows, or the numbers of those it took back."""
 
     made: tuple[int, ...]
     change: Callable[[State], State] | None = None
-    of: int | None = None
+    of: frozenset[int] = frozenset()
 
 
 def _told(history: list[Commit]) -> list[tuple[str, int, str]]:
     """The rows after the commits that no standing revert took back, in their first order."""
     gone = set[int]()
     for number in reversed(range(len(history))):
-        of = history[number].of
-        if of is not None and number not in gone:
-            gone.add(of)
+        if number not in gone:
+            gone |= history[number].of
     state: State = {}
     for number, each in enumerate(history):
         if each.change is not None and number not in gone:
@@ -264,15 +263,18 @@ def test_rows_are_those_of_the_commits_that_were_not_taken_back(
                 history += [found] * bool(found.made)
             _check(table, history)
             continue
-        of = data.draw(st.integers(max(0, len(history) - 5), len(history) - 1))
+        at = st.integers(max(0, len(history) - 5), len(history) - 1)
+        chosen = data.draw(st.sets(at, min_size=1, max_size=2))
         try:
-            result = table.history.revert(*history[of].made)
+            result = table.history.revert(*(each for at in chosen for each in history[at].made))
         except (NotRevertible, UnsupportedError) as error:
             event(str(error).split(": ", 1)[1][:20])
         else:
             event(f"taken back: {result.snapshot is not None}")
             if result.snapshot is not None:
-                history.append(Commit((result.snapshot.id,), of=of))
+                # Those that were taken back before are left out.
+                of = {at for at in chosen if set(history[at].made) & set(result.snapshot_ids)}
+                history.append(Commit((result.snapshot.id,), of=frozenset(of)))
         _check(table, history)
     compact(table, full=True)
     _check(table, history)

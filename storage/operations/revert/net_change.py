@@ -24,7 +24,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.respec.keyed_checks import respec_command
-from lakewright.storage.operations.revert.copies import first_identity, indexes_by_first
+from lakewright.storage.operations.revert.copies import Step, first_identity, indexes_by_first
 from lakewright.storage.operations.state.live_files import index_entries, live_entries
 from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
@@ -42,10 +42,12 @@ class NetChange:
     Keys, and all that are no entries of a mapping, have the names of the first files of copies.
     `before` holds the files of the touched partitions before the first snapshot, `indexes_before`
     and `indexes_after` the index files of these partitions before the first and after the last.
-    `hash_indexes` hold the keys of the removed files, under their own names.
+    `hash_indexes` hold the keys of the removed files, under their own names. `steps` are those of
+    the snapshots.
     """
 
     snapshots: tuple[Snapshot, ...]
+    steps: tuple[Step, ...] = ()
     added: dict[EntryIdentity, ManifestEntry] = field(default_factory=dict)
     removed: dict[EntryIdentity, ManifestEntry] = field(default_factory=dict)
     new_indexes: dict[IndexEntry, IndexEntry] = field(default_factory=dict)
@@ -140,6 +142,7 @@ def read_net_change(files: TableFiles, snapshots: Sequence[Snapshot]) -> NetChan
     returning = {entry.place for entry in net.to_return}
     return replace(
         net,
+        steps=tuple(map(Step.of, deltas)),
         before=befores[0][0],
         indexes_before=_of(befores[0][1], touched),
         indexes_after=_of(last, touched),

@@ -4,15 +4,16 @@ The result must be what the table would hold if the snapshots had never been mad
 commits had. Files of an append table are independent of each other, so this is true if
 
 * every file that the snapshots added is live, with the deletions that it had,
+* no other commit between the snapshots built on such a file,
 * no other commit overwrote the partitions that rows come back to, and
 * files of a partition agree on its bucket count.
 
 In a bucket with keys, the files of different levels and their sequence numbers decide which row
 wins. A file that goes leaves the order of the others as it is. Where files come back, other commits
 may only have added files to level 0, whose sequence numbers are above those of all files that come
-back. So each level holds what it held before, and level 0 more. These files are copied under new
-names too: a compaction under way that planned to lift them above the older rows that come back then
-finds them gone, and leaves the bucket out.
+back, and none of these may have gone since. So each level holds what it held before, and level 0
+more. These files are copied under new names too: a compaction under way that planned to lift them
+above the older rows that come back then finds them gone, and leaves the bucket out.
 
 In dynamic buckets, each key of the result belongs to one bucket (`hashes.py`).
 
@@ -29,7 +30,12 @@ import numpy as np
 
 from lakewright.storage.errors import NotRevertible, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.revert.copies import by_first, first_identity, indexes_by_first
+from lakewright.storage.operations.revert.copies import (
+    Step,
+    by_first,
+    first_identity,
+    indexes_by_first,
+)
 from lakewright.storage.operations.revert.hashes import shared_by, with_returned
 from lakewright.storage.operations.revert.net_change import NetChange, named, without_hashes
 from lakewright.storage.operations.revert.taken_back import cancelled, snapshots_since
@@ -103,6 +109,7 @@ class _Judge:
         self._check_bucket_counts()
         bucket_option = self._bucket_option()
         renamed = self._later_in_level_0() if self.files.schema.is_keyed else []
+        self._check_history()
         self._check_deletions(renamed)
         hashes, replaced = self._hashes()
         return Standing(
@@ -228,6 +235,42 @@ class _Judge:
             found += (self.live[each] for each in sorted(stays, key=_name) if each.level == 0)
         return found
 
+    def _check_history(self) -> None:
+        """Check what is not live any more: the files of others, and files between the snapshots.
+
+        No other commit may have built on files that the snapshots added. In a bucket with keys that
+        files come back to, no later file may have gone since, for a compaction leaves out deletions
+        that delete nothing; and a file that comes back must be newer than those before it.
+        """
+        others = {each.id: each for each in self._others()}
+        steps = dict(zip((each.id for each in self.net.snapshots), self.net.steps, strict=True))
+        last = self.net.snapshots[-1].id
+        keyed = self.files.schema.is_keyed
+        ours: set[EntryIdentity] = set()
+        newest: dict[Place, int] = {}
+        for number in sorted(others.keys() | steps.keys()):
+            if number in steps:
+                step = steps[number]
+                ours = (ours - step.removed.keys()) | step.added.keys()
+                for at, entry in step.removed.items() if keyed else ():
+                    if at in self.net.removed:
+                        numbers = newest.get(entry.place, -1), entry.file.max_sequence_number
+                        newest[entry.place] = max(numbers)
+                continue
+            by = others[number]
+            if number > last and (not newest or by.commit_kind is CommitKind.APPEND):
+                continue
+            manifests = self.files.manifests
+            step = Step.of(manifests.entries(manifests.read_delta_list(by)))
+            if taken := ours & step.removed.keys():
+                raise self._error(by, f"replaced or removed {_files(map(_name, taken))} of it")
+            gone = {_name(at) for at, entry in step.removed.items() if entry.place in newest}
+            if gone:
+                raise self._error(by, f"replaced {_files(gone)}, which were in the same bucket")
+            for at, entry in step.added.items():
+                if at in self.net.removed and entry.place in newest:
+                    self._check_newer({at}, {at: entry}, newest[entry.place])
+
     def _newest(self, place: Place) -> int:
         """The highest sequence number of files that come back to a bucket."""
         back = (each.file for each in self.net.removed.values() if each.place == place)
@@ -243,7 +286,16 @@ class _Judge:
                 ),
                 f"compacted later rows of the same bucket, to {_files(map(_name, lifted))}",
             )
-        mixed = {each for each in later if self.live[each].file.min_sequence_number <= newest}
+        self._check_newer(later, self.live, newest)
+
+    def _check_newer(
+        self,
+        later: Collection[EntryIdentity],
+        files: Mapping[EntryIdentity, ManifestEntry],
+        newest: int,
+    ) -> None:
+        """Check that files that other commits added hold later rows than those that come back."""
+        mixed = {each for each in later if files[each].file.min_sequence_number <= newest}
         if mixed:
             raise self._blocked(
                 lambda entry: (
