@@ -26,7 +26,12 @@ from lakewright.storage.operations.row_changes.expressions import (
     quoted,
     subquery_tables,
 )
-from lakewright.storage.operations.row_changes.merge_rows import Clause, Merge, run_merge_rows
+from lakewright.storage.operations.row_changes.merge_rows import (
+    Clause,
+    Merge,
+    MergeStatement,
+    plan_merge_rows,
+)
 from lakewright.storage.operations.row_changes.statement import RowChangeResult
 from lakewright.storage.operations.row_changes.update_rows import plan_update_rows, run_update_rows
 from lakewright.storage.operations.running.engine import LocalEngine
@@ -119,21 +124,16 @@ def merge_into(table: Table, asked: MergeInto, rows: pa.Table) -> StatementResul
     for name, _ in asked.on:
         if name not in table.schema.field_names:
             raise InvalidStatement(f"{table.name} has no column {name} to match on")
-    result = run_merge_rows(
-        files,
-        Merge(
-            on=asked.on,
-            and_on=asked.and_on,
-            matched=clauses("matched"),
-            not_matched=clauses("not_matched"),
-            not_matched_by_source=clauses("not_matched_by_source"),
-            target=asked.alias,
-            source=asked.source_alias,
-        ),
-        rows,
-        LocalEngine(env=files.env),
+    merge = Merge(
+        on=asked.on,
+        and_on=asked.and_on,
+        matched=clauses("matched"),
+        not_matched=clauses("not_matched"),
+        not_matched_by_source=clauses("not_matched_by_source"),
+        target=asked.alias,
+        source=asked.source_alias,
     )
-    return _done(table, result)
+    return _merged(table, MergeStatement(merge, rows))
 
 
 def truncate(table: Table, asked: Truncate) -> StatementResult:
@@ -181,8 +181,12 @@ def _by_condition(table: Table, alias: str, clause: Clause, others: Others) -> S
         source="__lakewright_none",
         others=others,
     )
-    files = table.table_files
-    return _done(table, run_merge_rows(files, merging, none, LocalEngine(env=files.env)))
+    return _merged(table, MergeStatement(merging, none))
+
+
+def _merged(table: Table, statement: MergeStatement) -> StatementResult:
+    plan = plan_merge_rows(table.table_files, statement, counts=False)
+    return _done(table, table.upkeep.run(plan))
 
 
 def _done(table: Table, result: RowChangeResult) -> StatementResult:

@@ -9,9 +9,20 @@ import pyarrow as pa
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.row_changes.expressions import Assignments, quoted
-from lakewright.storage.operations.row_changes.merge_rows import Clause, Merge
+from lakewright.storage.operations.row_changes.expressions import (
+    Assignments,
+    check_names,
+    quoted,
+)
+from lakewright.storage.operations.row_changes.merge_rows import Clause, Merge, MergeStatement
 from lakewright.storage.rows import LocalRows, arrow_tables
+from lakewright.storage.spec.arguments import (
+    list_argument,
+    listed_names,
+    mapping_argument,
+    repeated,
+    text_argument,
+)
 from lakewright.storage.spec.schema import TableSchema
 
 # "update", "insert", "delete", or expressions by column.
@@ -26,29 +37,32 @@ def source_table(rows: LocalRows, schema: TableSchema) -> pa.Table:
     """The rows of a source, in memory.
 
     Raises:
-        InvalidRequestError: there are none to tell the columns by.
+        InvalidRequestError: there are none to tell the columns by, or two have one name.
     """
     pieces = list(arrow_tables(rows, schema.fields))
+    for piece in pieces:
+        check_names(piece.column_names, "the source")
     if not pieces:
         raise InvalidRequestError("the source of the merge has no rows, and so no columns")
     # Pieces may have their own order of columns.
     return pa.concat_tables(pieces, promote_options="permissive")
 
 
-def merge_of(
+def merge_statement(
     files: TableFiles,
-    source: pa.Table,
+    rows: LocalRows,
     *,
     on: On,
-    when_matched: Action | None,
-    when_not_matched: Action | None,
-    when_not_matched_by_source: Action | None,
-) -> Merge:
+    when_matched: Action | None = None,
+    when_not_matched: Action | None = None,
+    when_not_matched_by_source: Action | None = None,
+) -> MergeStatement:
     """The merge that a caller asks for.
 
     Raises:
         InvalidRequestError: nothing is asked for, or an action is none of its clause.
     """
+    source = source_table(rows, files.schema)
     pairs = _pairs(on, files)
     if when_matched is None and when_not_matched is None and when_not_matched_by_source is None:
         raise InvalidRequestError(
@@ -61,7 +75,7 @@ def merge_of(
         for name, given in shared_columns(files.schema.field_names, source.column_names).items()
     }
     known_columns = {"update": {n: e for n, e in every.items() if n not in of_key}, "insert": every}
-    return Merge(
+    merge = Merge(
         on=pairs,
         matched=_clauses(files, when_matched, "when_matched", ("update", "delete"), known_columns),
         not_matched=_clauses(
@@ -71,6 +85,7 @@ def merge_of(
             files, when_not_matched_by_source, "when_not_matched_by_source", ("delete",), {}
         ),
     )
+    return MergeStatement(merge, source)
 
 
 def shared_columns(names: Sequence[str], given: Sequence[str]) -> dict[str, str]:
@@ -80,14 +95,16 @@ def shared_columns(names: Sequence[str], given: Sequence[str]) -> dict[str, str]
 
 
 def _pairs(on: On, files: TableFiles) -> tuple[tuple[str, str], ...]:
-    if isinstance(on, str):
-        pairs: tuple[tuple[str, str], ...] = ((on, on),)
-    elif isinstance(on, Mapping):
-        pairs = tuple(on.items())
+    if isinstance(on, Mapping):
+        asked = mapping_argument(on, "on").items()
+        pairs = tuple((name, text_argument(given, f"on[{name!r}]")) for name, given in asked)
     else:
-        pairs = tuple((name, name) for name in on)
+        names = (on,) if isinstance(on, str) else listed_names(on, "on")
+        pairs = tuple((name, name) for name in names)
     if not pairs:
         raise InvalidRequestError("name the columns that rows match on")
+    if twice := repeated([name for name, _ in pairs]):
+        raise InvalidRequestError(f"on names {twice} more than once; name it once")
     for name, _ in pairs:
         if name not in files.schema.field_names:
             raise InvalidRequestError(
@@ -95,6 +112,18 @@ def _pairs(on: On, files: TableFiles) -> tuple[tuple[str, str], ...]:
                 f"{', '.join(files.schema.field_names)}"
             )
     return pairs
+
+
+def _conditioned(pair: object, name: str) -> tuple[str | None, object]:
+    """A condition and an action."""
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise InvalidRequestError(
+            f"{name} is {pair!r:.60}; give a condition or None, and an action: (None, 'delete')"
+        )
+    condition, action = pair
+    if condition is not None:
+        text_argument(condition, f"the condition of {name}")
+    return condition, action
 
 
 def _clauses(
@@ -108,8 +137,11 @@ def _clauses(
         return ()
     if isinstance(action, (str, Mapping)):
         action = [(None, action)]
+    pairs = list_argument(action, name, _conditioned)
+    if not pairs:
+        raise InvalidRequestError(f"{name} is an empty list; leave it out")
     clauses = []
-    for condition, each in action:
+    for condition, each in pairs:
         if isinstance(each, Mapping):
             clauses.append(Clause(Assignments.of(each, files), condition))
         elif each not in words:

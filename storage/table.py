@@ -28,7 +28,7 @@ from lakewright.storage.operations.rewrite.compact_written import (
     WriteResult,
     check_writer_may_compact,
 )
-from lakewright.storage.operations.running.engine import Engine, LocalEngine
+from lakewright.storage.operations.running.engine import Engine, engine_or_local
 from lakewright.storage.operations.running.plan import find_run
 from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID
 from lakewright.storage.operations.state.time_travel import Time, choose_snapshot, time_ms
@@ -165,7 +165,7 @@ class Table(Readable):
         )
 
         files = self.table_files
-        schema = distribute(files, distribution, engine or LocalEngine(env=files.env))
+        schema = distribute(files, distribution, engine_or_local(engine, files.env))
         return replace(self, table_files=replace(files, schema=schema))
 
     def plan_alter(
@@ -466,25 +466,15 @@ class Table(Readable):
             UnsupportedError: the merge engine does not carry out an action.
             CommitConflictError: others changed rows in each of five attempts.
         """
-        from lakewright.storage.merging import merge_of, source_table  # noqa: PLC0415  # a verb
-        from lakewright.storage.operations.row_changes.merge_rows import (  # noqa: PLC0415
-            plan_merge_rows,
-            run_merge_rows,
-        )
-
-        source = source_table(rows, self.schema)
-        merge = merge_of(
-            self.table_files,
-            source,
+        plan = self.upkeep.plan_merge_rows(
+            rows,
             on=on,
             when_matched=when_matched,
             when_not_matched=when_not_matched,
             when_not_matched_by_source=when_not_matched_by_source,
+            counts=dry_run,
         )
-        if dry_run:
-            return plan_merge_rows(self.table_files, merge, source)
-        engine = LocalEngine(env=self.table_files.env)
-        return run_merge_rows(self.table_files, merge, source, engine)
+        return plan if dry_run else self.upkeep.run(plan)
 
     def write_stream(
         self,

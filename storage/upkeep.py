@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.merging import Action, On, merge_statement
 from lakewright.storage.named_errors import names_errors
 from lakewright.storage.operations.inspection.analyze import plan_analyze, run_analyze
 from lakewright.storage.operations.leases.leases import break_lease, list_leases
@@ -98,20 +99,25 @@ from lakewright.storage.operations.row_changes.delete_rows import (
     run_delete_rows,
 )
 from lakewright.storage.operations.row_changes.expressions import Assignments
+from lakewright.storage.operations.row_changes.merge_rows import (
+    MergeRowsPlan,
+    plan_merge_rows,
+    run_merge_rows,
+)
 from lakewright.storage.operations.row_changes.statement import RowChangeResult
 from lakewright.storage.operations.row_changes.update_rows import (
     UpdateRowsPlan,
     plan_update_rows,
     run_update_rows,
 )
-from lakewright.storage.operations.running.engine import Engine, LocalEngine
+from lakewright.storage.operations.running.engine import Engine, engine_or_local
 from lakewright.storage.operations.running.plan import Plan, ResultT, RewritePlan, find_run
 from lakewright.storage.operations.schema.validate_rows import (
     plan_validate_rows,
     run_validate_rows,
 )
 from lakewright.storage.operations.write.verify import VerifyLevel, verify_level
-from lakewright.storage.rows import Where, filter_text, predicate_of
+from lakewright.storage.rows import LocalRows, Where, filter_text, predicate_of
 from lakewright.storage.spec.arguments import (
     list_argument,
     listed_partitions,
@@ -128,7 +134,7 @@ def _plan_delete_rows(
     """Delete the rows for which a filter is true, or all; see `row_changes.delete_rows`."""
     predicate = predicate_of(where, files.schema)
     text = filter_text(where, files.schema)
-    return plan_delete_rows(files, predicate, text, engine or LocalEngine(env=files.env))
+    return plan_delete_rows(files, predicate, text, engine_or_local(engine, files.env))
 
 
 def _run_delete_rows(files: TableFiles, plan: DeleteRowsPlan, engine: Engine) -> RowChangeResult:
@@ -149,12 +155,34 @@ def _plan_update_rows(
     predicate = predicate_of(where, files.schema)
     text = filter_text(where, files.schema)
     assignments = Assignments.of(values, files)
-    engine = engine or LocalEngine(env=files.env)
+    engine = engine_or_local(engine, files.env)
     return plan_update_rows(files, assignments, predicate, text, engine)
 
 
 def _run_update_rows(files: TableFiles, plan: UpdateRowsPlan, engine: Engine) -> RowChangeResult:
     return run_update_rows(files, plan, predicate_of(plan.where, files.schema), engine)
+
+
+def _plan_merge_rows(
+    files: TableFiles,
+    rows: LocalRows,
+    *,
+    on: On,
+    when_matched: Action | None = None,
+    when_not_matched: Action | None = None,
+    when_not_matched_by_source: Action | None = None,
+    counts: bool = True,
+) -> MergeRowsPlan:
+    """Change rows by those of a source; see `Table.merge`, and `row_changes.merge_rows`."""
+    statement = merge_statement(
+        files,
+        rows,
+        on=on,
+        when_matched=when_matched,
+        when_not_matched=when_not_matched,
+        when_not_matched_by_source=when_not_matched_by_source,
+    )
+    return plan_merge_rows(files, statement, counts=counts)
 
 
 def _plan_remove_orphans(
@@ -272,6 +300,8 @@ class Upkeep:
     plan_delete_rows = delete_rows.planning()
     update_rows = Verb(_plan_update_rows, _run_update_rows)
     plan_update_rows = update_rows.planning()
+    merge_rows = Verb(_plan_merge_rows, run_merge_rows)
+    plan_merge_rows = merge_rows.planning()
 
     @overload
     def run(
@@ -301,12 +331,13 @@ class Upkeep:
             StalePlan: the table has changed since the plan.
             VerificationFailed: new rows differ from the old rows; nothing was committed.
         """
-        run = find_run(runs_of(Upkeep), self.table_files, plan)
+        files = self.table_files
+        run = find_run(runs_of(Upkeep), files, plan)
         if "verify" in how:
             how["verify"] = verify_level(how["verify"])
         if takes_engine(run):
-            return run(self.table_files, plan, engine or self._local(), **how)
-        return run(self.table_files, plan, **how)
+            return run(files, plan, engine_or_local(engine, files.env), **how)
+        return run(files, plan, **how)
 
     def expire_in_steps(
         self,
@@ -363,7 +394,7 @@ class Upkeep:
         return compact_written(
             self.table_files,
             list_argument(partitions, "partitions", mapping_argument),
-            engine_for or (lambda _: self._local()),
+            engine_for or (lambda _: engine_or_local(None, self.table_files.env)),
             min_file_num=min_file_num,
             verify=verify_level(verify),
             lease=lease,
@@ -376,6 +407,3 @@ class Upkeep:
     def break_lease(self, lease_id: str) -> Lease:
         """Take a lease, named by a prefix of its id, away from its holder."""
         return break_lease(self.table_files, lease_id)
-
-    def _local(self) -> LocalEngine:
-        return LocalEngine(env=self.table_files.env)

@@ -88,7 +88,8 @@ class Verb(Generic[P, PlanT_co]):
 
     def __call__(self, *args: Any, **asked: Any) -> Any:
         dry_run = asked.pop("dry_run", False)
-        how = {"engine": asked.pop("engine")} if asked.get("engine") else {}
+        engine = asked.pop("engine", None)
+        how = {} if engine is None else {"engine": engine}
         if self._plans_on_engine:
             asked |= how
         files = self._face.table_files

@@ -6,6 +6,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from lakewright.platform.ingest.merge_rows import MERGE_ROWS
 from lakewright.platform.ingest.validate_schema import VALIDATE_SCHEMA
 from lakewright.platform.upkeep.verb import AnyVerb
 from lakewright.platform.upkeep.verbs import VERBS
@@ -34,7 +35,7 @@ VERB_INDEX = {
 def index_text() -> str:
     """The module, as the verbs have it."""
     lines = [_HEAD]
-    for verb in (*VERBS.values(), VALIDATE_SCHEMA):
+    for verb in (*VERBS.values(), MERGE_ROWS, VALIDATE_SCHEMA):
         if verb.command is None or not verb.command.purpose:
             continue
         module, constant = _defined(verb)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 from lakewright.storage.errors import InvalidOption, InvalidRequestError
+from lakewright.storage.spec.arguments import repeated
 from lakewright.storage.spec.option_values import parse_size
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -36,7 +37,7 @@ def parse_names(text: str) -> list[str]:
     if not all(found):
         raise InvalidRequestError(f"{text!r} holds an empty name; write A,B")
     if len(set(found)) != len(found):
-        raise InvalidRequestError(f"{text!r} names a column twice")
+        raise InvalidRequestError(f"{text!r} names {repeated(found)} more than once; name it once")
     return found
 
 

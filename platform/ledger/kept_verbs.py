@@ -27,10 +27,12 @@ INGEST = "ingest"
 BACKFILL = "backfill"
 VALIDATE_SCHEMA = "validate_schema"
 CHECK_FRESHNESS = "check_freshness"
+MERGE = "merge"
 
 _EFFECTS = {
     INGEST: Effect.WRITES,
     BACKFILL: Effect.WRITES,
+    MERGE: Effect.WRITES,
     VALIDATE_SCHEMA: Effect.READS,
     CHECK_FRESHNESS: Effect.READS,
     **{each.name: each.effect for each in VERBS.values()},

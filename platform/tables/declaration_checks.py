@@ -37,8 +37,10 @@ from lakewright.storage.file_reader.path_pattern import PathPattern
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, parse_data_type
 from lakewright.storage.spec.log_options import LOG_SYSTEM, as_kept
 from lakewright.storage.spec.options import read_options
+from lakewright.storage.spec.partition_expiry import ExpiryStrategy, PartitionExpiry
+from lakewright.storage.spec.partition_time import PartitionTimes
 from lakewright.storage.spec.reader_support import READERS
-from lakewright.storage.spec.schema import new_schema
+from lakewright.storage.spec.schema import TableSchema, new_schema
 from lakewright.storage.spec.supported_options import check_new_options
 
 # Checks of declared tables; expectations have other names.
@@ -502,3 +504,27 @@ def _check_schema(declaration: TableDeclaration) -> Iterator[Finding]:
         option = err.details.get("option")
         named = isinstance(option, str) and option in declaration.options
         yield ("options", str(option)) if named else ("options",), str(err)
+        return
+    yield from _check_partition_times(declaration, schema)
+
+
+def _check_partition_times(declaration: TableDeclaration, schema: TableSchema) -> Iterator[Finding]:
+    """Check that the keys give the time from which partitions are to expire."""
+    policy = declaration.maintenance.partitions
+    said = [each for each in ("pattern", "formatter", "older_than") if getattr(policy, each)]
+    options = PartitionExpiry(schema, declaration.table)
+    by_values = (policy.strategy or options.strategy) is ExpiryStrategy.VALUES_TIME
+    if not said or not by_values or not schema.partition_keys:
+        return
+    times = PartitionTimes(
+        policy.pattern or options.times.pattern, policy.formatter or options.times.formatter
+    )
+    try:
+        times.check()
+    except StorageError:
+        # Told of the formatter itself.
+        return
+    try:
+        times.check_gives_times(schema.partition_fields, table=declaration.table)
+    except StorageError as err:
+        yield ("maintenance", "partitions", said[0]), str(err)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.effects import Effect
@@ -12,6 +14,7 @@ from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.operations.row_changes.statement import RowChangePlan
 from lakewright.storage.plans import DeleteRowsPlan, RowChangeResult, UpdateRowsPlan
 
 
@@ -63,6 +66,8 @@ def _plan_update(table: Table, options: UpdateRowsOptions) -> UpdateRowsPlan:
         name, sign, expression = each.partition("=")
         if not sign or not expression.strip():
             raise InvalidRequestError(f"{each!r} is not COLUMN=EXPR, such as price=price*1.1")
+        if name.strip() in values:
+            raise InvalidRequestError(f"{name.strip()} gets two values; give it one")
         values[name.strip()] = expression
     return table.upkeep.plan_update_rows(values, _asked_rows(options))
 
@@ -80,38 +85,52 @@ def _report(_: Table, done: _Done) -> Report:
     plan, result = done.plan, done.result
     verb = "delete" if isinstance(plan, DeleteRowsPlan) else "update"
     if result is None:
-        buckets = [
-            {
-                "partition": NamedPartition(each.partition),
-                "bucket": each.bucket,
-                "rows": each.rows,
-                "files": len(each.files),
-                "bytes": each.bytes,
-            }
-            for each in plan.buckets
-        ]
-        return Report(
-            summary=f"{plan.table}: {counted(plan.rows, 'row')} to {verb}; "
-            f"{counted(plan.files_opened, 'file')} opened to count them, "
-            f"{counted(plan.files_rewritten, 'file')} ({size_text(plan.bytes_rewritten)}) to write "
-            "again",
-            facts={
-                "rows": plan.rows,
-                "files_opened": plan.files_opened,
-                "files_rewritten": plan.files_rewritten,
-                "bytes_rewritten": plan.bytes_rewritten,
-            },
-            tables={"plan": buckets},
-            is_empty=not plan.rows,
-        )
+        return report_of_plan(plan, f"{counted(plan.rows, 'row')} to {verb}", {"rows": plan.rows})
     changed = result.deleted or result.updated
-    if result.snapshot is None:
-        return Report(summary=f"no row of {plan.table} matches", facts={}, is_empty=True)
+    told = f"{counted(changed, 'row')} {verb}d"
+    return report_of_result(plan, result, told, {"rows": changed})
+
+
+def report_of_plan(plan: RowChangePlan[Any], told: str, counts: Mapping[str, object]) -> Report:
+    """What a statement would change; `told` and `counts` say how many rows."""
+    buckets = [
+        {
+            "partition": NamedPartition(each.partition),
+            "bucket": each.bucket,
+            "rows": each.rows,
+            "files": len(each.files),
+            "bytes": each.bytes,
+        }
+        for each in plan.buckets
+    ]
     return Report(
-        summary=f"snapshot {result.snapshot.id} of {plan.table}: {counted(changed, 'row')} "
-        f"{verb}d in {duration_text(result.duration_ms)}",
+        summary=f"{plan.table}: {told}; {counted(plan.files_opened, 'file')} opened to count them, "
+        f"{counted(plan.files_rewritten, 'file')} ({size_text(plan.bytes_rewritten)}) to write "
+        "again",
         facts={
-            "rows": changed,
+            **counts,
+            "files_opened": plan.files_opened,
+            "files_rewritten": plan.files_rewritten,
+            "bytes_rewritten": plan.bytes_rewritten,
+        },
+        tables={"plan": buckets},
+        is_empty=not plan.rows,
+    )
+
+
+def report_of_result(
+    plan: RowChangePlan[Any], result: RowChangeResult, told: str, counts: Mapping[str, object]
+) -> Report:
+    """What a statement changed."""
+    if result.snapshot is None:
+        return Report(
+            summary=f"no row of {plan.table} matches", facts=dict.fromkeys(counts, 0), is_empty=True
+        )
+    return Report(
+        summary=f"snapshot {result.snapshot.id} of {plan.table}: {told} in "
+        f"{duration_text(result.duration_ms)}",
+        facts={
+            **counts,
             "files_removed": result.files_removed,
             "files_written": result.files_written,
             "bytes_written": result.bytes_written,

@@ -135,7 +135,8 @@ class Command:
 
     `words` are its name, if that is not the verb's own; of a command with verbs of its own they are
     the last word. `purpose` is the heading of the list of commands under which it stands; without
-    one it stands in such a command. `exit_code` is that of a run, or of a dry run, which has no
+    one it stands in such a command. Without `saves_plans` it plans for a dry run alone, since its
+    plan is more than can be saved. `exit_code` is that of a run, or of a dry run, which has no
     result. A verb that differs for a declared table is made by `of_declared`.
     """
 
@@ -143,6 +144,7 @@ class Command:
     words: str = ""
     purpose: str = ""
     notes: str = ""
+    saves_plans: bool = True
     exit_code: Callable[[Outcome[Any, Any, Any]], int] = _done_well
     of_declared: Callable[[TableDeclaration], AnyVerb] | None = None
 

@@ -21,6 +21,7 @@ from lakewright.storage.codec.epoch_numbers import NUMBER, moments
 from lakewright.storage.codec.text_values import TextLayout, from_text
 from lakewright.storage.codec.value_limits import UNITS_OF_A_DAY, unfit_stored, unfit_value
 from lakewright.storage.errors import InvalidRows
+from lakewright.storage.spec.arguments import repeated
 from lakewright.storage.spec.data_types import (
     ArrayType,
     AtomicType,
@@ -81,7 +82,7 @@ def conform(
     if missing or unknown or len(set(names)) != len(names):
         parts = [f"lack column {', '.join(missing)}"] if missing else []
         parts += [f"have unknown column {', '.join(unknown)}"] if unknown else []
-        parts = parts or ["have a column twice"]
+        parts = parts or [f"have column {repeated(names)} more than once"]
         raise InvalidRows(
             f"rows for {table} {' and '.join(parts)}; the rows have {', '.join(names)}; the table "
             f"has {', '.join(wanted)}"

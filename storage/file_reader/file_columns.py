@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.file_reader.file_form import CSV, FileForm
+from lakewright.storage.spec.arguments import repeated
 from lakewright.storage.spec.extra_columns import ExtraColumns
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
@@ -68,7 +69,7 @@ def check_file_columns(given: Sequence[str], columns: FileColumns) -> None:
         return
     parts = [f"lacks column {', '.join(missing)}"] if missing else []
     parts += [f"has unknown column {', '.join(extra)}"] if extra else []
-    parts = parts or ["has a column twice"]
+    parts = parts or [f"has column {repeated(known)} more than once"]
     hint = near_misses(missing or declared, unknown)
     if form.format == CSV and len(given) == 1 and len(declared) > 1:
         hint = _delimiter_hint(given[0], form.csv.delimiter, len(declared))

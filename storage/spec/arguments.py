@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from typing import SupportsIndex, TypeVar
 
@@ -114,6 +115,12 @@ def listed_names(value: object, name: str) -> tuple[str, ...]:
         InvalidRequestError: the value is no list of texts.
     """
     return list_argument(value, name, text_argument)
+
+
+def repeated(names: Sequence[str]) -> str:
+    """The names that stand more than once, for a message."""
+    counts = Counter(names)
+    return ", ".join(name for name, count in counts.items() if count > 1)
 
 
 def listed_partitions(value: object, name: str) -> tuple[Mapping[str, object], ...] | None:

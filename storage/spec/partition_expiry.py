@@ -1,6 +1,6 @@
-"""Options of the expiry of partitions, read when partitions expire and at no other time.
+"""Options of the expiry of partitions, read when they are set and when partitions expire.
 
-An invalid value makes the expiry fail, and no other use of the table.
+An invalid value of another client makes the expiry fail, and no other use of the table.
 """
 
 from __future__ import annotations
@@ -52,6 +52,31 @@ class PartitionExpiry:
         OptionReader(schema.options, table).read_into(self, schema)
         self.strategy = expiry_strategy(self._strategy)
         self.times = PartitionTimes(self._pattern, self._formatter)
+
+
+def check_partition_times(
+    schema: TableSchema, *, table: str, before: TableSchema | None = None
+) -> None:
+    """Check that the options by which partitions are given times give one to some partition.
+
+    A formatter alone writes partitions of streams too, so it is judged if partitions are to expire.
+    What another version of the schema has too is not judged.
+
+    Raises:
+        InvalidOption: no partition would ever have a time; names the pattern and the keys.
+    """
+    if not schema.partition_keys or (before is not None and _said(before) == _said(schema)):
+        return
+    expiry = PartitionExpiry(schema, table)
+    by_values = expiry.strategy is ExpiryStrategy.VALUES_TIME and expiry.expiration_ms is not None
+    if by_values or expiry.times.pattern is not None:
+        expiry.times.check_gives_times(schema.partition_fields, table=table)
+
+
+def _said(schema: TableSchema) -> tuple[object, ...]:
+    """What decides the times of partitions."""
+    options = (TIME_OPTION, STRATEGY_OPTION, PATTERN_OPTION, FORMATTER_OPTION)
+    return (*(schema.options.get(each) for each in options), schema.partition_keys)
 
 
 def expiry_strategy(name: str | ExpiryStrategy) -> ExpiryStrategy:

@@ -32,6 +32,7 @@ from lakewright.storage.spec.options import (
     read_options,
     trimmed,
 )
+from lakewright.storage.spec.partition_expiry import check_partition_times
 from lakewright.storage.spec.refused_options import FALLBACK_BRANCH, REFUSED_OPTIONS
 from lakewright.storage.spec.schema import VALUE_COUNT, TableSchema
 from lakewright.storage.spec.untold_partitions import UNTOLD, untold_partitions
@@ -148,6 +149,7 @@ def check_new_options(schema: TableSchema, *, table: str) -> None:
     check_supported(schema, Use.READ, table=table)
     for name, value in _given(schema):
         check_option_type(name, value, table=table)
+    check_partition_times(schema, table=table)
 
 
 def check_option_name(name: str, value: str, *, table: str) -> None:

@@ -99,7 +99,7 @@ def test_a_csv_may_be_written_in_another_way(lake: Lake) -> None:
             "the file lacks column amount; the file has dt, code; the table declares dt, code, amo",
         ),
         ("dt,code,amount,more\n2024-01-01,a,1,2\n", "the file has unknown column more"),
-        ("dt,code,amount,amount\n2024-01-01,a,1,2\n", "has a column twice"),
+        ("dt,code,amount,amount\n2024-01-01,a,1,2\n", "has column amount more than once"),
         ("dt;code;amount\n2024-01-01;a;1\n", 'declare `delimiter: ";"`'),
         ("dt;code;amount\n2024-01-01;a;1,5\n", 'declare `delimiter: ";"`'),
         ("dt\tcode\tamount\n2024-01-01\ta\t1\n", 'declare `delimiter: "\\t"`'),

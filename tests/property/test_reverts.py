@@ -22,7 +22,7 @@ from tests.support.histories.reverts import KINDS, RETRACTING, VERBS, fill, is_t
 from tests.support.tables.builders import compact, content, expire, rows
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import empty_memory, memory_uri
-from tests.support.tables.invariants import assert_only_reachable_files
+from tests.support.tables.invariants import assert_keys_are_indexed, assert_only_reachable_files
 
 # An example makes two tables, so a quarter of what other laws try has to do.
 FEWER = settings().max_examples // 4
@@ -155,20 +155,19 @@ State = dict[tuple[str, int, int], str]
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit of the model: what it does to the rows, or the number of the one it took back."""
+    """A commit of the model: what it does to the rows, or the numbers of those it took back."""
 
     made: tuple[int, ...]
     change: Callable[[State], State] | None = None
-    of: int | None = None
+    of: frozenset[int] = frozenset()
 
 
 def _told(history: list[Commit]) -> list[tuple[str, int, str]]:
     """The rows after the commits that no standing revert took back, in their first order."""
     gone = set[int]()
     for number in reversed(range(len(history))):
-        of = history[number].of
-        if of is not None and number not in gone:
-            gone.add(of)
+        if number not in gone:
+            gone |= history[number].of
     state: State = {}
     for number, each in enumerate(history):
         if each.change is not None and number not in gone:
@@ -181,67 +180,102 @@ def _read(table: Table) -> list[tuple[str, int, str]]:
 
 
 def _commit(table: Table, number: int, verb: str, day: str, ids: list[int]) -> Commit:
-    """Carry a verb out; what it does to the rows follows from its arguments alone."""
+    """Carry a verb out; what it does to the rows follows from its arguments, and what it matched.
+
+    Where rows wait in level 0, a compaction is a part of each verb.
+    """
     keyed = table.schema.has_primary_key
     new: State = {(day, each, 0 if keyed else number): f"{number}-{each}" for each in ids}
     given = rows(table, [{"day": day, "id": at, "v": v} for (_, at, _), v in new.items()])
+
+    def done(carry_out: Callable[[Table], object], change: Callable[[State], State]) -> Commit:
+        def visibly(each: Table) -> None:
+            carry_out(each)
+            if each.table_files.options.deletion_vectors_enabled:
+                compact(each, full=True)
+
+        return Commit(made_by(table, visibly), change)
+
     match verb:
         case "write":
-            return Commit(made_by(table, lambda each: each.write(given)), lambda old: old | new)
+            return done(lambda each: each.write(given), lambda old: old | new)
         case "delete":
             kinds = ["-D"] * len(ids)
             gone = rows(table, [{"day": day, "id": at, "v": "-"} for at in ids], kinds=kinds)
-            return Commit(
-                made_by(table, lambda each: each.write(gone)),
+            return done(
+                lambda each: each.write(gone),
                 lambda old: {at: v for at, v in old.items() if at not in new},
             )
+        case "update":
+            where = f"day = '{day}' and id in ({', '.join(map(str, ids))})"
+            matched = {(row["day"], row["id"], 0) for row in table.read(where=where).to_pylist()}
+            return done(
+                lambda each: each.update({"v": f"'{number}'"}, where),
+                lambda old: old | dict.fromkeys(matched, str(number)),
+            )
         case "overwrite":
-            return Commit(
-                made_by(table, lambda each: each.write(given, mode="overwrite")),
+            return done(
+                lambda each: each.write(given, mode="overwrite"),
                 lambda old: {at: v for at, v in old.items() if at[0] != day} | new,
             )
         case "overwrite all":
-            return Commit(
-                made_by(table, lambda each: each.write(given, mode="overwrite", dynamic=False)),
+            return done(
+                lambda each: each.write(given, mode="overwrite", dynamic=False),
                 lambda _: new,
             )
         case "drop":
             where = [{"day": day}]
-            return Commit(
-                made_by(table, lambda each: each.upkeep.drop_partitions(partitions=where)),
+            return done(
+                lambda each: each.upkeep.drop_partitions(partitions=where),
                 lambda old: {at: v for at, v in old.items() if at[0] != day},
             )
         case _:
-            return Commit(made_by(table, lambda each: compact(each, full=True)), lambda old: old)
+            return done(lambda each: compact(each, full=True), lambda old: old)
+
+
+def _check(table: Table, history: list[Commit]) -> None:
+    assert _read(table) == _told(history)
+    assert_keys_are_indexed(table)
+
+
+MODELLED = ["append", "append in buckets", "dynamic", "keyed", "vectors"]
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.parametrize("kind", MODELLED)
 @given(data=st.data())
-def test_rows_are_those_of_the_commits_that_were_not_taken_back(data: st.DataObject) -> None:
-    kind = data.draw(st.sampled_from(["append", "append in buckets", "dynamic", "keyed"]))
+def test_rows_are_those_of_the_commits_that_were_not_taken_back(
+    kind: str, data: st.DataObject
+) -> None:
     table = KINDS[kind].table(Catalog.open(memory_uri(), env=FixedEnv()), "db.t")
-    verbs = ["write", "overwrite", "overwrite all", "drop", "compact"]
-    verbs += ["delete"] * (kind in RETRACTING)
+    verbs = ["write", "write", "overwrite", "overwrite all", "drop", "compact"]
+    verbs += ["delete", "update"] * (kind in RETRACTING)
+    days = data.draw(st.sampled_from(["a", "abc"]))
     history: list[Commit] = []
-    for number in range(data.draw(st.integers(3, 10))):
+    for number in range(data.draw(st.integers(3, 12))):
         verb = data.draw(st.sampled_from([*verbs, *["revert"] * 5])) if history else "write"
         if verb != "revert":
-            day = data.draw(st.sampled_from("abc"))
-            ids = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=3, unique=True))
+            day = data.draw(st.sampled_from(days))
+            ids = data.draw(st.lists(st.integers(0, 6), min_size=1, max_size=3, unique=True))
             # A verb that found nothing to do has left nothing to stand.
             with suppress(PartitionNotFound):
                 found = _commit(table, number, verb, day, sorted(ids))
                 history += [found] * bool(found.made)
-            assert _read(table) == _told(history)
+            _check(table, history)
             continue
-        of = data.draw(st.integers(max(0, len(history) - 5), len(history) - 1))
+        at = st.integers(max(0, len(history) - 5), len(history) - 1)
+        chosen = data.draw(st.sets(at, min_size=1, max_size=2))
         try:
-            result = table.history.revert(*history[of].made)
+            result = table.history.revert(*(each for at in chosen for each in history[at].made))
         except (NotRevertible, UnsupportedError) as error:
             event(str(error).split(": ", 1)[1][:20])
         else:
             event(f"taken back: {result.snapshot is not None}")
             if result.snapshot is not None:
-                history.append(Commit((result.snapshot.id,), of=of))
-        assert _read(table) == _told(history)
+                # Those that were taken back before are left out.
+                of = {at for at in chosen if set(history[at].made) & set(result.snapshot_ids)}
+                history.append(Commit((result.snapshot.id,), of=frozenset(of)))
+        _check(table, history)
+    compact(table, full=True)
+    _check(table, history)
     assert_only_reachable_files(table)

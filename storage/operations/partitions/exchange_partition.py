@@ -144,8 +144,7 @@ def plan_exchange_partition(
         tuple(chain.from_iterable(found.values())),
         tuple(each for each in indexes if each.partition in rows),
     )
-    begun = {row for row, names in here.names(rows).items() if names}
-    differ = _lacking(here, there, begun)
+    differ = _lacking(here, there, here.rows)
     if differ:
         raise PartitionExists(
             f"{files.name} has {files.partitions.of_row(min(differ)).named}, and its rows are not "
@@ -156,7 +155,7 @@ def plan_exchange_partition(
         source=source,
         snapshot_id=None if snapshot is None else snapshot.id,
         partitions=tuple(held_files(*each) for each in found.items()),
-        begun=tuple(each.spec for each in found if each.row in begun),
+        begun=tuple(each.spec for each in found if each.row in here.rows),
     )
 
 
@@ -248,15 +247,14 @@ def run_exchange_partition(
     planned_rows(files, plan.partitions)
     there, here = held_now(other, planned), held_now(files, planned)
     check_as_planned(other, planned, there, plan.snapshot_id)
-    begun = {row for row, names in here.names(planned).items() if names}
-    differ = _lacking(here, there, begun)
+    differ = _lacking(here, there, here.rows)
     if differ:
         raise StalePlan(
             f"{files.name} has changes of its own in "
             f"{files.partitions.of_row(min(differ)).named} by now; plan again"
         )
-    rest = planned.keys() - begun
-    snapshot = _copy(files, other, there, rest) if rest else None
+    rest = planned.keys() - here.rows
+    snapshot = _copy(files, other, here.names(rest), there) if rest else None
     source_snapshot = _drop(files, other, there, planned.keys())
     return ExchangePartitionResult(
         snapshot=snapshot,
@@ -282,13 +280,11 @@ def _lacking(here: HeldNow, there: HeldNow, rows: Collection[bytes]) -> frozense
     )
 
 
-def _copy(
-    files: TableFiles, other: TableFiles, there: HeldNow, rows: Collection[bytes]
-) -> Snapshot | None:
-    """Copy partitions and commit them here."""
-    entries = [each for each in there.entries if each.partition in rows]
+def _copy(files: TableFiles, other: TableFiles, held: HeldNames, there: HeldNow) -> Snapshot | None:
+    """Copy partitions and commit them here, where `held` may name indexes of former files."""
+    entries = [each for each in there.entries if each.partition in held]
     _check_own(other, entries)
-    indexes = [each for each in there.indexes if each.partition in rows]
+    indexes = [each for each in there.indexes if each.partition in held]
     schema_ids = _schema_ids(files, other, {each.file.schema_id for each in entries})
     run_id = files.env.new_id()
     run = CopyRun(other, files, partial(exchanged_name, run_id), schema_ids)
@@ -299,11 +295,11 @@ def _copy(
     ):
         snapshot, _ = commit_partitions(
             files,
-            dict.fromkeys(rows, ()),
+            held,
             run.copied_messages(entries, indexes),
             user=run_id,
             base=base,
-            check=partial(_check_held, files, other, there.names(rows), there.snapshot),
+            check=partial(_check_held, files, other, there.names(held), there.snapshot),
         )
     return snapshot
 

@@ -62,6 +62,11 @@ class HeldNow:
     entries: tuple[ManifestEntry, ...]
     indexes: tuple[IndexEntry, ...]
 
+    @property
+    def rows(self) -> frozenset[bytes]:
+        """Those that have data files; the others may have indexes of files that went."""
+        return frozenset(entry.partition for entry in self.entries)
+
     def names(self, rows: Iterable[bytes]) -> HeldNames:
         """Names of all data and index files of these partitions."""
         found = names_by_partition(self.entries, self.indexes)

@@ -44,7 +44,7 @@ from lakewright.storage.operations.references.branches import branch_names
 from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.respec.schemas import Schemas, put_schemas
 from lakewright.storage.operations.rewrite.deal_rows import deal_rows
-from lakewright.storage.operations.running.engine import Engine, LocalEngine
+from lakewright.storage.operations.running.engine import Engine, engine_or_local
 from lakewright.storage.operations.running.plan import RewritePlan, check_bucket_count
 from lakewright.storage.operations.state.latest import is_latest, read_latest, stale_if_replaced
 from lakewright.storage.operations.state.live_files import deletions_by_bucket, grouped_by_bucket
@@ -152,7 +152,7 @@ def plan_add_primary_key(
     buckets = whole_number(buckets, "buckets", minimum=1)
     _keyed_schema(files, keys, buckets)
     with stale_if_replaced(files, lambda: snapshot, _CHANGE):
-        _check_keys(files, keys, splits, engine or LocalEngine(env=files.env))
+        _check_keys(files, keys, splits, engine_or_local(engine, files.env))
     return AddPrimaryKeyPlan(
         table=files.name,
         snapshot_id=None if snapshot is None else snapshot.id,

@@ -59,7 +59,7 @@ from lakewright.storage.operations.respec.schemas import unchanged
 from lakewright.storage.operations.respec.split_files import planned_splits, split_files
 from lakewright.storage.operations.respec.staging import give_up, staged_so_far
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
-from lakewright.storage.operations.running.engine import Engine, LocalEngine
+from lakewright.storage.operations.running.engine import Engine, engine_or_local
 from lakewright.storage.operations.state.keys_of_files import entries_of_other_keys, late_entries
 from lakewright.storage.operations.state.latest import stale_if_replaced
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
@@ -140,7 +140,7 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
         entries = [each for each in entries if wanted.takes(each)]
     values = KeyValues(files, files.schema.fields_of(keys))
     with stale_if_replaced(files, lambda: snapshot, _CHANGE):
-        values.look(entries, engine or LocalEngine(env=files.env))
+        values.look(entries, engine_or_local(engine, files.env))
     check_columns_stay(files, keys, entries)
     late = late_entries(files, entries)
     _check_keyed(files, snapshot, entries, late, keys, primary)

@@ -8,11 +8,11 @@ name is live.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lakewright.storage.spec.file_names import BACK, first_name
 from lakewright.storage.spec.index import IndexEntry
-from lakewright.storage.spec.manifest import EntryIdentity, ManifestEntry
+from lakewright.storage.spec.manifest import EntryIdentity, FileKind, ManifestEntry, fold_entries
 
 
 def first_identity(identity: EntryIdentity) -> EntryIdentity:
@@ -32,6 +32,25 @@ def first_identity(identity: EntryIdentity) -> EntryIdentity:
 def by_first(entries: Iterable[ManifestEntry]) -> dict[EntryIdentity, ManifestEntry]:
     """Files by the identities of their first ones."""
     return {first_identity(entry.identity): entry for entry in entries}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one snapshot removed and added; a file that became a copy is neither."""
+
+    removed: dict[EntryIdentity, ManifestEntry]
+    added: dict[EntryIdentity, ManifestEntry]
+
+    @classmethod
+    def of(cls, delta: Iterable[ManifestEntry]) -> Step:
+        """The step of a snapshot with these entries."""
+        folded = fold_entries(delta).values()
+        gone = by_first(each for each in folded if each.kind is FileKind.DELETE)
+        new = by_first(each for each in folded if each.kind is FileKind.ADD)
+        return cls(
+            removed={at: entry for at, entry in gone.items() if at not in new},
+            added={at: entry for at, entry in new.items() if at not in gone},
+        )
 
 
 def indexes_by_first(entries: Iterable[IndexEntry]) -> dict[IndexEntry, IndexEntry]:

@@ -4,13 +4,16 @@ A file that one snapshot added and a later one of the set removed counts as neit
 copies count as one (`copies.py`). The state before each snapshot is read too: it has the whole
 entries of the removed files and the index files of the time, and it proves that the snapshot was
 made on top of it.
+
+Hash indexes are apart: an index covers the files of all commits, so what a snapshot made of it is
+no part of the change. Of them, only those of the files that come back are named (`hashes.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakewright.storage.errors import (
     FileMissing,
@@ -21,10 +24,10 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.respec.keyed_checks import respec_command
-from lakewright.storage.operations.revert.copies import first_identity, indexes_by_first
+from lakewright.storage.operations.revert.copies import Step, first_identity, indexes_by_first
 from lakewright.storage.operations.state.live_files import index_entries, live_entries
 from lakewright.storage.spec.arguments import whole_number
-from lakewright.storage.spec.index import IndexEntry
+from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
 from lakewright.storage.spec.manifest import EntryIdentity, FileKind, ManifestEntry, fold_entries
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, CommitKind, Snapshot
@@ -39,9 +42,12 @@ class NetChange:
     Keys, and all that are no entries of a mapping, have the names of the first files of copies.
     `before` holds the files of the touched partitions before the first snapshot, `indexes_before`
     and `indexes_after` the index files of these partitions before the first and after the last.
+    `hash_indexes` hold the keys of the removed files, under their own names. `steps` are those of
+    the snapshots.
     """
 
     snapshots: tuple[Snapshot, ...]
+    steps: tuple[Step, ...] = ()
     added: dict[EntryIdentity, ManifestEntry] = field(default_factory=dict)
     removed: dict[EntryIdentity, ManifestEntry] = field(default_factory=dict)
     new_indexes: dict[IndexEntry, IndexEntry] = field(default_factory=dict)
@@ -49,6 +55,7 @@ class NetChange:
     before: frozenset[EntryIdentity] = frozenset()
     indexes_before: frozenset[IndexEntry] = frozenset()
     indexes_after: frozenset[IndexEntry] = frozenset()
+    hash_indexes: frozenset[IndexEntry] = frozenset()
 
     @property
     def first(self) -> Snapshot:
@@ -109,12 +116,15 @@ def read_net_change(files: TableFiles, snapshots: Sequence[Snapshot]) -> NetChan
     added, removed = net.added, net.removed
     new, gone = net.new_indexes, net.removed_indexes
     befores: list[tuple[frozenset[EntryIdentity], frozenset[IndexEntry]]] = []
+    hashed: set[IndexEntry] = set()
     for snapshot, delta in zip(snapshots, deltas, strict=True):
         before, entries = _state_before(files, snapshot, delta, rows)
         _check_follows(files, snapshot, delta, before, rows)
-        indexes = indexes_by_first(entries)
+        indexes = indexes_by_first(without_hashes(entries))
         befores.append((frozenset(map(first_identity, before)), frozenset(indexes)))
         folded = fold_entries(delta)
+        losing = {each.place for each in folded.values() if each.kind is FileKind.DELETE}
+        hashed |= {each for each in entries if _has_hashes(each) and each.place in losing}
         # A file that became a copy is not gone, so what goes is counted first.
         for exact in (each for each in folded if folded[each].kind is FileKind.DELETE):
             identity = first_identity(exact)
@@ -124,19 +134,19 @@ def read_net_change(files: TableFiles, snapshots: Sequence[Snapshot]) -> NetChan
             identity = first_identity(exact)
             if removed.pop(identity, None) is None:
                 added[identity] = folded[exact]
-        after = indexes_by_first(index_entries(files, snapshot))
+        after = indexes_by_first(without_hashes(index_entries(files, snapshot)))
         _turn(new, gone, after, indexes)
         _turn(gone, new, indexes, after)
     touched = rows | {entry.partition for entry in (*new, *gone)}
-    return NetChange(
-        snapshots=net.snapshots,
-        added=added,
-        removed=removed,
-        new_indexes=new,
-        removed_indexes=gone,
+    last = indexes_by_first(without_hashes(index_entries(files, snapshots[-1])))
+    returning = {entry.place for entry in net.to_return}
+    return replace(
+        net,
+        steps=tuple(map(Step.of, deltas)),
         before=befores[0][0],
         indexes_before=_of(befores[0][1], touched),
-        indexes_after=_of(indexes_by_first(index_entries(files, snapshots[-1])), touched),
+        indexes_after=_of(last, touched),
+        hash_indexes=frozenset(each for each in hashed if each.place in returning),
     )
 
 
@@ -219,7 +229,7 @@ def _state_before(
             live = {each.identity: each for each in live_entries(files, before, partitions=rows)}
             return live, frozenset(index_entries(files, before))
     only_adds = all(entry.kind is FileKind.ADD for entry in delta)
-    if only_adds and snapshot.index_manifest is None:
+    if only_adds and not without_hashes(index_entries(files, snapshot)):
         here = {each.identity: each for each in live_entries(files, snapshot, partitions=rows)}
         added = {entry.identity for entry in delta}
         return {each: entry for each, entry in here.items() if each not in added}, frozenset()
@@ -268,6 +278,15 @@ def _turn(
     for first in here.keys() - there.keys():
         if other.pop(first, None) is None:
             into[first] = here[first]
+
+
+def _has_hashes(entry: IndexEntry) -> bool:
+    return entry.file.index_type == HASH_INDEX
+
+
+def without_hashes(entries: Iterable[IndexEntry]) -> list[IndexEntry]:
+    """Index files but for hash indexes."""
+    return [each for each in entries if not _has_hashes(each)]
 
 
 def _of(indexes: Iterable[IndexEntry], rows: Collection[bytes]) -> frozenset[IndexEntry]:

@@ -2,7 +2,8 @@
 
 1. Plan from metadata: the net change of the snapshots (`net_change.py`), and whether it can be
    taken back on top of the latest snapshot (`standing.py`).
-2. Run: check that a new plan is the same. Copy the files that come back, with their index files.
+2. Run: check that a new plan is the same. Copy the files that come back, with their deletion
+   vectors; add their keys to the hash indexes of dynamic buckets.
 3. If a rescale of the whole table is taken back: set the option `bucket` back first.
 4. Commit: the files that the snapshots added go, and the copies come, in one snapshot. Each attempt
    judges the latest snapshot anew. Later commits stay.
@@ -24,6 +25,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
+
+import numpy as np
 
 from lakewright.storage.errors import (
     CorruptionError,
@@ -36,6 +40,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import commit_change
+from lakewright.storage.operations.commit.commit_manifests import named_files
 from lakewright.storage.operations.references.sweep import swept_after_failure
 from lakewright.storage.operations.references.tags import create_due_tags
 from lakewright.storage.operations.revert.net_change import (
@@ -50,6 +55,7 @@ from lakewright.storage.operations.revert.taken_back import (
     takes_back_property,
 )
 from lakewright.storage.operations.rewrite.rescale import set_bucket_option
+from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import level_0_waits
@@ -344,35 +350,48 @@ def _commit(files: TableFiles, plan: RevertPlan, net: NetChange) -> Snapshot | N
             raise StalePlan(f"another commit came between: {error}") from error
         returned, indexes = copies.of(found)
         renamed = copies.renamed(found.to_rename)
-        return Change(
+        change = Change(
             entries=[
                 *(entry.removed() for entry in (*found.removed, *found.to_rename)),
                 *found.moved,
                 *returned,
                 *renamed,
             ],
-            new_indexes=indexes,
-            removed_indexes=found.removed_indexes,
+            new_indexes=[*indexes, *copies.hash_indexes(found)],
+            removed_indexes=[*found.removed_indexes, *found.replaced_hashes],
             properties=takes_back_property(net.snapshots),
         )
+        copies.unused = copies.made - named_files(files, change)
+        return change
 
     base_id = plan.snapshot_id
     kind = CommitKind.COMPACT if net.keeps_rows else CommitKind.OVERWRITE
     committable = Committable(user=f"revert-{run_id}", kind=kind, base_id=base_id)
     try:
         with swept_after_failure(files, [run_id], base_id):
-            return commit_change(files, build, committable).snapshot
+            snapshot = commit_change(files, build, committable).snapshot
     except FileMissing as error:
         raise StalePlan(f"nothing of {files.name} was taken back: {error}") from error
+    # The commit stands. Removals of orphans delete what stays here.
+    with suppress(StorageError):
+        discard_files(files.fs, copies.unused)
+    return snapshot
 
 
 class _Copies:
-    """Copies the files that a commit returns or renames, each once for all attempts."""
+    """The files that a commit returns, renames or writes, each made once for all attempts.
+
+    `made` are the paths of all, `unused` of those that the last attempt did not need.
+    """
 
     def __init__(self, files: TableFiles, run_id: str) -> None:
+        self._files, self._run_id = files, run_id
         self._run = CopyRun(files, files, partial(copy_name, run_id), beside=True)
         self._of: tuple[list[ManifestEntry], list[IndexEntry]] | None = None
         self._renamed: dict[EntryIdentity, ManifestEntry] = {}
+        self._hashes: dict[tuple[Place, bytes], IndexEntry] = {}
+        self.made: set[str] = set()
+        self.unused: set[str] = set()
 
     def of(self, found: Standing) -> tuple[list[ManifestEntry], list[IndexEntry]]:
         """The files and index files that come back; they are the same in each attempt."""
@@ -385,4 +404,18 @@ class _Copies:
         new = [entry for entry in entries if entry.identity not in self._renamed]
         copies, _ = self._run.copied(new, ())
         self._renamed |= zip((entry.identity for entry in new), copies, strict=True)
+        self.made |= {path for entry in copies for path in self._files.entry_paths(entry)}
         return [self._renamed[entry.identity] for entry in entries]
+
+    def hash_indexes(self, found: Standing) -> list[IndexEntry]:
+        """The new hash indexes."""
+        return [self._hash_index(*each) for each in sorted(found.hashes.items(), key=itemgetter(0))]
+
+    def _hash_index(self, place: Place, hashes: np.ndarray) -> IndexEntry:
+        at = place, hashes.tobytes()
+        if at not in self._hashes:
+            name = f"index-{self._run_id}-{len(self._hashes)}"
+            file = self._files.indexes.write_hash_index(hashes, name=name)
+            self._hashes[at] = IndexEntry(partition=place.partition, bucket=place.bucket, file=file)
+            self.made.add(self._files.paths.index(name))
+        return self._hashes[at]

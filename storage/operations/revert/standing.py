@@ -4,14 +4,18 @@ The result must be what the table would hold if the snapshots had never been mad
 commits had. Files of an append table are independent of each other, so this is true if
 
 * every file that the snapshots added is live, with the deletions that it had,
+* no other commit between the snapshots built on such a file,
 * no other commit overwrote the partitions that rows come back to, and
 * files of a partition agree on its bucket count.
 
 In a bucket with keys, the files of different levels and their sequence numbers decide which row
-wins. There, other commits may only have added files to level 0, whose sequence numbers are above
-those of all files that come back. So each level holds what it held before, and level 0 more. These
-files are copied under new names too: a compaction under way that planned to lift them above the
-older rows that come back then finds them gone, and leaves the bucket out.
+wins. A file that goes leaves the order of the others as it is. Where files come back, other commits
+may only have added files to level 0, whose sequence numbers are above those of all files that come
+back, and none of these may have gone since. So each level holds what it held before, and level 0
+more. These files are copied under new names too: a compaction under way that planned to lift them
+above the older rows that come back then finds them gone, and leaves the bucket out.
+
+In dynamic buckets, each key of the result belongs to one bucket (`hashes.py`).
 
 A later commit and its revert are no other commits: together they did nothing (`taken_back.py`).
 Files are compared by their first names (`copies.py`), since such a revert made copies of them.
@@ -19,16 +23,24 @@ Files are compared by their first names (`copies.py`), since such a revert made 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from lakewright.storage.errors import NotRevertible, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.revert.copies import by_first, first_identity, indexes_by_first
-from lakewright.storage.operations.revert.net_change import NetChange, named
+from lakewright.storage.operations.revert.copies import (
+    Step,
+    by_first,
+    first_identity,
+    indexes_by_first,
+)
+from lakewright.storage.operations.revert.hashes import shared_by, with_returned
+from lakewright.storage.operations.revert.net_change import NetChange, named, without_hashes
 from lakewright.storage.operations.revert.taken_back import cancelled, snapshots_since
 from lakewright.storage.operations.rewrite.rescale import with_bucket_option
-from lakewright.storage.operations.state.assign_buckets import left_behind
+from lakewright.storage.operations.state.assign_buckets import hash_indexes, left_behind
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.file_names import first_name
@@ -46,7 +58,8 @@ class Standing:
     """The parts of a commit that takes a change back, on top of one snapshot; entries are ADDs.
 
     `to_copy` come back as copies, `to_rename` are live and become copies, `moved` come back at the
-    level that they had. `bucket_option` is what the option `bucket` must be set to first, since a
+    level that they had. `hashes` are to be the hash indexes of buckets instead of
+    `replaced_hashes`. `bucket_option` is what the option `bucket` must be set to first, since a
     rescale of the whole table changed it: writers refuse partitions that it leaves behind.
     """
 
@@ -56,6 +69,8 @@ class Standing:
     to_rename: tuple[ManifestEntry, ...]
     removed_indexes: tuple[IndexEntry, ...]
     indexes_to_copy: tuple[IndexEntry, ...]
+    hashes: Mapping[Place, np.ndarray] = field(default_factory=dict)
+    replaced_hashes: tuple[IndexEntry, ...] = ()
     bucket_option: int | None = None
 
 
@@ -80,9 +95,9 @@ class _Judge:
         self.live = by_first(live)
         if len(self.live) < len(live):
             raise self._error(None, "added a file beside a copy of it")
-        self.indexes = indexes_by_first(
-            each for each in state.indexes if each.partition in net.rows
-        )
+        own = [each for each in state.indexes if each.partition in net.rows]
+        self.hash_indexes = hash_indexes(own)
+        self.indexes = indexes_by_first(without_hashes(own))
         self.to_copy = net.to_return
 
     def standing(self) -> Standing:
@@ -94,7 +109,9 @@ class _Judge:
         self._check_bucket_counts()
         bucket_option = self._bucket_option()
         renamed = self._later_in_level_0() if self.files.schema.is_keyed else []
+        self._check_history()
         self._check_deletions(renamed)
+        hashes, replaced = self._hashes()
         return Standing(
             removed=tuple(self.live[at] for at in net.added),
             moved=tuple(self._moved()),
@@ -102,6 +119,8 @@ class _Judge:
             to_rename=tuple(renamed),
             removed_indexes=tuple(self.indexes[at] for at in net.new_indexes),
             indexes_to_copy=tuple(net.removed_indexes.values()),
+            hashes=hashes,
+            replaced_hashes=tuple(replaced),
             bucket_option=bucket_option,
         )
 
@@ -197,9 +216,9 @@ class _Judge:
         return count
 
     def _later_in_level_0(self) -> list[ManifestEntry]:
-        """Check the levels of each bucket with keys; files of level 0 beside files that return."""
+        """Check the levels of each bucket that files return to; its other files of level 0."""
         found: list[ManifestEntry] = []
-        for place in sorted(self.net.places):
+        for place in sorted({entry.place for entry in self.net.removed.values()}):
             expected = _at(self.net.before, place) - _at(self.net.removed, place)
             expected |= _at(self.net.added, place)
             here = _at(self.live, place)
@@ -212,11 +231,45 @@ class _Judge:
                     f"replaced {_files(lacking)}, which are in the same bucket",
                 )
             self._check_later(here - expected, self._newest(place))
-            returns = any(each.place == place for each in self.net.removed.values())
-            if returns:
-                stays = here - _at(self.net.added, place)
-                found += (self.live[each] for each in sorted(stays, key=_name) if each.level == 0)
+            stays = here - _at(self.net.added, place)
+            found += (self.live[each] for each in sorted(stays, key=_name) if each.level == 0)
         return found
+
+    def _check_history(self) -> None:
+        """Check what is not live any more: the files of others, and files between the snapshots.
+
+        No other commit may have built on files that the snapshots added. In a bucket with keys that
+        files come back to, no later file may have gone since, for a compaction leaves out deletions
+        that delete nothing; and a file that comes back must be newer than those before it.
+        """
+        others = {each.id: each for each in self._others()}
+        steps = dict(zip((each.id for each in self.net.snapshots), self.net.steps, strict=True))
+        last = self.net.snapshots[-1].id
+        keyed = self.files.schema.is_keyed
+        ours: set[EntryIdentity] = set()
+        newest: dict[Place, int] = {}
+        for number in sorted(others.keys() | steps.keys()):
+            if number in steps:
+                step = steps[number]
+                ours = (ours - step.removed.keys()) | step.added.keys()
+                for at, entry in step.removed.items() if keyed else ():
+                    if at in self.net.removed:
+                        numbers = newest.get(entry.place, -1), entry.file.max_sequence_number
+                        newest[entry.place] = max(numbers)
+                continue
+            by = others[number]
+            if number > last and (not newest or by.commit_kind is CommitKind.APPEND):
+                continue
+            manifests = self.files.manifests
+            step = Step.of(manifests.entries(manifests.read_delta_list(by)))
+            if taken := ours & step.removed.keys():
+                raise self._error(by, f"replaced or removed {_files(map(_name, taken))} of it")
+            gone = {_name(at) for at, entry in step.removed.items() if entry.place in newest}
+            if gone:
+                raise self._error(by, f"replaced {_files(gone)}, which were in the same bucket")
+            for at, entry in step.added.items():
+                if at in self.net.removed and entry.place in newest:
+                    self._check_newer({at}, {at: entry}, newest[entry.place])
 
     def _newest(self, place: Place) -> int:
         """The highest sequence number of files that come back to a bucket."""
@@ -233,7 +286,16 @@ class _Judge:
                 ),
                 f"compacted later rows of the same bucket, to {_files(map(_name, lifted))}",
             )
-        mixed = {each for each in later if self.live[each].file.min_sequence_number <= newest}
+        self._check_newer(later, self.live, newest)
+
+    def _check_newer(
+        self,
+        later: Collection[EntryIdentity],
+        files: Mapping[EntryIdentity, ManifestEntry],
+        newest: int,
+    ) -> None:
+        """Check that files that other commits added hold later rows than those that come back."""
+        mixed = {each for each in later if files[each].file.min_sequence_number <= newest}
         if mixed:
             raise self._blocked(
                 lambda entry: (
@@ -266,13 +328,58 @@ class _Judge:
                 "index file that stays as it is; compact the table, or roll back instead"
             )
 
+    def _hashes(self) -> tuple[dict[Place, np.ndarray], list[IndexEntry]]:
+        """The hash indexes of buckets to be written, and those that go.
+
+        Raises:
+            NotRevertible: a key would lie in two buckets.
+        """
+        new: dict[Place, np.ndarray] = {}
+        gone: list[IndexEntry] = []
+        for row, back in hash_indexes(self.net.hash_indexes).items():
+            present = self.hash_indexes.get(row, ())
+            if set(back) <= set(present):
+                continue
+            now = self._read_hashes(present)
+            stay = [entry for at, entry in self.live.items() if at not in self.net.added]
+            filled = {entry.bucket for entry in (*stay, *self._moved()) if entry.partition == row}
+            hashes = with_returned(now, self._read_hashes(back), filled)
+            if shared := shared_by(hashes):
+                raise self._shared(row, shared)
+            changed = {
+                bucket
+                for bucket, own in hashes.items()
+                if not np.array_equal(own, np.unique(now.get(bucket, own[:0])))
+            }
+            gone += [entry for entry in present if entry.bucket in changed]
+            new |= {Place(row, each): hashes[each] for each in changed if len(hashes[each])}
+        return new, gone
+
+    def _read_hashes(self, indexes: Iterable[IndexEntry]) -> dict[int, np.ndarray]:
+        """The hashes of each bucket, of all its indexes."""
+        found: dict[int, np.ndarray] = {}
+        for each in indexes:
+            hashes = self.files.indexes.read_hash_index(each.file)
+            found[each.bucket] = np.append(found.get(each.bucket, hashes[:0]), hashes)
+        return found
+
+    def _shared(self, row: bytes, buckets: Collection[int]) -> NotRevertible:
+        return self._blocked(
+            lambda entry: (
+                entry.kind is FileKind.ADD and entry.partition == row and entry.bucket in buckets
+            ),
+            f"put keys of {self.files.partitions.of_row(row).named} into bucket "
+            f"{min(buckets)}, and rows of them may come back to another bucket",
+        )
+
     def _index_changed(self, what: str) -> NotRevertible:
         places = {(each.partition, each.bucket) for each in self.net.places}
         known = _of_places(self.net.indexes_after, places)
         counted = {each.id for each in self._others()}
         later = snapshots_since(self.files, self.net.snapshots[-1].id, self.latest)
         for snapshot in reversed(later):
-            found = _of_places(indexes_by_first(index_entries(self.files, snapshot)), places)
+            entries = without_hashes(index_entries(self.files, snapshot))
+            found = _of_places(indexes_by_first(entries), places)
             if found != known and snapshot.id in counted:
                 return self._error(snapshot, what)
             known = found

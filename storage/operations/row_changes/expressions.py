@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -169,12 +170,19 @@ def check_names(names: Iterable[str], table: str) -> None:
     """Check that SQL tells columns apart.
 
     Raises:
+        InvalidRequestError: two of them have the same name.
         UnsupportedError: two of them differ by case alone.
     """
     seen: dict[str, str] = {}
     for name in names:
-        other = seen.setdefault(name.lower(), name)
-        if other != name:
+        other = seen.get(name.lower())
+        if other == name:
+            raise InvalidRequestError(
+                f"{table} has two columns {name}, so what {name} means is unknown; rename one, or "
+                "leave it out"
+            )
+        seen[name.lower()] = name
+        if other is not None:
             raise UnsupportedError(
                 f"{table} has columns {other} and {name}, which expressions of SQL do not tell "
                 "apart; rename one"
@@ -334,7 +342,10 @@ def _types(
 def _reason(error: Exception) -> str:
     # The statement that DuckDB shows is not the one that was written.
     text = str(error).split("\n\nLINE ", 1)[0]
+    # Nor are its own columns those that one may name instead.
+    text = re.sub(r'\s*Candidate bindings: ("__lakewright_\w+"(, )?)+$', "", text)
     if "__lakewright" in text and "must appear in the GROUP BY clause" in text:
         # The number of a row stands beside the condition.
         return "an expression sees a row alone, without sum() and its like outside of a subquery"
-    return " ".join((text.partition(": ")[2] or text).replace("!\n", "; ").split())
+    told = (text.partition(": ")[2] or text).replace("!\n", "; ")
+    return " ".join(told.split()).rstrip("!")

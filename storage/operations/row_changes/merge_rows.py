@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_values import value_of
 from lakewright.storage.codec.conform import conform
-from lakewright.storage.errors import InvalidRows, StorageError
+from lakewright.storage.errors import InvalidRequestError, InvalidRows, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import POSITION
 from lakewright.storage.operations.read.file_rows import FileRows
@@ -49,6 +49,7 @@ from lakewright.storage.operations.row_changes.statement import (
     RowChangePlan,
     RowChangeResult,
     carried_out,
+    check_same_statement,
     job_on,
     planned_buckets,
     publish,
@@ -105,23 +106,54 @@ class Merge:
     others: Others = ()
 
 
+@dataclass(frozen=True, slots=True)
+class MergeStatement:
+    """A merge, and the rows of its source."""
+
+    merge: Merge
+    source: pa.Table
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRowsPlan(RowChangePlan["RowChangeResult"]):
-    """What a merge would change; `rows` are deleted, updated and inserted ones together."""
+    """What a merge would change; `rows` are deleted, updated and inserted ones together.
 
-    deleted: int
-    updated: int
-    inserted: int
+    The statement is held in memory alone: a plan that was read from JSON has none.
+    """
+
+    deleted: int = 0
+    updated: int = 0
+    inserted: int = 0
+    statement: MergeStatement | None = field(default=None, compare=False, repr=False)
+
+    def to_json(self) -> str:
+        """The plan as JSON, without the statement."""
+        return RowChangePlan.to_json(replace(self, statement=None))
 
 
-def plan_merge_rows(files: TableFiles, merge: Merge, source: pa.Table) -> MergeRowsPlan:
-    """Plan a merge; reads the files whose bounds may hold keys of the source.
+def plan_merge_rows(
+    files: TableFiles, statement: MergeStatement, *, counts: bool = True
+) -> MergeRowsPlan:
+    """Plan a merge; reads the files whose bounds may hold keys of the source, to count rows.
+
+    Without `counts` nothing is read or checked, for a plan that is carried out at once.
 
     Raises:
         InvalidRequestError: an expression cannot be computed, or a key would change.
         InvalidRows: two rows of the source would change one row of the table.
         UnsupportedError: the merge engine does not carry out a clause.
     """
+    if not counts:
+        return MergeRowsPlan(
+            table=files.name,
+            snapshot_id=files.snapshots.latest_id(),
+            files_opened=0,
+            bytes_opened=0,
+            rows=0,
+            buckets=(),
+            statement=statement,
+        )
+    merge, source = statement.merge, statement.source
     _check(files, merge, source)
     snapshot, splits = read_latest(files, partial(_candidates, files, merge, source))
     merging = _Merging(files, merge, source)
@@ -137,31 +169,38 @@ def plan_merge_rows(files: TableFiles, merge: Merge, source: pa.Table) -> MergeR
             found.append(Match(split, changed, whole=is_whole))
     for _ in merging.inserts():
         pass
-    counts = merging.counts
+    found_rows = merging.counts
     return MergeRowsPlan(
         table=files.name,
         snapshot_id=None if snapshot is None else snapshot.id,
         files_opened=sum(len(each.files) for each in splits),
         bytes_opened=sum(file.file_size for each in splits for file in each.files),
-        rows=sum(counts.values()),
+        rows=sum(found_rows.values()),
         buckets=planned_buckets(files, found),
-        deleted=counts["deleted"],
-        updated=counts["updated"],
-        inserted=counts["inserted"],
+        deleted=found_rows["deleted"],
+        updated=found_rows["updated"],
+        inserted=found_rows["inserted"],
+        statement=statement,
     )
 
 
-def run_merge_rows(
-    files: TableFiles, merge: Merge, source: pa.Table, engine: Engine
-) -> RowChangeResult:
-    """Carry out a merge on the latest snapshot.
+def run_merge_rows(files: TableFiles, plan: MergeRowsPlan, engine: Engine) -> RowChangeResult:
+    """Carry out the statement of a plan on the latest snapshot.
 
     Raises:
+        InvalidRequestError: the plan was read from JSON, and has no rows of the source.
         InvalidRows: a value does not fit, or two rows of the source would change one row.
         CommitConflictError: others changed rows again and again; nothing is written.
         VerificationFailed: rows written differ from rows that stay; nothing is written.
     """
+    if plan.statement is None:
+        raise InvalidRequestError(
+            f"the plan to merge rows into {files.name} was saved without the rows of its source; "
+            "call the merge with the rows again"
+        )
+    merge, source = plan.statement.merge, plan.statement.source
     _check(files, merge, source)
+    check_same_statement(files, plan)
 
     def attempt(files: TableFiles) -> RowChangeResult:
         snapshot, splits = read_latest(files, partial(_candidates, files, merge, source))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from lakewright.storage.env import Env, SystemEnv
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.running.concurrency import map_concurrently
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Runs the function for every task, anywhere, in any order.
 
@@ -58,3 +60,19 @@ class LocalEngine:
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         return map_concurrently(self.env, function, tasks)
+
+
+def engine_or_local(engine: object, env: Env) -> Engine:
+    """The engine of a call; this process if the call names none.
+
+    Raises:
+        InvalidRequestError: it is no engine.
+    """
+    if engine is None:
+        return LocalEngine(env=env)
+    if isinstance(engine, type) or not isinstance(engine, Engine):
+        raise InvalidRequestError(
+            f"engine is {engine!r:.60}, which runs no tasks; give an engine, such as "
+            "SparkEngine(session), or leave it out to work in this process"
+        )
+    return engine

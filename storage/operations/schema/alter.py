@@ -34,7 +34,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.delete_files import delete_files
-from lakewright.storage.operations.running.engine import Engine, LocalEngine
+from lakewright.storage.operations.running.engine import Engine, engine_or_local
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.schema.gate import judge
 from lakewright.storage.operations.schema.locked_out_readers import check_readers
@@ -42,6 +42,7 @@ from lakewright.storage.operations.schema.named_folders import check_folders_kee
 from lakewright.storage.operations.schema.proposed_schema import ProposedSchema
 from lakewright.storage.operations.schema.refusals import Refusal, refusals_of
 from lakewright.storage.spec.client_rules import check_clients_open
+from lakewright.storage.spec.partition_expiry import check_partition_times
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_change import SchemaChange, SetOption
 from lakewright.storage.spec.schema_difference import differences
@@ -272,7 +273,7 @@ def _proposed(
         old=files.schema,
         new=evolution.schema,
         rules=rules,
-        engine=engine or LocalEngine(env=files.env),
+        engine=engine_or_local(engine, files.env),
     )
 
 
@@ -280,6 +281,7 @@ def _check_options(files: TableFiles, new: TableSchema) -> None:
     for use in (Use.READ, Use.WRITE):
         check_supported(new, use, table=files.name)
     check_clients_open(new, table=files.name, before=files.schema)
+    check_partition_times(new, table=files.name, before=files.schema)
 
 
 def _check_no_secret(files: TableFiles, changes: Sequence[SchemaChange]) -> None:

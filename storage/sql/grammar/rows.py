@@ -7,7 +7,7 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from lakewright.storage.sql.duckdb_dialect import DuckDbDialect
 from lakewright.storage.sql.grammar.cursor import Cursor
-from lakewright.storage.sql.grammar.partitions import partition_clause
+from lakewright.storage.sql.grammar.partitions import once, partition_clause
 from lakewright.storage.sql.grammar.query import FIRST_WORDS, Query
 from lakewright.storage.sql.grammar.statements import (
     Delete,
@@ -152,7 +152,8 @@ def _clause(cursor: Cursor, alias: str) -> MergeClause:
 def _inserted(cursor: Cursor) -> tuple[str, tuple[tuple[str, str], ...]]:
     if cursor.take("*"):
         return "insert", ()
-    columns = cursor.listed(lambda: cursor.name("a column"))
+    seen: set[str] = set()
+    columns = cursor.listed(lambda: once(cursor, cursor.name("a column"), seen))
     cursor.expect("VALUES")
     values = cursor.listed(cursor.expression)
     if len(columns) != len(values):

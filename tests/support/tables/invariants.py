@@ -16,9 +16,15 @@ from io import BytesIO
 from typing import Any
 
 import fastavro
+import pyarrow.parquet as pq
 from hypothesis import settings
 
 from lakewright.storage import Table
+from lakewright.storage.codec.bucket_hash import hashes_of
+from lakewright.storage.operations.state.table_state import TableState
+from lakewright.storage.spec.index import HASH_INDEX
+from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.partition import Place
 
 Json = dict[str, Any]
 # A data file as manifests name it: by folder and file name.
@@ -339,8 +345,42 @@ def assert_true_hints(table: Table) -> None:
             assert [int(raw.fs.read_bytes(path))] == expected, f"{hint} of {table.name} is wrong"
 
 
+def assert_keys_are_indexed(table: Table) -> None:
+    """Check that the hash index of each dynamic bucket lists its keys, and no other bucket does.
+
+    The next write would store a key twice that no bucket lists, or that two buckets list. Only
+    Parquet files are looked at.
+    """
+    files = table.table_files
+    state = TableState(files, table.history.latest_snapshot())
+    is_dynamic = files.options.bucket_mode is BucketMode.DYNAMIC
+    if not is_dynamic or table.schema.crosses_partitions or not state.is_settled:
+        return
+    indexed: dict[Place, list[int]] = {}
+    for index in state.indexes:
+        if index.file.index_type == HASH_INDEX:
+            indexed[index.place] = files.indexes.read_hash_index(index.file).tolist()
+    keys = table.schema.key_fields
+    for entry in state.entries:
+        path = files.entry_paths(entry)[0]
+        renamed = not {each.name for each in keys} <= {
+            each.name for each in files.at_schema(entry.file.schema_id).schema.fields
+        }
+        if renamed or not path.endswith(".parquet"):
+            continue
+        rows = pq.read_table(BytesIO(files.fs.read_bytes(path)))
+        lacking = set(hashes_of(rows, keys).tolist()) - set(indexed.get(entry.place, ()))
+        assert not lacking, f"{path} of {table.name} has keys that no index of its bucket lists"
+    for row in {place.partition for place in indexed}:
+        together = [
+            each for place, own in indexed.items() if place.partition == row for each in own
+        ]
+        assert len(together) == len(set(together)), f"{table.name} lists a key in two buckets"
+
+
 def assert_sound(table: Table) -> None:
     """Check all invariants above."""
     assert_only_reachable_files(table)
     assert_readable_history(table)
     assert_true_hints(table)
+    assert_keys_are_indexed(table)

@@ -39,7 +39,9 @@ def test_values_of_a_file_have_the_types_of_the_columns(
     file = tmp_path / name
     file.write_text(text.replace("LARGE", str(LARGE)))
     merge = ("merge", "db.t", "--from", str(file), "--on", "zip")
-    assert "1 row updated, 1 row inserted" in lakewright(catalog, *merge, "--dry-run").out
+    dry_run = lakewright(catalog, *merge, "--dry-run")
+    assert "1 row to update, 1 row to insert, 0 rows to delete" in dry_run.out
+    assert len(table.history.snapshots()) == 1
     ended = lakewright(catalog, *merge, "--format", "json")
     assert (ended.json["updated"], ended.json["inserted"], ended.json["deleted"]) == (1, 1, 0)
     found = {
@@ -74,4 +76,46 @@ def test_a_file_that_does_not_fit_changes_nothing(
     ended = lakewright(catalog, *given, code=None)
     assert ended.code in (2, 3)
     assert why in ended.err
+    assert len(table.history.snapshots()) == 1
+
+
+def test_a_merge_is_recorded_and_undone_by_the_short_name_of_its_run(
+    catalog: Catalog,
+    lakewright: Lakewright,
+    table: Table,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LAKEWRIGHT_LEDGER", "on")
+    before = table.read().to_pylist()
+    file = tmp_path / "new.csv"
+    file.write_text("zip,city\n01,c\n2,d\n")
+    lakewright(catalog, "merge", "db.t", "--from", str(file), "--on", "zip")
+    (action,) = lakewright(catalog, "ledger", "db.t", "--format", "json").json
+    assert (action["verb"], action["verdict"], action["table_name"]) == ("merge", "done", "db.t")
+    assert "1 row updated, 1 row inserted, 0 rows deleted" in action["summary"]
+    last = table.history.latest_snapshot()
+    assert last is not None
+    assert last.commit_user.startswith(action["run"])
+    short = action["run"].removeprefix("lakewright merge (").removesuffix(")")
+    assert len(short) == 8
+    lakewright(catalog, "undo", short)
+    assert table.read().to_pylist() == before
+
+
+def test_what_a_merge_needs_is_named(
+    catalog: Catalog, lakewright: Lakewright, table: Table, tmp_path: Path
+) -> None:
+    file = tmp_path / "new.csv"
+    file.write_text("zip,zip\n01,c\n")
+    for words, why in (
+        (("--on", "zip"), "--from FILE"),
+        (("--from", str(file)), "--on A,B"),
+        (("--from", str(file), "--on", "zip,zip"), "names zip more than once"),
+        (("--from", str(file), "--on", "zip"), "column zip more than once"),
+    ):
+        assert why in lakewright(catalog, "merge", "db.t", *words, code=2).err
+    values = ("--set", "city='a'", "--set", "city='b'")
+    ended = lakewright(catalog, "update", "db.t", *values, "--all-rows", code=2)
+    assert "city gets two values" in ended.err
     assert len(table.history.snapshots()) == 1

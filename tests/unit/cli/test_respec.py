@@ -354,7 +354,7 @@ def test_a_consumer_that_compactions_of_a_change_leave_behind_is_told_before_and
         (("--add", "dt"), "'dt' is a partition key already: db.t has dt", 2),
         (("--drop", "hh"), "'hh' is no partition key to drop: db.t has dt", 2),
         (("--keys", "dt,nope"), "'nope' is not a column of db.t", 2),
-        (("--keys", "dt,dt"), "names a column twice", 2),
+        (("--keys", "dt,dt"), "names dt more than once", 2),
         (("--keys", "dt,hh", "--max-partitions", "4"), "would have 5 partitions", 2),
         (("--keys", "dt,hh", "--max-files", "4"), "would have 5 files", 2),
         (("--keys", "dt,hh", "--partition", "dt=a"), "(split_only, --split-only on", 2),

@@ -108,10 +108,15 @@ def _form_option(file_forms: Sequence[str]) -> click.Option:
     )
 
 
+def dry_run_option() -> click.Option:
+    """`--dry-run`."""
+    return HowOption(["--dry-run"], is_flag=True, help="Print what would be done; write nothing.")
+
+
 def plan_options() -> list[click.Option]:
     """`--dry-run`, `--save-plan`, `--plan`."""
     return [
-        HowOption(["--dry-run"], is_flag=True, help="Print what would be done; write nothing."),
+        dry_run_option(),
         HowOption(
             ["--save-plan"],
             metavar="FILE",

@@ -31,7 +31,6 @@ _OWN: dict[str, dict[str, str]] = {
         "explain": "the upkeep policy of a table, and the lines that decided",
     },
     "Rows": {
-        "merge": "change rows by those of a file that match",
         "replay-rejects": "bad rows that were kept, tried again",
     },
     "Upkeep": {

@@ -153,6 +153,12 @@ VERB_INDEX = {
         "lakewright.platform.upkeep.mark_done",
         "MARK_DONE",
     ),
+    "merge": IndexedVerb(
+        "Rows",
+        "change rows by those of a file that match",
+        "lakewright.platform.ingest.merge_rows",
+        "MERGE_ROWS",
+    ),
     "validate-schema": IndexedVerb(
         "Upkeep",
         "read samples of old rows under the current schema",

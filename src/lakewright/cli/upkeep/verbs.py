@@ -16,7 +16,7 @@ import click
 
 from lakewright.cli.exit_codes import CONFLICT
 from lakewright.cli.grammar.call import Call, command_word
-from lakewright.cli.grammar.command import Described, command
+from lakewright.cli.grammar.command import Described, command, dry_run_option
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.progress import Steps, shown_steps
 from lakewright.cli.output.report_text import report_record, report_text
@@ -51,11 +51,13 @@ def verb_command(verb: AnyVerb) -> Described:
     run.__doc__ = f"{verb.summary[0].upper()}{verb.summary[1:]}."
     made = command(
         spelled.words or command_word(verb.name),
-        plans=True,
+        plans=spelled.saves_plans,
         examples=spelled.examples,
         notes=spelled.notes,
     )(run)
     own = parameters(verb.options)
+    if not spelled.saves_plans:
+        own.append(dry_run_option())
     if of_declared is not None:
         own.append(
             click.Option(

@@ -445,6 +445,14 @@ def test_a_path_that_is_not_there_has_no_line(tmp_path: Path) -> None:
             "maintenance: {snapshots: {retain_min: 9, retain_max: 3}}",
             "12: maintenance.snapshots.retain_max: retain_max is 3, below retain_min, which is 9",
         ),
+        (
+            "options: {partition.timestamp-pattern: $dt_hours}",
+            "12: options.partition.timestamp-pattern: no partition of nyc.flights, whose keys are",
+        ),
+        (
+            "maintenance: {partitions: {older_than: 7d, pattern: $dt_hours}}",
+            "12: maintenance.partitions.pattern: no partition of nyc.flights, whose keys are dt ",
+        ),
         ("depends_on: [nyc.flights]", "12: depends_on[0]: a table cannot depend on itself"),
         ("depends_on: [weather]", "12: depends_on[0]: 'weather' is not a table name"),
         (

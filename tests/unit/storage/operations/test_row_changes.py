@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from lakewright.storage import Catalog, ChangeDefault, Table
@@ -18,6 +20,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.operations.row_changes.delete_rows import DeleteRowsPlan
+from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.tables.builders import compact, content, events, expire, new_table, rows
 from tests.support.tables.invariants import assert_only_reachable_files
@@ -387,6 +390,70 @@ def test_a_wrong_merge_is_refused_before_a_file_is_written(
     with pytest.raises(InvalidRequestError, match=says):
         table.merge([{"id": 1, "day": "a", "v": "x"}], **asked)
     assert_only_reachable_files(table)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["id", "id"]),
+        pd.DataFrame([[1, 2]], columns=["id", "id"]),
+        [pa.RecordBatch.from_arrays([pa.array([1]), pa.array([2])], names=["id", "id"])] * 2,
+        [{1: 1, "1": 2, "id": 1}],
+    ],
+    ids=["table", "pandas", "batches", "dicts"],
+)
+def test_a_source_that_has_a_column_twice_is_refused_by_its_name(
+    catalog: Catalog, source: Any
+) -> None:
+    table = of_days(catalog, "a")
+    with pytest.raises(InvalidRequestError, match=r"the source has two columns (id|1),"):
+        table.merge(source, on="id", when_matched="delete")
+    assert len(table.history.snapshots()) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"on": None}, "on is None, which is not a list"),
+        ({"on": ["id", "id"]}, "on names id more than once"),
+        ({"on": {"id": 5}}, r"on\['id'\] is 5, which is not text"),
+        ({"on": [5]}, r"on\[0\] is 5, which is not text"),
+        ({"when_matched": 5}, "when_matched is 5, which is not a list"),
+        ({"when_matched": []}, "when_matched is an empty list"),
+        ({"when_matched": ["delete"]}, r"when_matched\[0\] is 'delete'; give a condition or None"),
+        ({"when_matched": [(5, "delete")]}, r"condition of when_matched\[0\] is 5"),
+        ({"when_matched": [("true", 5)]}, "when_matched is 5; give 'update' or 'delete'"),
+    ],
+)
+def test_a_merge_that_a_caller_asks_for_wrongly_says_what_to_give(
+    catalog: Catalog, change: dict[str, Any], says: str
+) -> None:
+    table = of_days(catalog, "a")
+    asked: dict[str, Any] = {"on": "id", "when_matched": "delete", **change}
+    for how in ({}, {"dry_run": True}):
+        with pytest.raises(InvalidRequestError, match=says):
+            table.merge([{"id": 1}], **asked, **how)
+    assert len(table.history.snapshots()) == 1
+
+
+@pytest.mark.parametrize("engine", ["spark", 0, LocalEngine])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda table, engine: table.update({"v": "'x'"}, engine=engine),
+        lambda table, engine: table.delete("id = 1", engine=engine),
+        lambda table, engine: table.upkeep.compact(full=True, engine=engine),
+        lambda table, engine: table.upkeep.plan_respec((), engine=engine),
+        lambda table, engine: table.upkeep.run(table.upkeep.plan_compact(full=True), engine),
+    ],
+    ids=["update", "delete", "compact", "respec", "run"],
+)
+def test_what_is_no_engine_is_refused(catalog: Catalog, verb: Any, engine: object) -> None:
+    table = of_days(catalog, "a", "b")
+    with pytest.raises(InvalidRequestError, match=r"engine is .*, which runs no tasks"):
+        verb(table, engine)
+    assert len(table.history.snapshots()) == 2
+    verb(table, None)
 
 
 def test_rows_that_are_inserted_share_no_primary_key(catalog: Catalog) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lakewright.storage import Catalog, Table
+from lakewright.session import Session
+from lakewright.storage import AddColumn, Catalog, SetOption, Table
 from lakewright.storage.errors import InvalidOption, InvalidRequestError, StalePlan
 from lakewright.storage.plans import ExpirePartitionsPlan
 from lakewright.storage.spec.snapshot import CommitKind
@@ -28,6 +31,17 @@ def daily(catalog: Catalog, *days: str | None, **options: str) -> Table:
     for day in days or ("2023-12-01", "2023-12-20", "2023-12-30"):
         table.write(rows(table, events(0, 2, day=day)))
     return table
+
+
+def of_others(catalog: Catalog, **options: str) -> Table:
+    """The same with options that another client has set."""
+    table = daily(catalog)
+    named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
+    path = Path(table.table_files.paths.schema(0))
+    schema = json.loads(path.read_text("utf-8"))
+    schema["options"] |= named
+    path.write_text(json.dumps(schema), "utf-8")
+    return catalog.table(table.name)
 
 
 def days(table: Table) -> list[Any]:
@@ -197,7 +211,7 @@ def test_an_edited_plan_drops_nothing_that_is_not_due(catalog: Catalog) -> None:
 def test_an_invalid_option_stops_the_expiry_and_nothing_else(
     catalog: Catalog, options: dict[str, str]
 ) -> None:
-    table = daily(catalog, **options)
+    table = of_others(catalog, **options)
     with pytest.raises(InvalidOption):
         table.upkeep.expire_partitions()
     assert len(content(table)) == 6
@@ -214,12 +228,88 @@ def test_an_invalid_option_stops_the_expiry_and_nothing_else(
 def test_a_pattern_of_other_keys_stops_the_expiry_by_values_and_nothing_else(
     catalog: Catalog, pattern: str, why: str
 ) -> None:
-    table = daily(catalog, partition__timestamp_pattern=pattern)
+    table = of_others(catalog, partition__timestamp_pattern=pattern)
     with pytest.raises(InvalidOption, match=rf"partition\.timestamp-pattern='.*': {why}"):
         table.upkeep.expire_partitions()
     assert len(content(table)) == 6
     assert table.upkeep.plan_expire_partitions(pattern="$day").partitions
     assert not table.upkeep.expire_partitions(strategy="update-time").partitions
+    # Only who sets it is refused.
+    table = table.alter(AddColumn("w", "INT"))
+    table.write(rows(table, events(0, 1, day="2023-12-31")))
+    assert len(content(table)) == 7
+
+
+KEYS = {"id": "INT", "day": "STRING", "hour": "INT", "date": "DATE"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "options", "says"),
+    [
+        (["day"], {"partition.timestamp-pattern": "$day_hours"}, r"\$day_hours' gives no text"),
+        (["day"], {"partition.timestamp-pattern": "$zz"}, r"\$zz names no partition key"),
+        (["day"], {"partition.timestamp-pattern": "2020-01-01"}, "it names no partition key"),
+        (["day", "hour"], {"partition.timestamp-pattern": "$hour"}, "day STRING, hour INT"),
+        (
+            ["date"],
+            {"partition.timestamp-formatter": "yyyyMMdd", **SEVEN_DAYS},
+            "the first key date gives no text that is read by partition.timestamp-formatter",
+        ),
+        (["hour"], SEVEN_DAYS, "keys are hour INT, would ever have a time"),
+        (
+            ["day"],
+            {"partition.timestamp-pattern": "$day", "partition.timestamp-formatter": "yyyyMM"},
+            "it gives no day",
+        ),
+        (["day"], {"partition.expiration-strategy": "by-mood", **SEVEN_DAYS}, "by-mood"),
+    ],
+)
+def test_options_that_give_no_partition_a_time_are_refused_when_they_are_set(
+    catalog: Catalog, keys: list[str], options: dict[str, str], says: str
+) -> None:
+    with pytest.raises(InvalidOption, match=says):
+        new_table(catalog, KEYS, partitions=keys, options=options)
+    assert not catalog.table_exists("db.t")
+    table = new_table(catalog, KEYS, partitions=keys)
+    with pytest.raises(InvalidOption, match=says):
+        table.alter(*(SetOption(*each) for each in options.items()))
+    listed = ", ".join(f"'{name}' = '{value}'" for name, value in options.items())
+    with pytest.raises(InvalidOption, match=says):
+        Session(catalog).sql(f"ALTER TABLE db.t SET ({listed})")
+    assert catalog.table("db.t").schema == table.schema
+
+
+@pytest.mark.parametrize(
+    ("keys", "options"),
+    [
+        (["day", "hour"], {"partition.timestamp-pattern": "$day $hour:00:00"}),
+        (["day"], {"partition.timestamp-pattern": "$day-01"}),
+        (
+            ["day", "hour"],
+            {
+                "partition.timestamp-pattern": "$day_$hour",
+                "partition.timestamp-formatter": "yyyy-MM-dd_HH",
+            },
+        ),
+        (["hour"], {"partition.timestamp-formatter": "yyyyMMdd", **SEVEN_DAYS}),
+        (["hour"], {"partition.expiration-strategy": "update-time", **SEVEN_DAYS}),
+        (["date"], SEVEN_DAYS),
+        # A stream writes its partitions by it.
+        (["day"], {"partition.timestamp-formatter": "yyyyMM"}),
+        # Other clients read what this release does not.
+        (
+            ["day"],
+            {"partition.timestamp-pattern": "$day", "partition.timestamp-formatter": "d MMM yyyy"},
+        ),
+    ],
+)
+def test_options_that_may_give_a_time_are_taken(
+    catalog: Catalog, keys: list[str], options: dict[str, str]
+) -> None:
+    table = new_table(catalog, KEYS, partitions=keys, options=options)
+    assert table.schema.options.items() >= options.items()
+    other = new_table(catalog, KEYS, name="db.u", partitions=keys)
+    assert other.alter(*(SetOption(*each) for each in options.items())).schema.id == 1
 
 
 def test_a_table_without_partition_keys_expires_none(catalog: Catalog) -> None:

@@ -223,6 +223,54 @@ def test_what_was_overwritten_or_compacted_since_does_not_come_back(
         table.history.plan_revert(drop)
 
 
+@pytest.mark.parametrize("kind", ["keyed", "vectors", "dynamic"])
+def test_rows_do_not_come_back_below_later_deletions_that_a_compaction_left_out(
+    catalog: Catalog, kind: str
+) -> None:
+    table = KINDS[kind].table(catalog)
+    write = made_by(table, lambda each: each.write(rows(each, events(0, 3))))
+    undo = made_by(table, lambda each: each.history.revert(*write))
+    table.write(rows(table, events(0, 1), kinds=["-D"]))
+    (by,) = made_by(table, lambda each: compact(each, full=True))
+    # Neither the deletion nor a file of it is left.
+    assert not table.at().files()
+    with pytest.raises(NotRevertible, match=rf"snapshot {by} \(COMPACT .*in the same bucket"):
+        table.history.revert(*undo)
+    assert content(table) == []
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed"])
+def test_a_write_and_the_undo_of_a_later_compaction_of_it_are_not_taken_back_together(
+    catalog: Catalog, kind: str
+) -> None:
+    table = filled(catalog, kind)
+    (write,) = made_by(table, VERBS["append"])
+    (compaction,) = made_by(table, VERBS["compact"])
+    (undo,) = made_by(table, lambda each: each.history.revert(compaction))
+    before = content(table)
+    # Without the undo, the compaction stands, which built on the write.
+    with pytest.raises(NotRevertible, match=rf"snapshot {compaction} \(.*replaced or removed"):
+        table.history.revert(write, undo)
+    assert content(table) == before
+    table.history.revert(write)
+    assert content(table) == content(filled(catalog, kind, "db.twin"))
+
+
+@pytest.mark.parametrize("kind", ["keyed", "dynamic", "aggregation"])
+def test_writes_that_never_met_do_not_come_back_together(catalog: Catalog, kind: str) -> None:
+    table = KINDS[kind].table(catalog)
+    undone = []
+    for v in ("first", "second"):
+        write = made_by(table, lambda each, v=v: each.write(rows(each, events(0, 1, v=v))))
+        undone += made_by(table, lambda each, write=write: each.history.revert(*write))
+    # The second began its sequence numbers anew, so which of them is later is unknown.
+    with pytest.raises(NotRevertible, match="sequence numbers begin at or below"):
+        table.history.revert(*undone)
+    assert content(table) == []
+    table.history.revert(undone[-1])
+    assert [row["v"] for row in table.read().to_pylist()] == ["second0"]
+
+
 def test_a_dropped_partition_does_not_come_back_after_the_whole_table_was_overwritten(
     catalog: Catalog,
 ) -> None:
