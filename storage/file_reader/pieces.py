@@ -258,7 +258,9 @@ def _json_lines(
         first += len(block)
         rows = None
         if wanted and form.json.is_plain:
-            infers = form.extra_columns is ExtraColumns.REFUSE or bool(said)
+            # Members that are refused, or compared with the path, are to be seen.
+            refuses = form.extra_columns is ExtraColumns.REFUSE or not form.json.ignores_unknown
+            infers = refuses or bool(said)
             texts = [line.strip() for _, line in lines]
             rows = arrow_rows(texts, wanted, infers=infers)
         # Of a column without a value, the names of the members may say why.

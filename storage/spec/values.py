@@ -238,6 +238,9 @@ def _days(value: object) -> int:
 
 def _milliseconds_of_day(value: object) -> int:
     if isinstance(value, str):
+        if ":" not in value:
+            # Python takes digits alone for a time, of however many digits.
+            raise ValueError("hours and minutes are parted by a colon")
         parts = _FRACTION.fullmatch(value)
         if parts is not None and len(parts.group(2).rstrip("0")) > 3:
             # Python cuts a fraction after six digits.

@@ -104,6 +104,7 @@ CASES = (
          '"2024-01-31 13:45:00.123456"'),
     Case("digits of a time", "TIME(0)", REFUSED, pa.array([500], pa.int32()).cast(pa.time32("ms")),
          "00:00:00.5", '"00:00:00.5"'),
+    Case("digits for a time", "TIME(3)", REFUSED, pa.array([20240131]), "20240131", '"20240131"'),
     Case("a time beyond its day", "TIME(3)", REFUSED,
          pa.array([86_400_000_000], pa.int64()).cast(pa.time64("us")), "24:00:00", '"24:00:00"'),
     Case("the year 10000", "TIMESTAMP(6)", REFUSED, _micros(_YEAR_10000),
