@@ -329,7 +329,7 @@ def test_a_time_before_the_first_snapshot_is_not_found(
         (["--where", "id ="], 2, "not understood"),
         (["--columns", "id,nope"], 2, "no column 'nope'; there are id, day, v"),
         (["--columns", "id,,v"], 2, "empty name"),
-        (["--columns", "id,id"], 2, "twice"),
+        (["--columns", "id,id"], 2, "names id more than once"),
         (["--limit", "-1"], 2, "not a whole number from 0 on"),
         (["--as-of", "yesterday"], 2, "is not a time such as"),
         (["--snapshot", "1", "--as-of", "2024-01-01"], 2, "not allowed with"),
