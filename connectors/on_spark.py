@@ -49,7 +49,9 @@ from lakewright.storage.spark.read import for_spark
 from lakewright.storage.spark.spark_types import to_spark_schema
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
-_FORMAT, _OPTION, _LIMIT = "lakewright-connector", "planned", "limit"
+_FORMAT, _LIMIT = "lakewright-connector", "limit"
+# A plan may have a password in it, and Spark shows no option that is called so.
+_OPTION = "planned-secret"
 
 
 def read_frame(spark: SparkSession, planned: PlannedScan) -> DataFrame:
