@@ -1,9 +1,9 @@
 """`_default_log`: the logs of managed tables, made and dropped with them, and read without end.
 
 A stream of a table with a log reads the rows of a snapshot first, and then the log. Its offsets say
-the snapshot, the topic and the next positions there: `{"snapshot": 7, "topic": …, "log": {"0":
-42}}`. The positions are taken before the snapshot is chosen, so each later change is behind them;
-messages of the snapshot and of those before it are passed over.
+the snapshot with its commit, the topic and the next positions there: `{"snapshot": 7, "commit": …,
+"topic": …, "log": {"0": 42}}`. The positions are taken before the snapshot is chosen, so each
+later change is behind them; messages of the snapshot and of those before it are passed over.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from lakewright.connectors.runtime import Offset, Scan, Split, SupportsEndOffset
 from lakewright.connectors.sources import ScanTableSource
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import StalePlan, UnsupportedError
+from lakewright.storage.operations.streams.change_stream import check_position, position_at
 from lakewright.storage.spec.bucketing import distributed
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.log_options import LOG_SYSTEM, as_kept
@@ -134,13 +135,16 @@ class LogScan(Scan):
         name = self._log.topic
         if _LOG in start:
             self._check_same_topic(start)
+            files = self._table.table_files
+            check_position(files, start, files.snapshots.latest_id() or 0)
             end = self._messages.latest({name: start[_LOG]}, limit)
             return {**start, _LOG: end[name]}
         identity = self._identity()
         begin = self._messages.earliest()
         end = self._messages.latest(begin)
-        latest = self._table.table_files.snapshots.latest_id() or 0
-        return {_SNAPSHOT: latest, _TOPIC: identity, _LOG: {**begin, **end}[name]}
+        files = self._table.table_files
+        position = position_at(files, files.snapshots.latest_id() or 0)
+        return {**position, _TOPIC: identity, _LOG: {**begin, **end}[name]}
 
     def end_at(self, offset: Offset) -> None:
         """What comes behind an offset is left to the next drain."""
@@ -183,7 +187,7 @@ class LogScan(Scan):
         if start[_TOPIC] != self._identity():
             raise StalePlan(
                 f"the log of {self._table.name} was made anew or dropped since the stream began; "
-                "begin a new stream, with a new checkpoint"
+                "begin a new stream, with a new checkpoint, into an empty target"
             )
 
 

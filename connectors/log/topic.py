@@ -44,11 +44,7 @@ class LogTopic:
         """The id that Kafka gave the topic when it was made; None if it is not there."""
         if self._name not in self._cluster.partitions(self._admin):
             return None
-        with self._cluster.told(f"topic {self._name}"):
-            from confluent_kafka import TopicCollection  # noqa: PLC0415
-
-            asked = self._admin.describe_topics(TopicCollection([self._name]))
-            return str(asked[self._name].result(ANSWER_SECONDS).topic_id)
+        return self._cluster.topic_ids(self._admin, [self._name]).get(self._name, "")
 
     def create(self, partitions: int) -> None:
         """Make the topic.

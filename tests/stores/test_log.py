@@ -274,6 +274,26 @@ def test_a_rolled_back_table_needs_its_log_anew(
     assert followed(session, name, at) == [(5, "e", "+U")]
 
 
+def test_a_rollback_of_the_snapshot_that_a_stream_began_with_is_noticed(
+    session: Session, broker: str, tmp_path: Path
+) -> None:
+    name = new_table(session, broker)
+    session.sql(f"INSERT INTO {name} VALUES (1, 'a')")
+    table = session.catalog.table(name)
+    # The log lacks this commit: the stream reads its row of the snapshot.
+    table.write([{"id": 2, "name": "gone"}])
+    at = tmp_path / "at"
+    assert len(followed(session, name, at)) == 2
+    table.history.rollback(snapshot=1)
+    with pytest.raises(StalePlan, match=r"rolled back behind snapshot 2.*into an empty target"):
+        followed(session, name, at)
+    # The next commit gets the number of the one that is gone.
+    session.catalog.table(name).write([{"id": 3, "name": "new"}])
+    relay(session.catalog.table(name))
+    with pytest.raises(StalePlan, match="rolled back behind snapshot 2"):
+        followed(session, name, at)
+
+
 def test_a_rollback_behind_a_compaction_alone_loses_no_later_commit(
     session: Session, broker: str
 ) -> None:

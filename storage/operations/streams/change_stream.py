@@ -35,6 +35,10 @@ from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID
 
 _SNAPSHOT, _COMMIT, _TABLE = "snapshot", "commit", "table"
+_BEGIN_ANEW = (
+    "begin a new stream, with a new checkpoint, into an empty target, which would keep rows that "
+    "are gone"
+)
 # A snapshot with the commit that made it and the table's time, as JSON.
 Position = Mapping[str, Any]
 
@@ -54,11 +58,11 @@ class ChangeStream:
         after = self.after or 0
         try:
             if after > 0:
-                return self._position(after)
+                return position_at(self.files, after)
         except SnapshotNotFound:
             # A consumer keeps the snapshot after this one.
             pass
-        return {_SNAPSHOT: after, _COMMIT: "", _TABLE: self._table_id()}
+        return {_SNAPSHOT: after, _COMMIT: "", _TABLE: _table_id(self.files)}
 
     def reached(self, start: Position, until: int | None = None) -> Position:
         """The position of the latest snapshot, or of `until`; `start` if nothing came.
@@ -67,9 +71,9 @@ class ChangeStream:
             StalePlan: the table was rolled back behind the position, or made anew.
         """
         latest = self.files.snapshots.latest_id() or 0
-        self._check_not_rolled_back(start, latest)
+        check_position(self.files, start, latest)
         latest = latest if until is None else min(latest, until)
-        return self._position(latest) if latest > snapshot_of(start) else start
+        return position_at(self.files, latest) if latest > snapshot_of(start) else start
 
     def plan(self, start: Position, end: Position) -> ChangePlan | None:
         """The changes between two positions, None if they are one.
@@ -96,39 +100,46 @@ class ChangeStream:
             needed = first_needed(self.files, snapshot_of(end))
             self.files.references.set_consumer(self.consumer, needed)
 
-    def _position(self, snapshot_id: int) -> dict[str, Any]:
-        snapshot = self.files.snapshots.read(snapshot_id)
-        commit = snapshot.delta_manifest_list
-        return {_SNAPSHOT: snapshot.id, _COMMIT: commit, _TABLE: self._table_id()}
 
-    def _table_id(self) -> int:
-        """When the table was created: one that is dropped and created again has another time."""
-        schemas = self.files.schemas
-        return schemas.read(schemas.ids()[0]).time_millis
+def position_at(files: TableFiles, snapshot_id: int) -> dict[str, Any]:
+    """The position of a snapshot, with what it rests on; 0 is before all of them."""
+    commit = ""
+    if snapshot_id:
+        commit = files.snapshots.read(snapshot_id).delta_manifest_list
+    return {_SNAPSHOT: snapshot_id, _COMMIT: commit, _TABLE: _table_id(files)}
 
-    def _check_not_rolled_back(self, start: Position, latest: int) -> None:
-        files, read = self.files, snapshot_of(start)
-        table = self._table_id()
-        # Checkpoints of earlier releases do not tell the table.
-        if start.get(_TABLE, table) != table:
-            raise StalePlan(
-                f"{files.name} was dropped and created again since the stream began, so rows that "
-                "it delivered are gone, and the first rows of the table would be skipped; begin "
-                "a new stream, with a new checkpoint"
-            )
-        try:
-            is_same = (
-                not start[_COMMIT]
-                or files.snapshots.read(read).delta_manifest_list == start[_COMMIT]
-            )
-        except SnapshotNotFound:
-            # An expired snapshot was read, and later ones follow it.
-            is_same = latest >= read
-        if not is_same:
-            raise StalePlan(
-                f"{files.name} was rolled back behind snapshot {read}, which the stream has read; "
-                "begin a new stream, with a new checkpoint"
-            )
+
+def check_position(files: TableFiles, start: Position, latest: int) -> None:
+    """Check that the history that a position was read from is still the table's.
+
+    Raises:
+        StalePlan: the table was rolled back behind the position, or made anew.
+    """
+    read, table = snapshot_of(start), _table_id(files)
+    # Checkpoints of earlier releases do not tell the table.
+    if start.get(_TABLE, table) != table:
+        raise StalePlan(
+            f"{files.name} was dropped and created again since the stream began, so rows that "
+            "it delivered are gone, and the first rows of the table would be skipped; "
+            f"{_BEGIN_ANEW}"
+        )
+    try:
+        is_same = not start.get(_COMMIT) or (
+            files.snapshots.read(read).delta_manifest_list == start[_COMMIT]
+        )
+    except SnapshotNotFound:
+        # An expired snapshot was read, and later ones follow it.
+        is_same = latest >= read
+    if not is_same:
+        raise StalePlan(
+            f"{files.name} was rolled back behind snapshot {read}, which the stream has read, so "
+            f"rows that it delivered are gone; {_BEGIN_ANEW}"
+        )
+
+
+def _table_id(files: TableFiles) -> int:
+    """When the table was created: one that is dropped and created again has another time."""
+    return files.schemas.read(files.schemas.ids()[0]).time_millis
 
 
 def open_stream(
