@@ -268,12 +268,8 @@ class Listing:
 
     def tree(self, folder: str, is_wanted: Callable[[str], bool]) -> Iterator[FileStatus]:
         """The files of a format at any depth."""
-        if not self._follows:
+        if self.fs.scheme != "file":
             below = folder.rstrip("/") + "/"
-            if self.refuse_link is not None:
-                for link in self.fs.list_links(folder, at_any_depth=True):
-                    if not any(map(is_hidden, link.removeprefix(below).split("/"))):
-                        self.refuse_link(link)
             for each in sorted(self.fs.list_tree(folder), key=lambda each: each.path):
                 names = each.path.removeprefix(below).split("/")
                 if is_wanted(names[-1]) and not any(map(is_hidden, names)):
@@ -284,6 +280,7 @@ class Listing:
                 yield each
         for name in self.folders(folder):
             if not is_hidden(name):
+                self.check(folder, name)
                 yield from self.tree(_joined(folder, name), is_wanted)
 
 

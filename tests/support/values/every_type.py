@@ -27,7 +27,7 @@ ATOMS: dict[str, list[Any]] = {
     "DECIMAL(15, 3)": [Decimal("123456789012.345"), Decimal("-0.001")],
     "DECIMAL(38, 10)": [Decimal("-9999999999999999999999999999.9999999999"), Decimal("0E-10")],
     "DATE": [dt.date(2024, 1, 2), dt.date(1, 1, 1), dt.date(9999, 12, 31)],
-    "TIME": [dt.time(0, 0), dt.time(23, 59, 59, 999000)],
+    "TIME(3)": [dt.time(0, 0), dt.time(23, 59, 59, 999000)],
     "TIMESTAMP(3)": [_MOMENT.replace(microsecond=678000), _EARLY.replace(microsecond=999000)],
     "TIMESTAMP(6)": [_MOMENT, _EARLY, dt.datetime(9999, 12, 31, 23, 59, 59, 999999)],
     "TIMESTAMP(6) WITH LOCAL TIME ZONE": [
@@ -76,7 +76,7 @@ PARTITIONS: dict[str, list[Any]] = {
     ],
     "TIMESTAMP(6)": [_MOMENT, _EARLY, dt.datetime(2024, 1, 1)],
     "TIMESTAMP(6) WITH LOCAL TIME ZONE": [_MOMENT.replace(tzinfo=dt.UTC)],
-    "TIME": [dt.time(3, 4, 5)],
+    "TIME(3)": [dt.time(3, 4, 5)],
 }
 FLOATING_PARTITIONS: dict[str, list[float]] = {
     "FLOAT": [1.5, 0.1, 1e20, -0.0, 1e-5, 16777216.0],

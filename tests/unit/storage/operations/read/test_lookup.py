@@ -197,7 +197,7 @@ def test_keys_that_cannot_be_are_refused(catalog: Catalog) -> None:
         (pa.table({"id": [1]}), "lack column day"),
         (keys(1).append_column("v", pa.array(["x"])), "unknown column v"),
         (pa.table({"id": pa.array([None], pa.int64()), "day": ["a"]}), "id is NOT NULL"),
-        (pa.table({"id": ["1"], "day": ["a"]}), "convert them first"),
+        (pa.table({"id": ["1"], "day": ["a"]}), "convert the text first"),
     ):
         with pytest.raises(InvalidRows, match=words):
             table.lookup(bad)

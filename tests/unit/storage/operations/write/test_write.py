@@ -271,7 +271,7 @@ def test_data_files_are_parquet_as_every_reader_wants_it(catalog: Catalog) -> No
     assert by_type["DECIMAL(15, 3)"] == "INT64"
     assert by_type["DECIMAL(38, 10)"] == "FIXED_LEN_BYTE_ARRAY"
     assert by_type["TIMESTAMP(3)"] == by_type["TIMESTAMP(6)"] == "INT64"
-    assert by_type["TINYINT"] == by_type["DATE"] == by_type["TIME"] == "INT32"
+    assert by_type["TINYINT"] == by_type["DATE"] == by_type["TIME(3)"] == "INT32"
     assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
@@ -439,7 +439,7 @@ BAD: dict[str, tuple[str, pa.Array, str]] = {
     "null in a required column": ("k", pa.array([1, None], pa.int32()), "k is NOT NULL, and 1 of"),
     "a number out of range": ("k", pa.array([1, 2**40]), "does not fit"),
     "a fraction for a whole number": ("k", pa.array([1.0, 2.5]), "convert them first"),
-    "text for a number": ("k", pa.array(["1", "2"]), "convert them first"),
+    "text for a number": ("k", pa.array(["1", "2"]), "convert the text first"),
     "text too long": (
         "s",
         pa.array(["abc", "abcd"]),
@@ -549,7 +549,7 @@ BAD_COLUMNS: dict[str, tuple[list[str], str]] = {
     "missing": (["day", "v"], "lack column id"),
     "unknown": (["id", "day", "v", "w"], "have unknown column w"),
     "both": (["id", "v", "w"], "lack column day and have unknown column w"),
-    "twice": (["id", "day", "v", "v"], "column twice"),
+    "twice": (["id", "day", "v", "v"], "column v more than once"),
 }
 
 
