@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from lakewright.storage.errors import InvalidRows
 from tests.stores.capturing import Capture
 from tests.support.stores.servers import (
     SECRET,
@@ -113,6 +114,77 @@ def test_debezium_and_we_capture_the_same_rows_of_postgresql(
             capture.values = {"zone": "+00", "data": r"'\x00ff'"}
             capture.more = _OF_POSTGRES
             capture.compare(client.execute, connector, has_schemas=has_schemas)
+
+
+# Columns that PostgreSQL keeps apart, how they are declared, and values that are large.
+_LARGE = {
+    "body": ("TEXT", "STRING", "repeat('x', 9000)"),
+    "data": ("BYTEA", "BYTES", "convert_to(repeat('x', 9000), 'UTF8')"),
+    "texts": ("TEXT[]", "ARRAY<STRING>", "ARRAY[repeat('x', 9000)]"),
+    "blobs": ("BYTEA[]", "ARRAY<BYTES>", "ARRAY[convert_to(repeat('x', 9000), 'UTF8')]"),
+    "ints": ("INT[]", "ARRAY<INT>", "array_fill(7, ARRAY[3000])"),
+    "longs": ("BIGINT[]", "ARRAY<BIGINT>", "array_fill(7::bigint, ARRAY[3000])"),
+    "uuids": ("UUID[]", "ARRAY<STRING>", "array_fill(gen_random_uuid(), ARRAY[600])"),
+    "doc": ("JSONB", "STRING", "to_jsonb(repeat('x', 9000))"),
+    "pairs": ("HSTORE", "STRING", "hstore('k', repeat('x', 9000))"),
+}
+
+
+@pytest.mark.parametrize("has_schemas", [True, False], ids=["schemas", "bare"])
+def test_a_large_value_that_postgresql_does_not_log_is_refused(
+    broker: str, tmp_path: Path, has_schemas: bool
+) -> None:
+    psycopg = import_module("psycopg")
+    with postgres_server("wal_level=logical", "timezone=UTC") as url:
+        for _ in range(100):
+            try:
+                client = psycopg.connect(url, password=SECRET, autocommit=True)
+                break
+            except psycopg.OperationalError:
+                time.sleep(0.1)
+        prefix = f"large-{has_schemas}"
+        connector = {
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "plugin.name": "pgoutput",
+            "database.port": str(urlsplit(url).port),
+            "database.dbname": "postgres",
+            "table.include.list": "public.big",
+            "topic.prefix": prefix,
+            "hstore.handling.mode": "json",
+        }
+        capture = _Both(tmp_path, broker, {}, f"{prefix}.public.big")
+        names, kinds = ", ".join(_LARGE), ", ".join(f"{k} {v[0]}" for k, v in _LARGE.items())
+        with closing(client):
+            client.execute("CREATE EXTENSION IF NOT EXISTS hstore")
+            client.execute(f"CREATE TABLE big (id BIGINT PRIMARY KEY, n INT, {kinds})")
+            for name in _LARGE:
+                client.execute(f"ALTER TABLE big ALTER COLUMN {name} SET STORAGE EXTERNAL")
+            values = ", ".join(value for _, _, value in _LARGE.values())
+            client.execute(f"INSERT INTO big (id, n, {names}) VALUES (1, 1, {values})")
+            with debezium_server(tmp_path, broker, connector, has_schemas=has_schemas):
+                capture.wait_for(1)
+                client.execute("UPDATE big SET n = 2")
+                capture.wait_for(2)
+    options = f"""'connector' = 'kafka', 'topic' = '{capture.topic}', 'format' = 'debezium-json',
+      'properties.bootstrap.servers' = '{broker}', 'scan.startup.mode' = 'earliest-offset',
+      'scan.bounded.mode' = 'latest-offset', 'debezium-json.updates' = 'upsert',
+      'debezium-json.schema-include' = '{str(has_schemas).lower()}'"""
+    key = "PRIMARY KEY (id) NOT ENFORCED"
+    capture.session.sql(f"""
+        CREATE TABLE plain (id BIGINT, n INT, {key}) WITH ({options});
+        CREATE TABLE kept (id BIGINT, n INT, {key}) WITH ('bucket' = '1');
+        INSERT INTO kept SELECT * FROM plain
+    """)
+    assert capture.rows("kept") == [(1, 2)]
+    for name, (_, declared, _) in _LARGE.items():
+        columns = f"id BIGINT, {name} {declared}, {key}"
+        capture.session.sql(f"""
+            CREATE TABLE from_{name} ({columns}) WITH ({options});
+            CREATE TABLE to_{name} ({columns}) WITH ('bucket' = '1')
+        """)
+        with pytest.raises(InvalidRows, match=f"column {name} has the placeholder of Debezium"):
+            capture.session.sql(f"INSERT INTO to_{name} SELECT * FROM from_{name}")
+        assert capture.rows(f"to_{name}") == []
 
 
 @pytest.mark.parametrize("has_schemas", [True, False], ids=["schemas", "bare"])
