@@ -31,6 +31,7 @@ from lakewright.storage.operations.format_tables.partition_folders import (
     list_partitions,
 )
 from lakewright.storage.operations.running.delete_files import delete_files, discard_files
+from lakewright.storage.secret_texts import shown_text
 from lakewright.storage.spec.partition import Partition
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
@@ -67,7 +68,7 @@ class FilesystemSink(DynamicTableSink):
 
     @property
     def summary(self) -> str:
-        return f"filesystem of {self._place.path}: {self._place.format}"
+        return shown_text(f"filesystem of {self._place.path}: {self._place.format}")
 
     def changelog_mode(self, requested: ChangelogMode) -> ChangelogMode:
         return self._format.changelog_mode()

@@ -18,6 +18,7 @@ from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.errors import NotFoundError, UnsupportedError
 from lakewright.storage.file_reader.location import FoundFile
 from lakewright.storage.operations.format_tables.partition_folders import PartitionFolder
+from lakewright.storage.secret_texts import shown_text
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.spec.values import to_python
@@ -54,7 +55,7 @@ class FilesystemSource(ScanTableSource):
     @property
     def summary(self) -> str:
         place = self._reading.place
-        return f"filesystem of {place.path}: {place.format}"
+        return shown_text(f"filesystem of {place.path}: {place.format}")
 
     def changelog_mode(self) -> ChangelogMode:
         return self._reading.format.changelog_mode()

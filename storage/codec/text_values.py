@@ -128,7 +128,7 @@ def _atoms(texts: pa.Array, data_type: AtomicType, layout: TextLayout) -> pa.Arr
             return _fitting(texts, convert)
         at = _first_failure(texts, convert)
         raise UnfitTextError(
-            at, f"{shown_text(texts[at].as_py())}{_expected(data_type, layout)}"
+            at, f"{quoted_text(texts[at].as_py())}{_expected(data_type, layout)}"
         ) from None
 
 
@@ -156,7 +156,7 @@ def _rows(texts: pa.Array, data_type: RowType, layout: TextLayout) -> pa.Array:
     if pc.any(wrong).as_py():
         at = pc.index(wrong, True).as_py()
         if not layout.unfit_is_null:
-            raise UnfitTextError(at, f"{len(parts[at])} parts: {shown_text(texts[at].as_py())}")
+            raise UnfitTextError(at, f"{len(parts[at])} parts: {quoted_text(texts[at].as_py())}")
         parts = pc.if_else(wrong, pa.scalar(None, parts.type), parts)
     members = []
     layout = replace(layout, nulls=())
@@ -304,7 +304,7 @@ def _fitting(texts: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> pa.Arr
         return pa.concat_arrays([_fitting(each, convert) for each in (texts[:half], texts[half:])])
 
 
-def shown_text(text: str) -> str:
+def quoted_text(text: str) -> str:
     """A text as a message shows it."""
     return repr(text) if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]!r}…"
 

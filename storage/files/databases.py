@@ -14,7 +14,8 @@ from urllib.parse import unquote
 
 from lakewright.storage.errors import InvalidRequestError, UnavailableError
 from lakewright.storage.extras import needed_for
-from lakewright.storage.files.store_failures import harmless, without_secrets
+from lakewright.storage.files.store_failures import harmless
+from lakewright.storage.secret_texts import without_secrets
 
 CONNECT_SECONDS = 10
 _SQLITE = re.compile(r"sqlite:(?:///+|/)(?P<path>[^/?#][^?#]*)")

@@ -21,7 +21,8 @@ from lakewright.storage.errors import (
     UnavailableError,
 )
 from lakewright.storage.extras import needed_for
-from lakewright.storage.files.store_failures import harmless, without_secrets
+from lakewright.storage.files.store_failures import harmless
+from lakewright.storage.secret_texts import without_secrets
 
 _PORT = 9083
 _CONNECT_MS = 10_000

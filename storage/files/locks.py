@@ -19,7 +19,8 @@ from lakewright.storage.files.databases import (
     open_database,
     psycopg,
 )
-from lakewright.storage.files.store_failures import harmless, without_secrets
+from lakewright.storage.files.store_failures import harmless
+from lakewright.storage.secret_texts import without_secrets
 
 LOCK_VARIABLE = "LAKEWRIGHT_LOCK"
 # A writer holds the lock while it checks whether a file exists and writes it.

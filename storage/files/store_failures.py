@@ -6,7 +6,6 @@ A client may not be installed, so its errors are matched by name, code and statu
 from __future__ import annotations
 
 import ftplib
-import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +19,7 @@ from lakewright.storage.errors import (
     StoreNotFound,
     UnavailableError,
 )
+from lakewright.storage.secret_texts import without_secrets
 
 # Codes of S3 and of Azure, and HTTP statuses where a store gives no code.
 _NO_STORE = {"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted", "AccountNotFound"}
@@ -85,14 +85,6 @@ _UPLOAD_GONE = "NoSuchUpload"
 # FTP has no code for a refusal.
 _DENIED = re.compile(r"(?i)permission|privilege|denied")
 
-_SECRET_NAMES = re.compile(
-    r"SECRET|TOKEN|PASSW|CREDENTIAL|CONNECTION_STRING|SAS|(ACCESS|ACCOUNT)_KEY"
-)
-_SECRET_PARTS = re.compile(
-    r"(?i)(://)[^/@\s]+(?=@)|((?:sig|signature|key|token|credential|secret|password|delegation)=)"
-    r"[^&;\s\"'<>]+"
-)
-_SHORTEST_SECRET = 6
 # Lines shown of a long error, such as a list of every place searched for a library.
 _MOST_LINES = 3
 
@@ -188,14 +180,6 @@ def store_not_found(path: str, store: str) -> StoreNotFound:
         f"{store} has no bucket or container {bucket}; create it, or correct the warehouse's URI",
         bucket=bucket,
     )
-
-
-def without_secrets(text: str) -> str:
-    """A text without the credentials of this process."""
-    for name, value in os.environ.items():
-        if len(value) >= _SHORTEST_SECRET and _SECRET_NAMES.search(name.upper()):
-            text = text.replace(value, "***")
-    return _SECRET_PARTS.sub(r"\1\2***", text)
 
 
 def harmless(error: BaseException) -> BaseException | None:
