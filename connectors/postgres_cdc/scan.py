@@ -1,8 +1,8 @@
 """The scan: rows of a table in chunks of its key, then changes, transaction by transaction.
 
-    {"phase": "begin"}                                       nothing is read
-    {"phase": "snapshot", "lsn": "0/15E8", "after": ["17"]}  rows up to a key are read
-    {"phase": "stream", "lsn": "0/2A40"}                     and transactions that end up to there
+    {"phase": "begin"}                                          nothing is read
+    {"phase": "snapshot", "lsn": "0/15E8", "after": ["17"], …}  rows up to a key are read
+    {"phase": "stream", "lsn": "0/2A40", "rests": {…}}          and transactions that end up to there
 
 1. The slot is made before the first chunk, and its position, the `lsn` of the snapshot, stays until
    all chunks are read. Chunks are read each at its own moment, so they have some changes behind
@@ -19,6 +19,9 @@
    REPLICA IDENTITY FULL has, from an earlier change of the same batch, or from the row as it is
    now. A value that changed in between comes again in a later change, as in (1); so does the end of
    a row that is gone.
+5. A position rests on facts of the server, the publication and the table (`state.py`), which are
+   compared for every batch: where it is planned, and where it is read. They are asked for before
+   messages are, so that what changes in between is seen with the next batch.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
+from lakewright.connectors.capture.rests import RESTS
 from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
 from lakewright.connectors.postgres_cdc.captured import INITIAL, Captured
 from lakewright.connectors.postgres_cdc.changed_rows import ChangedRows
@@ -89,16 +93,18 @@ class CaptureScan(Scan):
         with self._of.server.told():
             connection = self._opened()
             if start["phase"] == "begin":
-                start = self._of.begun(connection, self._known.oid)
+                start = self._of.begun(connection)
                 if start["phase"] == "stream":
                     self._begin = start
                     return start
-            slot = self._of.checked_slot(connection, start)
+            slot, rests = self._of.checked(connection, start, self._told)
             if start["phase"] == "snapshot":
+                start = {**start, RESTS: rests}
                 end = self._end_of_chunks(connection, start, limit)
                 self._begin = end if end["phase"] == "stream" else None
                 return end
-            return self._end_of_changes(connection, start, slot, limit)
+            end = self._end_of_changes(connection, start, slot, limit)
+            return start if end == start else {**end, RESTS: rests}
 
     def backlog(self, start: Offset) -> Backlog:
         """Of changes, about how many rows, up to a limit; nothing is known of a snapshot's."""
@@ -106,7 +112,7 @@ class CaptureScan(Scan):
             return Backlog(end={"phase": "stream"})
         with self._of.server.told():
             connection, of = self._opened(), self._of
-            slot = of.checked_slot(connection, start)
+            slot, _ = of.checked(connection, start, self._told)
             with connection.peek(of.slot, of.publication, of.env, until=None, limit=1) as found:
                 last = deque(found, maxlen=1)
             commit = decoded(last[0]) if last else None
@@ -130,16 +136,17 @@ class CaptureScan(Scan):
             return []
         with self._of.server.told():
             connection = self._opened()
-            self._of.checked_slot(connection, end)
+            _, rests = self._of.checked(connection, end, self._told)
             if start["phase"] == "stream":
-                return [("changes", start["lsn"], end["lsn"])]
+                return [("changes", start["lsn"], end["lsn"], rests)]
             after = start.get("after")
             edges = [after, *self._edges(connection, after, end.get("after")), end.get("after")]
-        return [("chunk", begin, until) for begin, until in pairwise(edges)]
+        return [("chunk", begin, until, rests) for begin, until in pairwise(edges)]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        kind, begin, end = split
+        kind, begin, end, rests = split
         with self._of.server.told(), self._used() as connection:
+            self._of.check(connection, rests, self._told)
             if kind == "chunk":
                 yield from self._chunk(connection, begin, end)
             else:
@@ -178,7 +185,7 @@ class CaptureScan(Scan):
 
     def _end_of_chunks(self, connection: Connection, start: Offset, limit: int | None) -> Offset:
         of, keys = self._of, self._keys
-        over = {"phase": "stream", "lsn": start["lsn"], "table": start["table"]}
+        over = {"phase": "stream", "lsn": start["lsn"], RESTS: start[RESTS]}
         if limit is None:
             return over
         where, values = self._between(start["after"], None)
@@ -276,7 +283,7 @@ class CaptureScan(Scan):
 
     def _changes(self, connection: Connection, begin: str, end: str) -> Iterator[pa.RecordBatch]:
         of = self._of
-        rows = ChangedRows(of, self._known, connection, self._told, all_kinds=self._all_kinds)
+        rows = ChangedRows(of, self._known, connection, all_kinds=self._all_kinds)
         given: AbstractContextManager[Iterator[bytes]]
         if self._held is not None and self._held[:2] == (begin, end):
             given = nullcontext(iter(self._held[2]))

@@ -1,0 +1,1 @@
+"""What the captures of databases share: what a position rests on, new columns, options."""
