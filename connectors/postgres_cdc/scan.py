@@ -2,7 +2,7 @@
 
     {"phase": "begin"}                                          nothing is read
     {"phase": "snapshot", "lsn": "0/15E8", "after": ["17"], …}  rows up to a key are read
-    {"phase": "stream", "lsn": "0/2A40", "rests": {…}}          and transactions that end up to there
+    {"phase": "stream", "lsn": "0/2A40", "rests": {…}}          and transactions up to there
 
 1. The slot is made before the first chunk, and its position, the `lsn` of the snapshot, stays until
    all chunks are read. Chunks are read each at its own moment, so they have some changes behind

@@ -227,7 +227,7 @@ def test_a_row_of_the_log_has_the_texts_that_a_server_prints() -> None:
 
 
 def test_a_label_that_the_client_could_not_decode_is_no_empty_text() -> None:
-    reader = RowReader([SourceColumn("e", "enum", size=1, labels=("", "b"))], [0])
+    reader = RowReader([SourceColumn("e", "enum", size=1, labels=(None, "b"))], [0])
     assert reader.read(b"\0\2", 0)[0] == ["b"]
     assert reader.read(b"\0\0", 0)[0] == [""]
     with pytest.raises(ValueError, match="not in UTF-8"):
