@@ -162,9 +162,12 @@ def _label(column: SourceColumn, label: str | None) -> str:
 
 
 def _set(column: SourceColumn, bits: int) -> str:
-    return ",".join(
-        _label(column, label) for at, label in enumerate(column.labels) if bits >> at & 1
-    )
+    text = ""
+    for at, label in enumerate(column.labels):
+        if bits >> at & 1:
+            # The server writes no comma behind an empty text.
+            text += f"{',' * bool(text)}{_label(column, label)}"
+    return text
 
 
 def _json(data: bytes) -> str:

@@ -100,8 +100,10 @@ class CaptureScan(Scan):
         self._begin: Offset | None = None
         self._end: Position | None = None
         self._is_to_end = False
-        # When files of the log were made, and where rows end that a crash cut.
+        # When files of the log were made; where a batch ended at rows that a crash cut, and where
+        # those end.
         self._made: dict[str, int] = {}
+        self._cut_at: Position | None = None
         self._void_until: Position | None = None
         # The server's id, and the file of the position that it was compared with.
         self._checked_server: tuple[str, str] | None = None
@@ -127,6 +129,7 @@ class CaptureScan(Scan):
                 if start["phase"] == "stream":
                     self._begin = start
                     return start
+                status, server = of.checked_status(connection)
             self._check_log(connection, start, status, server)
             before = rests_of(start)
             if start["phase"] == "snapshot":
@@ -166,8 +169,11 @@ class CaptureScan(Scan):
 
     def end_at(self, offset: Offset) -> None:
         """What commits behind an offset is left to the next drain."""
-        # A drain that begins before the changes ends where the log ends after the last chunk.
-        self._is_to_end = offset == self._begin
+        # A drain that begins before the changes ends where the log ends after the last chunk; one
+        # that meets a cut transaction, behind that.
+        self._is_to_end = offset == self._begin or (
+            self._cut_at is not None and _position(offset) == self._cut_at
+        )
         self._end = None if self._is_to_end else _position(offset)
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
@@ -345,6 +351,7 @@ class CaptureScan(Scan):
                 case _Void(until):
                     if not changes:
                         end = self._void_until = until
+                    self._cut_at = end
                     break
                 case _Stop(error):
                     self._stop = (end, error)
@@ -364,7 +371,12 @@ class CaptureScan(Scan):
                 match event:
                     case Rows():
                         is_open = True
-                        yield reader.read(event)
+                        try:
+                            rows = reader.read(event)
+                        except StorageError as error:
+                            yield _Stop(error)
+                            return
+                        yield rows
                     case Committed(end):
                         is_open = False
                         yield event
