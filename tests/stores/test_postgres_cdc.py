@@ -440,6 +440,55 @@ def test_a_first_start_beside_an_open_transaction_names_it(
     assert lake.rows() == []
 
 
+def test_a_position_of_another_server_is_refused(lake: Lake) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+    lake.define("id INT", "id")
+    (batch,) = lake.batches()
+    lake.run("SELECT pg_drop_replication_slot('TABLE_NAME')", "DROP PUBLICATION TABLE_NAME")
+    with postgres_server("wal_level=logical") as url:
+        other = Lake(url, lake.folder / "other")
+        with closing(other.client):
+            other.name, other.options["slot.name"] = lake.name, lake.name
+            other.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+            other.define("id INT", "id")
+            other.batches()
+            externals = ExternalTables(other.session.catalog)
+            scan = plan_scan(externals.context("db.src"), ScanRequest()).runtime
+            with closing(scan), pytest.raises(SourceChanged) as refused:
+                scan.latest(batch.end)
+    assert refused.value.details["thing"] == "server"
+    assert refused.value.details["before"] == batch.end["rests"]["server"]
+
+
+def test_a_log_that_does_not_tell_rows_is_refused_before_the_source_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
+    with postgres_server("wal_level=replica") as url:
+        lake = Lake(url, tmp_path)
+        with closing(lake.client):
+            lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+            lake.define("id INT", "id")
+            with pytest.raises(InvalidRequestError, match="ALTER SYSTEM SET wal_level"):
+                lake.batches()
+            found = lake.client.execute("SELECT count(*) FROM pg_publication").fetchone()
+            assert found == (0,)
+
+
+def test_after_a_rollback_of_its_table_a_stream_says_that_the_slot_is_where_it_was(
+    lake: Lake,
+) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)", "INSERT INTO TABLE_NAME VALUES (1)")
+    lake.define("id INT", "id")
+    lake.batches()
+    for number in (2, 3):
+        lake.run(f"INSERT INTO TABLE_NAME VALUES ({number})")
+        lake.batches()
+    lake.session.catalog.table("db.dst").history.rollback(snapshot=1)
+    with pytest.raises(InvalidRequestError, match=r"stream itself read them.* was rolled back"):
+        lake.batches()
+
+
 @pytest.mark.parametrize("loss", ["dropped", "advanced", "table"])
 def test_lost_changes_are_an_error_that_says_how_to_begin_anew(lake: Lake, loss: str) -> None:
     lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
