@@ -1,1 +1,1 @@
-"""What the captures of databases share: what a position rests on, new columns, options."""
+"""What the captures of databases share: chunks, options, new columns, what positions rest on."""

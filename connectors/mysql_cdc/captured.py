@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,6 +49,10 @@ _KEYS = (
     *("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year"),
     *("char", "varchar", "binary", "varbinary", "date", "time", "datetime", "timestamp"),
 )
+
+
+# Types whose widths only say how numbers are shown, and are left out by some servers.
+_NUMBERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "year")
 
 
 @dataclass(frozen=True)
@@ -337,7 +342,12 @@ class Captured:
 
 
 def _definition(column: SourceColumn) -> str:
-    return f"{column.text}{f' in {column.charset}' if column.charset else ''}"
+    """A column as releases of the servers agree to write it."""
+    text = column.text.lower() if not column.labels else column.text
+    if column.kind in _NUMBERS:
+        text = re.sub(r"\(\d+\)", "", text)
+    charset = "utf8mb3" if column.charset == "utf8" else column.charset
+    return f"{text}{f' in {charset}' if charset else ''}"
 
 
 def _moment(seconds: int) -> str:

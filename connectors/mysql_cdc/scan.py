@@ -25,13 +25,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 
 import pyarrow as pa
 
 from lakewright.connectors.capture.new_columns import tell_new_columns
 from lakewright.connectors.capture.rests import RESTS, Facts, rests_of
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
+from lakewright.connectors.capture.scan import CapturingScan, Key, batch_with_kinds
 from lakewright.connectors.mysql_cdc.binlog import (
     Committed,
     Opened,
@@ -54,8 +53,7 @@ from lakewright.connectors.mysql_cdc.database import (
 )
 from lakewright.connectors.mysql_cdc.row_values import Values
 from lakewright.connectors.mysql_cdc.statements import effect
-from lakewright.connectors.runtime import Offset, Scan, Split
-from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.connectors.runtime import Offset, Split
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.rows import RowKind
 
@@ -66,7 +64,6 @@ _MOST_HELD_ROWS = 1 << 17
 _IDLE_BYTES = 4 << 20
 # Of an offset up to which there are no rows, whatever the log has.
 _VOID = "void"
-Key = Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +80,8 @@ class _Stop:
     error: StorageError
 
 
-class CaptureScan(Scan):
+class CaptureScan(CapturingScan):
     """Reads the table; a copy in another process connects for itself."""
-
-    is_bounded = False
 
     def __init__(self, captured: Captured, *, all_kinds: bool) -> None:
         self._of, self._all_kinds = captured, all_kinds
@@ -114,9 +109,6 @@ class CaptureScan(Scan):
 
     def __getstate__(self) -> Mapping[str, object]:
         return {**self.__dict__, "_connection": None, "_held": None, "_nothing_until": None}
-
-    def earliest(self) -> Offset:
-        return {"phase": "begin"}
 
     def latest(self, start: Offset, limit: int | None = None) -> Offset:
         with self._of.server.told():
@@ -180,7 +172,7 @@ class CaptureScan(Scan):
         if start == end or (start["phase"] == "begin" and self._of.startup != INITIAL):
             return []
         with self._of.server.told():
-            connection, after = self._opened(), start.get("after")
+            connection = self._opened()
             status, server = self._of.checked_status(connection)
             self._check_log(connection, end, status, server)
             if start["phase"] == "stream":
@@ -188,8 +180,7 @@ class CaptureScan(Scan):
                 return [] if end.get(_VOID) else [split]
             rests = rests_of(end)
             self._of.check_definitions(rests, self._of.columns(connection))
-            edges = [after, *self._edges(connection, after, end.get("after")), end.get("after")]
-        return [("chunk", begin, until, rests) for begin, until in pairwise(edges)]
+            return self.chunks(start, end, rests)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         kind, begin, end, rests = split
@@ -238,8 +229,8 @@ class CaptureScan(Scan):
         )
         return {**start, "after": list(found[0])} if found else over
 
-    def _edges(self, connection: Connection, after: Key | None, until: Key | None) -> list[Key]:
-        """The keys at which chunks between two keys end, without the last one."""
+    def edges(self, after: Key | None, until: Key | None) -> Sequence[Key]:
+        connection = self._opened()
         where, values = self._between(after, until)
         numbered = (
             f"SELECT {self._key_texts}, row_number() OVER (ORDER BY {self._keys}) AS lakewright_at "  # noqa: S608
@@ -444,8 +435,7 @@ class CaptureScan(Scan):
             typed_column(list(values), field, zone=of.zone_of(field, self._known), owner=of.owner)
             for values, field in zip(zip(*rows, strict=True), of.fields, strict=True)
         ]
-        schema = to_arrow_schema(of.fields).append(pa.field(ROW_KIND_COLUMN, pa.string()))
-        return pa.record_batch([*columns, pa.array(kinds, pa.string())], schema=schema)
+        return batch_with_kinds(columns, kinds, of.fields)
 
     @property
     def _known(self) -> TableFacts:

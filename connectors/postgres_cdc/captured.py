@@ -148,6 +148,7 @@ class Captured:
                 f"the server writes its log with wal_level = {level}, which does not tell rows; "
                 "run ALTER SYSTEM SET wal_level = 'logical', and start the server again"
             )
+        self._check_logged(self._state(connection))
         # A publication is unknown to what was written before it.
         self._publish(connection, can_make=found is None)
         if found is None:
@@ -206,6 +207,7 @@ class Captured:
     def check(self, connection: Connection, before: Facts, told: set[str]) -> Facts:
         """Compare what a position rests on with what is there now, which is returned."""
         state = self._state(connection)
+        self._check_logged(state)
         now = state.facts(connection.server(), self.slot, [each.name for each in self.fields])
         check(self.owner, before, now, self._way)
         self._check_publication(state)
@@ -217,6 +219,13 @@ class Captured:
         if found is None:
             raise self.error(f"{self.place} is not there any more; {self.anew}")
         return State(found)
+
+    def _check_logged(self, state: State) -> None:
+        if not state.is_logged:
+            raise self.error(
+                f"{self.place} is UNLOGGED, so the log has no changes of it; run ALTER TABLE "
+                f"{self.place} SET LOGGED, and {self.anew}"
+            )
 
     def _check_publication(self, state: State) -> None:
         """Refuse a publication without the table, or with some of its changes."""

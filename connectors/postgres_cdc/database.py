@@ -28,11 +28,12 @@ _PAUSE_MS = 100
 _MESSAGES_AT_ONCE = 10_000
 # How long another process may hold the slot: the server notices late that a killed one is gone.
 _PATIENCE_MS = 60_000
-# Texts of values depend on these settings; a batch may take long to write.
+# Texts of values depend on these settings; a batch may take long to write. A policy that hides rows
+# is an error: changes come without it.
 _SETTINGS = """
 SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'iso_8601';
 SET extra_float_digits = 1; SET bytea_output = 'hex'; SET statement_timeout = 0;
-SET idle_in_transaction_session_timeout = 0
+SET idle_in_transaction_session_timeout = 0; SET row_security = off
 """
 _KEY = """ARRAY(SELECT a.attname::text FROM pg_index i
         CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, at)
@@ -61,7 +62,7 @@ SELECT system_identifier::text, timeline_id FROM pg_control_system(), pg_control
 _STATE = """
 SELECT jsonb_build_object(
   'table', c.oid::bigint, 'file', pg_relation_filenode(c.oid)::bigint,
-  'key', {key},
+  'key', {key}, 'is_logged', c.relpersistence = 'p',
   'columns', (SELECT jsonb_object_agg(a.attname, jsonb_build_object(
       'type', format_type(a.atttypid, a.atttypmod), 'place', a.attnum, 'version', a.xmin::text,
       'default', pg_get_expr(d.adbin, d.adrelid),
@@ -126,7 +127,6 @@ _REFUSED = (
     "permission denied for database",
 )
 
-Key = Sequence[str]
 _T = TypeVar("_T")
 
 

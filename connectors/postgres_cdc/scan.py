@@ -29,18 +29,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import pairwise
 
 import pyarrow as pa
 
 from lakewright.connectors.capture.rests import RESTS
-from lakewright.connectors.model.changelog_mode import ROW_KIND_COLUMN
+from lakewright.connectors.capture.scan import CapturingScan, Key, batch_with_kinds
 from lakewright.connectors.postgres_cdc.captured import INITIAL, Captured
 from lakewright.connectors.postgres_cdc.changed_rows import ChangedRows
 from lakewright.connectors.postgres_cdc.columns import column_of_texts
 from lakewright.connectors.postgres_cdc.database import (
     Connection,
-    Key,
     SlotFacts,
     TableFacts,
     lsn_number,
@@ -48,8 +46,7 @@ from lakewright.connectors.postgres_cdc.database import (
     marked,
 )
 from lakewright.connectors.postgres_cdc.pgoutput import Commit, decoded
-from lakewright.connectors.runtime import Backlog, Offset, Scan, Split
-from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.connectors.runtime import Backlog, Offset, Split
 from lakewright.storage.spec.rows import RowKind
 
 _ROWS_AT_ONCE = 1 << 14
@@ -60,10 +57,8 @@ _MOST_HELD = 1 << 17
 _IDLE_BYTES = 4 << 20
 
 
-class CaptureScan(Scan):
+class CaptureScan(CapturingScan):
     """Reads the table; a copy in another process connects for itself."""
-
-    is_bounded = False
 
     def __init__(self, captured: Captured, *, all_kinds: bool) -> None:
         self._of, self._all_kinds = captured, all_kinds
@@ -85,9 +80,6 @@ class CaptureScan(Scan):
     def __getstate__(self) -> Mapping[str, object]:
         gone = {"_connection": None, "_held": None, "_nothing_until": None}
         return {**self.__dict__, **gone}
-
-    def earliest(self) -> Offset:
-        return {"phase": "begin"}
 
     def latest(self, start: Offset, limit: int | None = None) -> Offset:
         with self._of.server.told():
@@ -139,9 +131,7 @@ class CaptureScan(Scan):
             _, rests = self._of.checked(connection, end, self._told)
             if start["phase"] == "stream":
                 return [("changes", start["lsn"], end["lsn"], rests)]
-            after = start.get("after")
-            edges = [after, *self._edges(connection, after, end.get("after")), end.get("after")]
-        return [("chunk", begin, until, rests) for begin, until in pairwise(edges)]
+            return self.chunks(start, end, rests)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         kind, begin, end, rests = split
@@ -198,8 +188,8 @@ class CaptureScan(Scan):
         )
         return {**start, "after": list(found[0])} if found else over
 
-    def _edges(self, connection: Connection, after: Key | None, until: Key | None) -> list[Key]:
-        """The keys at which chunks between two keys end, without the last one."""
+    def edges(self, after: Key | None, until: Key | None) -> Sequence[Key]:
+        connection = self._opened()
         keys = ", ".join(self._keys)
         texts = ", ".join(f"{key}::text" for key in self._keys)
         where, values = self._between(after, until)
@@ -307,8 +297,7 @@ class CaptureScan(Scan):
             column_of_texts(column, field, owner=of.owner)
             for column, field in zip(texts, of.fields, strict=True)
         ]
-        schema = to_arrow_schema(of.fields).append(pa.field(ROW_KIND_COLUMN, pa.string()))
-        return pa.record_batch([*columns, pa.array(kinds, pa.string())], schema=schema)
+        return batch_with_kinds(columns, kinds, of.fields)
 
     @property
     def _known(self) -> TableFacts:

@@ -27,6 +27,10 @@ class State:
         return found
 
     @property
+    def is_logged(self) -> bool:
+        return bool(self.found["is_logged"])
+
+    @property
     def lacks_operations(self) -> bool:
         return {*self._published["operations"]} != {*_OPERATIONS}
 

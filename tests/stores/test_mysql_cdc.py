@@ -799,7 +799,7 @@ def test_a_server_with_another_id_is_known_by_its_log(
         for number in range(9):
             lake.run(f"INSERT INTO TABLE_NAME VALUES ({number})")
         scan = _scan_of(lake)
-        with closing(scan), pytest.raises(InvalidRequestError, match="server is|purged or reset"):
+        with closing(scan), pytest.raises(InvalidRequestError, match=r"server is|purged or reset"):
             scan.latest(_last_offset(lake))
 
 

@@ -440,6 +440,27 @@ def test_a_first_start_beside_an_open_transaction_names_it(
     assert lake.rows() == []
 
 
+def test_rows_that_a_policy_hides_or_that_are_not_logged_are_an_error(lake: Lake) -> None:
+    lake.run(
+        "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)",
+        "INSERT INTO TABLE_NAME VALUES (1), (2)",
+        "ALTER TABLE TABLE_NAME ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY p ON TABLE_NAME FOR SELECT USING (id > 1)",
+        f"CREATE ROLE TABLE_NAME LOGIN REPLICATION PASSWORD '{SECRET}'",
+        "GRANT SELECT ON TABLE_NAME TO TABLE_NAME",
+        "CREATE PUBLICATION TABLE_NAME FOR TABLE TABLE_NAME",
+    )
+    lake.define("id INT", "id", {"username": lake.name})
+    with pytest.raises(InvalidRequestError, match="row-level security policy"):
+        lake.batches()
+    lake.run("DROP PUBLICATION TABLE_NAME", "ALTER TABLE TABLE_NAME SET UNLOGGED")
+    lake.define("id INT", "id", {"slot.name": f"{lake.name}_2"})
+    lake.checkpoint += "-2"
+    with pytest.raises(InvalidRequestError, match="is UNLOGGED"):
+        lake.batches()
+    lake.run("REVOKE ALL ON TABLE_NAME FROM TABLE_NAME", "DROP ROLE TABLE_NAME")
+
+
 def test_a_position_of_another_server_is_refused(lake: Lake) -> None:
     lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
     lake.define("id INT", "id")
