@@ -395,10 +395,12 @@ def test_a_statement_that_changes_rows_untold_ends_the_stream_before_it(
     if "BIGINT" in statement or "SMALLINT" in statement:
         lake.run("ALTER TABLE TABLE_NAME MODIFY n INT")
     # What comes before it is carried, and every drain says that the stream has stopped.
-    for _ in range(3):
-        with pytest.raises(InvalidRequestError, match=said) as refused:
+    for _ in range(2):
+        with pytest.raises(InvalidRequestError, match=said):
             lake.batches()
         assert lake.rows() == [(1, 1), (2, 2)]
+    with pytest.raises(InvalidRequestError, match=said) as refused:
+        lake.batches()
     assert "new checkpoint" in refused.value.message
     lake.run("DROP TABLE IF EXISTS z2")
 
@@ -726,10 +728,11 @@ def test_rows_of_a_transaction_that_a_crash_cut_are_not_taken(
             lake.batches()
             assert lake.rows() == [(1,), (4,), (5,)]
             return
-        for _ in range(2):
-            with pytest.raises(InvalidRequestError, match="ends inside of an event") as refused:
-                lake.batches()
-            assert lake.rows() == [(1,)]
+        with pytest.raises(InvalidRequestError, match="ends inside of an event"):
+            lake.batches()
+        with pytest.raises(InvalidRequestError, match="ends inside of an event") as refused:
+            lake.batches()
+        assert lake.rows() == [(1,)]
         # The message says where the log goes on.
         words = refused.value.message.split("'")
         lake.checkpoint += "-2"
@@ -753,9 +756,10 @@ def test_a_log_that_was_reset_is_another_log_even_at_the_same_position(
         lake.run("RESET MASTER")
         for number in range(2, 5):
             lake.run(f"INSERT INTO TABLE_NAME VALUES ({number})")
-        for _ in range(2):
-            with pytest.raises(SourceChanged, match=r"log is binlog.000001 of .*was reset") as said:
-                lake.batches()
+        with pytest.raises(SourceChanged, match="was reset"):
+            lake.batches()
+        with pytest.raises(SourceChanged, match=r"log is binlog.000001 of .*was reset") as said:
+            lake.batches()
         assert said.value.details["thing"] == "log"
         # Shorter than the position, or with files before it.
         lake.checkpoint += "-2"

@@ -469,7 +469,7 @@ def test_a_position_of_another_server_is_refused(lake: Lake) -> None:
     with postgres_server("wal_level=logical") as url:
         other = Lake(url, lake.folder / "other")
         with closing(other.client):
-            other.name, other.options["slot.name"] = lake.name, lake.name
+            other.name, other.options = lake.name, {**other.options, "slot.name": lake.name}
             other.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
             other.define("id INT", "id")
             other.batches()
