@@ -29,6 +29,11 @@ def rests_of(offset: Offset) -> Facts:
     return found
 
 
+def without_rests(offset: Offset) -> Offset:
+    """The place alone that an offset says, for people and for versions."""
+    return {name: value for name, value in offset.items() if name != RESTS}
+
+
 def check_facts(
     owner: str,
     before: Facts,
