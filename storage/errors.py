@@ -9,7 +9,8 @@
     ├── InvalidRequestError        fix the call (also a ValueError)
     │   ├── InvalidSchema
     │   │   └── ColumnInUse, SchemaDenied
-    │   └── InvalidOption, InvalidRows, InvalidPredicate, InvalidStatement, NotRevertible
+    │   ├── InvalidOption, InvalidRows, InvalidPredicate, InvalidStatement, NotRevertible
+    │   └── SourceChanged
     ├── UnsupportedError           this table needs a feature we lack: refused, never guessed
     │   └── UnsafeStore, UnfitValues
     ├── AccessError                give the store credentials that it accepts
@@ -143,6 +144,10 @@ class InvalidStatement(InvalidRequestError):
 
 class NotRevertible(InvalidRequestError):
     """What a snapshot did cannot be taken back: later commits built on it, or files are gone."""
+
+
+class SourceChanged(InvalidRequestError):
+    """What the position of a stream rests on is different at its source; `details` name it."""
 
 
 class UnsupportedError(StorageError):

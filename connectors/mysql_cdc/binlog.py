@@ -47,6 +47,8 @@ _UNREAD = {
     40: "a compressed transaction",
     **dict.fromkeys(range(165, 172), "a compressed event"),
 }
+# Of a column whose type in the log is unknown, so that its size is.
+NOT_READ = "type"
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 
 
@@ -70,6 +72,24 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
+class Opened:
+    """Events of a file follow; `made` is when the server made it, in seconds."""
+
+    file: str
+    made: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rotated:
+    """Events of a file are over, or the reader connected anew; `end` is where events go on.
+
+    A transaction is in one file, so one that is open here was cut by a crash, and rolled back.
+    """
+
+    end: Position
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """A statement that is in the log as its text; `database` is that of its session."""
 
@@ -86,16 +106,15 @@ class Unread:
     is_always: bool = True
 
 
-Event = Rows | Committed | Statement | Unread
+Event = Rows | Committed | Opened | Rotated | Statement | Unread
 
 
 def events(
     server: Server, connection: Connection, begin: Position, table: str, server_id: int
 ) -> Iterator[Event]:
     """What the log has behind a position now; within `Server.told`."""
-    stream = import_module("pymysqlreplication")
     event, row_event = (
-        import_module(f"{stream.__name__}.{each}") for each in ("event", "row_event")
+        import_module(f"pymysqlreplication.{each}") for each in ("event", "row_event")
     )
     kinds = {
         row_event.WriteRowsEvent: INSERT,
@@ -107,20 +126,15 @@ def events(
         row_event.PartialUpdateRowsEvent: "a partial update (binlog_row_value_options is set)",
         event.ExecuteLoadQueryEvent: "LOAD DATA as a statement (binlog_format is not ROW)",
     }
-    others = (event.QueryEvent, event.XidEvent, event.RotateEvent, event.XAPrepareEvent)
+    others = (
+        *(event.QueryEvent, event.XidEvent, event.RotateEvent, event.XAPrepareEvent),
+        event.FormatDescriptionEvent,
+    )
     charsets = connection.charsets()
     columns: dict[int, tuple[tuple[SourceColumn, ...], tuple[str, ...]]] = {}
-    log = stream.BinLogStreamReader(
-        dict(server.settings),
-        server_id=server_id,
-        log_file=begin.file,
-        log_pos=begin.at,
-        resume_stream=True,
-        only_events=[*kinds, row_event.TableMapEvent, *others, *unread, event.NotImplementedEvent],
-        only_schemas=[server.database],
-        only_tables=[table],
-        enable_logging=False,
-        pymysql_wrapper=_connecting(server.client()),
+    asked = [*kinds, row_event.TableMapEvent, *others, *unread, event.NotImplementedEvent]
+    log = _reader(
+        server, begin, server_id, asked, only_schemas=[server.database], only_tables=[table]
     )
     before = begin
     with closing(log):
@@ -128,8 +142,12 @@ def events(
             now = Position(log.log_file, log.log_pos)
             if isinstance(found, row_event.TableMapEvent):
                 columns[found.table_id] = _described(found, charsets)
-            elif isinstance(found, event.XidEvent | event.RotateEvent):
+            elif isinstance(found, event.XidEvent):
                 yield Committed(now)
+            elif isinstance(found, event.RotateEvent):
+                yield Rotated(now)
+            elif isinstance(found, event.FormatDescriptionEvent):
+                yield Opened(now.file, found.timestamp)
             elif isinstance(found, event.QueryEvent):
                 word = found.query[:40].upper().split(None, 1)[:1]
                 if word == ["COMMIT"]:
@@ -164,6 +182,29 @@ def events(
             before = now
 
 
+def time_made(server: Server, file: str, server_id: int) -> int | None:
+    """When the server made a file of its log, in seconds; within `Server.told`."""
+    described = import_module("pymysqlreplication.event").FormatDescriptionEvent
+    with closing(_reader(server, Position(file, 4), server_id, [described])) as log:
+        return next((int(found.timestamp) for found in log), None)
+
+
+def _reader(
+    server: Server, begin: Position, server_id: int, asked: Sequence[Any], **only: Any
+) -> Any:
+    return import_module("pymysqlreplication").BinLogStreamReader(
+        dict(server.settings),
+        server_id=server_id,
+        log_file=begin.file,
+        log_pos=begin.at,
+        resume_stream=True,
+        only_events=list(asked),
+        enable_logging=False,
+        pymysql_wrapper=_connecting(server.client()),
+        **only,
+    )
+
+
 def _connecting(client: Any) -> Callable[..., Any]:
     """How the reader of the log connects; it names the database by a parameter of old clients."""
 
@@ -190,9 +231,9 @@ def _described(
 
 
 def _column(each: Any, charset: str | None) -> SourceColumn:
-    kind, size = _TYPES.get(each.type, (f"of type {each.type} in the log", 0))
+    kind, size = _TYPES.get(each.type, (f"{NOT_READ} {each.type}", 0))
     precision, scale, length = 0, 0, 0
-    labels: Sequence[str] = ()
+    labels: Sequence[str | None] = ()
     if kind in ("char", "varchar"):
         length = each.max_length
         size = 2 if length > 255 else 1
@@ -208,7 +249,9 @@ def _column(each: Any, charset: str | None) -> SourceColumn:
         precision, size = each.bits, each.bytes
     elif kind in ("enum", "set"):
         size = each.size
-        labels = (each.enum_values or ("",))[1:] if kind == "enum" else each.set_values or ()
+        found = (each.enum_values or ("",))[1:] if kind == "enum" else each.set_values or ()
+        # The client leaves out labels that it cannot decode.
+        labels = [label or None for label in found]
     if charset == _CHARSET_OF_BYTES:
         kind, charset = _BINARY.get(kind, kind), None
     return SourceColumn(

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakewright.connectors.capture.rests import (
+    COLUMNS,
+    RESTS,
+    UNDECLARED,
+    Facts,
+    check_facts,
+    rests_of,
+)
+from lakewright.connectors.mysql_cdc.binlog import NOT_READ, time_made
 from lakewright.connectors.mysql_cdc.columns import Declared, SourceColumn, check_columns
 from lakewright.connectors.mysql_cdc.database import (
+    ColumnFacts,
     Connection,
     Position,
     Server,
@@ -37,6 +49,10 @@ _KEYS = (
     *("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year"),
     *("char", "varchar", "binary", "varbinary", "date", "time", "datetime", "timestamp"),
 )
+
+
+# Types whose widths only say how numbers are shown, and are left out by some servers.
+_NUMBERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "year")
 
 
 @dataclass(frozen=True)
@@ -96,6 +112,7 @@ class Captured:
             )
         self.check_key(found.key)
         self.check_columns(found.columns)
+        self.check_readable(found.columns)
         by_name = {each.name: each for each in found.columns}
         if unusable := [
             by_name[each].shown for each in found.key if by_name[each].kind not in _KEYS
@@ -125,6 +142,17 @@ class Captured:
                 f"its primary key is ({', '.join(self.primary_keys)}), and rows of {self.place} "
                 f"are identified by ({', '.join(key) or 'nothing'}); declare the same key"
             )
+
+    def check_readable(self, columns: Sequence[SourceColumn]) -> None:
+        """Refuse columns, declared or not, behind which a row of the log cannot be read."""
+        for each in columns:
+            is_compressed = "COMPRESSED" in each.text.upper() and not each.labels
+            if is_compressed or each.kind.startswith(NOT_READ):
+                raise self.error(
+                    f"column {each.name} of {self.place} is {each.shown}, whose form in the log is "
+                    "not read, so rows with it are not, even if it is not declared; keep it in "
+                    "another table, or without COMPRESSED"
+                )
 
     def check_columns(self, columns: Sequence[SourceColumn]) -> None:
         check_columns(self.fields, columns, Declared(self.owner, self.place, self.zone))
@@ -174,33 +202,104 @@ class Captured:
 
     def begun(self, connection: Connection, status: Status, server: str) -> Offset:
         """Where the stream begins."""
-        if self.startup == SPECIFIC:
-            assert self.begin is not None
-            return {"phase": "stream", **self.begin._asdict(), "server": server}
-        if self.startup == LATEST:
-            return {"phase": "stream", **status.end._asdict(), "server": server}
-        # What a transaction wrote to the log may be visible a moment later, so the position is
-        # taken where no transaction that wrote to the table is open.
-        connection.rows(f"LOCK TABLES {self.quoted_place} READ")
-        try:
-            locked = connection.status()
-        finally:
-            connection.rows("UNLOCK TABLES")
-        assert locked is not None
-        return {"phase": "snapshot", **locked.end._asdict(), "server": server, "after": None}
+        if self.startup == INITIAL:
+            # What a transaction wrote to the log may be visible a moment later, so the position is
+            # taken where no transaction that wrote to the table is open.
+            connection.lock(self.quoted_place)
+            try:
+                columns, locked = self.columns(connection), connection.status()
+            finally:
+                connection.rows("UNLOCK TABLES")
+            assert locked is not None
+            place = locked.end
+            begin: Offset = {"phase": "snapshot", **place._asdict(), "after": None}
+        else:
+            columns = self.columns(connection)
+            place = self.begin or status.end
+            begin = {"phase": "stream", **place._asdict()}
+        made = None
+        if connection.logs().get(place.file, -1) >= place.at:
+            made = time_made(self.server, place.file, self.new_server_id())
+        return {**begin, RESTS: self.rests(server, place.file, made, columns)}
+
+    # --- every batch ---
+
+    def columns(self, connection: Connection) -> ColumnFacts:
+        return connection.columns(self.server.database, self.table)
+
+    def rests(self, server: str, file: str, made: int | None, columns: ColumnFacts) -> Facts:
+        """What a position in a file of the log rests on; `made` is when the file was made."""
+        by_name = {each.name: each for each in columns.columns}
+        declared = [each.name for each in self.fields if each.name in by_name]
+        return {
+            "server": server,
+            "log": None if made is None else f"{file} of {_moment(made)}",
+            COLUMNS: {name: _definition(by_name[name]) for name in declared},
+            UNDECLARED: sorted({*by_name} - {*declared}),
+        }
+
+    def check_position(self, connection: Connection, offset: Offset, status: Status) -> None:
+        """Refuse a position that the log does not have any more."""
+        position, end = Position(offset["file"], offset["at"]), status.end
+        size = end.at if position.file == end.file else connection.logs().get(position.file, -1)
+        if size < position.at:
+            raise self.lost(position)
 
     def check_server(self, offset: Offset, server: str) -> None:
-        """Refuse a position in the log of another server."""
-        if offset["server"] != server:
-            raise self.error(
-                f"the position is of server {offset['server']}, and {self.server.hostname} is "
-                f"server {server} now, whose log has other positions; {self.anew}"
-            )
+        """Refuse a position of another server.
 
-    def check_position(self, connection: Connection, position: Position) -> None:
-        """Refuse a position that the log does not have any more."""
-        if connection.logs().get(position.file, -1) < position.at:
-            raise self.lost(position)
+        A server has another id after a change of its port or its folder: if the file of the
+        position is the one that it was, the log is that log.
+        """
+        before, file = rests_of(offset), str(offset["file"])
+        kept = before.get("server") or offset.get("server")
+        if kept in (None, server):
+            return
+        made = time_made(self.server, file, self.new_server_id())
+        now = self.rests(server, file, made, ColumnFacts((), frozenset(), {}))
+        if before.get("log") is None or before["log"] != now["log"]:
+            check_facts(self.owner, {"server": kept}, now, self._way)
+        _LOG.warning(
+            "%s: the server at %s has id %s now, and had %s; its log is the same, so the stream "
+            "goes on",
+            self.owner,
+            self.server.hostname,
+            server,
+            kept,
+        )
+
+    def check_file(self, before: Facts, file: str, made: int) -> None:
+        """Refuse a file of the log that was made anew, by a reset or on another server."""
+        now = f"{file} of {_moment(made)}"
+        if (before.get("log") or now).startswith(f"{file} of "):
+            check_facts(self.owner, {"log": before.get("log")}, {"log": now}, self._way)
+
+    def check_definitions(self, before: Facts, columns: ColumnFacts) -> None:
+        """Refuse other columns than a position rests on, though the log told no change.
+
+        It does not tell what a session with sql_log_bin = 0 does.
+        """
+        now = self.rests("", "", None, columns)[COLUMNS]
+        missing = dict.fromkeys((each.name for each in self.fields), "not there")
+        changes = {f"column {name}": value for name, value in before.get(COLUMNS, {}).items()}
+        found = {f"column {name}": now.get(name, value) for name, value in missing.items()}
+        check_facts(self.owner, changes, found, self._way)
+
+    def _way(self, thing: str) -> str:
+        """What a change of something that a position rests on means, and the way on."""
+        match thing:
+            case "server":
+                return (
+                    f"another server is at {self.server.hostname}:{self.server.port}, and its log "
+                    f"has other positions; {self.anew}"
+                )
+            case "log":
+                return f"the log was reset, and changes behind the position are lost; {self.anew}"
+            case _:
+                return (
+                    "it was changed while chunks were read, or by a statement that the log does "
+                    f"not tell (sql_log_bin = 0); {self.anew}"
+                )
 
     def lost(self, position: Position) -> InvalidRequestError:
         return self.error(
@@ -209,16 +308,47 @@ class Captured:
             "longer (binlog_expire_logs_seconds)"
         )
 
+    def unread_log(self, said: str, end: Position, following: str | None) -> InvalidRequestError:
+        """The server does not give its log behind a position, and `said` why."""
+        if "truncated" not in said:
+            return self.error(
+                f"the server does not give its log behind {end.file}:{end.at}: {said}; put that "
+                f"right, or {self.anew}"
+            )
+        on = "" if following is None else f"; {self._behind(Position(following, 4))}"
+        return self.error(
+            f"{end.file} ends inside of an event, behind {end.at}: the server crashed while it "
+            "wrote, and rolled that transaction back if it recovered; whether others are lost, the "
+            f"log does not say; {self.anew}{on}"
+        )
+
     def untold(self, statement: str, what: str, behind: Position) -> InvalidRequestError:
         """A statement changed rows, and the log does not tell which."""
         return self.error(
             f"a statement {what} of {self.place}: {' '.join(statement.split()):.200}; the log does "
-            f"not tell what became of rows that were there; {self.anew}; or if they all stayed as "
-            f"they were, go on behind it: with a new checkpoint and 'scan.startup.mode' = "
-            f"'{SPECIFIC}', 'scan.startup.specific-offset.file' = '{behind.file}', "
-            f"'scan.startup.specific-offset.pos' = '{behind.at}'"
+            f"not tell what became of rows that were there; {self.anew}; {self._behind(behind)}"
+        )
+
+    def _behind(self, place: Position) -> str:
+        return (
+            "or if they all stayed as they were, go on behind it: with a new checkpoint and "
+            f"'scan.startup.mode' = '{SPECIFIC}', 'scan.startup.specific-offset.file' = "
+            f"'{place.file}', 'scan.startup.specific-offset.pos' = '{place.at}'"
         )
 
     @property
     def anew(self) -> str:
         return "begin anew: give the stream a new checkpoint, and empty the table that it fills"
+
+
+def _definition(column: SourceColumn) -> str:
+    """A column as releases of the servers agree to write it."""
+    text = column.text.lower() if not column.labels else column.text
+    if column.kind in _NUMBERS:
+        text = re.sub(r"\(\d+\)", "", text)
+    charset = "utf8mb3" if column.charset == "utf8" else column.charset
+    return f"{text}{f' in {charset}' if charset else ''}"
+
+
+def _moment(seconds: int) -> str:
+    return f"{dt.datetime.fromtimestamp(seconds, dt.UTC):%Y-%m-%d %H:%M:%S}"

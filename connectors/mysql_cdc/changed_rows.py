@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
+from dataclasses import replace
 
 from lakewright.connectors.mysql_cdc.binlog import DELETE, INSERT, Rows
 from lakewright.connectors.mysql_cdc.captured import Captured
@@ -13,7 +12,6 @@ from lakewright.connectors.mysql_cdc.row_values import RowReader, Values
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.rows import RowKind
 
-_LOG = logging.getLogger(__name__)
 Change = tuple[str, Values]
 
 
@@ -21,13 +19,11 @@ class ChangedRows:
     """Reads the events of one table: declared columns, and the kind of each row.
 
     An update whose key changed is a deletion and an insertion. `all_kinds` gives rows as they were
-    before an update, too. `told` are new columns that were told before.
+    before an update, too.
     """
 
-    def __init__(
-        self, captured: Captured, facts: TableFacts, told: set[str], *, all_kinds: bool
-    ) -> None:
-        self._of, self._facts, self._told, self._all_kinds = captured, facts, told, all_kinds
+    def __init__(self, captured: Captured, facts: TableFacts, *, all_kinds: bool) -> None:
+        self._of, self._facts, self._all_kinds = captured, facts, all_kinds
         self._names = [each.name for each in captured.fields]
         self._key = [self._names.index(each) for each in captured.primary_keys]
         self._columns: tuple[SourceColumn, ...] | None = None
@@ -66,30 +62,32 @@ class ChangedRows:
         return [*before, (RowKind.UPDATE_AFTER.short, new)]
 
     def _settled(self, event: Rows) -> RowReader:
-        if self._reader is not None and event.columns == self._columns:
-            return self._reader
+        """The reader of an event's rows. Writers differ in what they log, so each is judged."""
         of = self._of
         if not event.is_whole or not all(each.name for each in event.columns):
             raise of.error(
                 f"the log has rows of {of.place} without all columns and their names: "
-                "binlog_row_image or binlog_row_metadata was not FULL when they were written; "
-                f"set both for all writers; {of.anew}"
+                "binlog_row_image or binlog_row_metadata was not FULL for the session that wrote "
+                f"them; set both for all writers, and have them connect anew; {of.anew}"
             )
         of.check_key(event.key)
+        if self._reader is not None and event.columns == self._columns:
+            return self._reader
         of.check_columns(event.columns)
+        of.check_readable(event.columns)
         names = [each.name for each in event.columns]
-        self._tell(names)
+        wanted = [names.index(each) for each in self._names]
         self._columns = event.columns
-        self._reader = RowReader(event.columns, [names.index(each) for each in self._names])
+        self._reader = RowReader([self._labelled(each) for each in event.columns], wanted)
         return self._reader
 
-    def _tell(self, names: Sequence[str]) -> None:
-        known = {each.name for each in self._facts.columns} | self._told
-        if added := [name for name in names if name not in known]:
-            self._told.update(added)
-            _LOG.warning(
-                "%s: %s has new columns that are not declared and not read: %s",
-                self._of.owner,
-                self._of.place,
-                ", ".join(added),
-            )
+    def _labelled(self, column: SourceColumn) -> SourceColumn:
+        """The column with labels that the log does not tell, if the catalog has the others."""
+        if None not in column.labels:
+            return column
+        known = next((each for each in self._facts.columns if each.name == column.name), None)
+        labels = () if known is None else known.labels
+        is_same = len(labels) == len(column.labels) and all(
+            label in (None, other) for label, other in zip(column.labels, labels, strict=True)
+        )
+        return replace(column, labels=labels) if is_same else column

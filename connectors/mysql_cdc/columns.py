@@ -71,7 +71,8 @@ class SourceColumn:
     charset: str | None = None
     size: int = 0
     length: int = 0
-    labels: tuple[str, ...] = ()
+    # Of an `enum` or `set`; None is a label that the log does not tell.
+    labels: tuple[str | None, ...] = ()
     # As statements write it.
     text: str = ""
 

@@ -7,6 +7,17 @@ from contextlib import closing
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
+from lakewright.connectors.capture.options import (
+    CHUNK,
+    CHUNK_ROWS,
+    DATABASE,
+    HOSTNAME,
+    MODE,
+    PASSWORD,
+    TABLE,
+    check_primary_key,
+    port_option,
+)
 from lakewright.connectors.factories import Context, DynamicTableFactory
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.mysql_cdc.captured import INITIAL, LATEST, SPECIFIC, Captured
@@ -17,8 +28,7 @@ from lakewright.connectors.runtime import Scan
 from lakewright.connectors.sources import ScanTableSource
 from lakewright.storage.errors import InvalidOption
 
-_CHUNK = "scan.incremental.snapshot.chunk.size"
-_MODE, _ZONE = "scan.startup.mode", "server-time-zone"
+_ZONE = "server-time-zone"
 _FILE, _POSITION = "scan.startup.specific-offset.file", "scan.startup.specific-offset.pos"
 
 
@@ -28,24 +38,18 @@ class MysqlCdc(DynamicTableFactory):
     identifier = "mysql-cdc"
     description = "the rows of a table of MySQL or MariaDB, then its changes"
     required_options = (
-        Option(name="hostname", description="the server"),
+        HOSTNAME,
         Option(
             name="username",
             description="a user with REPLICATION SLAVE, REPLICATION CLIENT, and on the database "
             "SELECT and LOCK TABLES",
         ),
-        Option(name="password", description="the password: '${env:NAME}'", secret=True),
-        Option(name="database-name", description="the database"),
-        Option(name="table-name", description="the table"),
+        PASSWORD,
+        DATABASE,
+        TABLE,
     )
     optional_options = (
-        Option(
-            name="port",
-            kind=OptionKind.INTEGER,
-            description="the port of the server",
-            default=3306,
-            minimum=1,
-        ),
+        port_option(3306),
         Option(
             name="server-id",
             kind=OptionKind.INTEGER,
@@ -59,7 +63,7 @@ class MysqlCdc(DynamicTableFactory):
             "declared TIMESTAMP; declared TIMESTAMP_LTZ it needs none",
         ),
         Option(
-            name=_MODE,
+            name=MODE,
             description="all rows and then changes, or changes from now, or from a place in the "
             "log",
             choices=(INITIAL, LATEST, SPECIFIC),
@@ -72,30 +76,20 @@ class MysqlCdc(DynamicTableFactory):
             description=f"the position in the file, with {SPECIFIC}; a transaction begins there",
             minimum=4,
         ),
-        Option(
-            name=_CHUNK,
-            kind=OptionKind.INTEGER,
-            description="rows of the snapshot that one query reads",
-            default=8096,
-            minimum=1,
-        ),
+        CHUNK_ROWS,
     )
 
     named_by = ("database-name", "table-name")
 
     def create_source(self, context: Context) -> ScanTableSource:
         options, table = context.options, context.table
-        if not table.primary_keys:
-            raise InvalidOption(
-                f"{context.name} has no primary key, by which changes of its rows are told; "
-                "declare that of the table: PRIMARY KEY (…) NOT ENFORCED"
-            )
+        check_primary_key(context)
         place = [each for each in (_FILE, _POSITION) if each in options.given]
-        if place != ([_FILE, _POSITION] if options[_MODE] == SPECIFIC else []):
+        if place != ([_FILE, _POSITION] if options[MODE] == SPECIFIC else []):
             raise InvalidOption(
-                f"{context.name}: {_FILE} and {_POSITION} go with '{_MODE}' = '{SPECIFIC}', which "
+                f"{context.name}: {_FILE} and {_POSITION} go with '{MODE}' = '{SPECIFIC}', which "
                 "needs both",
-                option=_MODE,
+                option=MODE,
             )
         zone = options[_ZONE]
         if zone is not None:
@@ -114,11 +108,11 @@ class MysqlCdc(DynamicTableFactory):
                 table=options["table-name"],
                 fields=tuple(table.fields),
                 primary_keys=tuple(table.primary_keys),
-                startup=options[_MODE],
+                startup=options[MODE],
                 begin=Position(options[_FILE], options[_POSITION]) if place else None,
                 server_id=options["server-id"],
                 zone=zone,
-                chunk_rows=options[_CHUNK],
+                chunk_rows=options[CHUNK],
                 env=context.env,
             )
         )

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from lakewright.connectors.mysql_cdc.columns import SourceColumn
-from lakewright.storage.errors import InvalidRequestError, UnavailableError
+from lakewright.storage.errors import (
+    AccessRefused,
+    InvalidRequestError,
+    StorageError,
+    UnavailableError,
+)
 from lakewright.storage.extras import needed_for
 
 _CONNECT_SECONDS = 30
 # What a server answers of a statement that it does not know, and of rights that a user lacks.
 _UNKNOWN_STATEMENT = 1064
 _DENIED = (1044, 1142, 1227)
+# What it answers of a user or a password, of a database that is not there, of a lock that others
+# keep.
+_WRONG_USER, _NO_DATABASE, _LOCKED = 1045, 1049, 1205
 # What it answers of a position that its log does not have.
 LOST_LOG = 1236
 # How values are printed, and how long to wait for writers, and for a reader that writes a batch.
+_LOCK_SECONDS = 60
 _SETTINGS = (
-    "SET time_zone = '+00:00', sql_mode = '', lock_wait_timeout = 60, net_write_timeout = 3600"
+    f"SET time_zone = '+00:00', sql_mode = '', lock_wait_timeout = {_LOCK_SECONDS}, "
+    "net_write_timeout = 3600"
 )
 _COLUMNS = """
 SELECT column_name, data_type, column_type, numeric_precision, numeric_scale, datetime_precision,
-  character_set_name, extra
+  character_set_name, extra, column_default, is_nullable
 FROM information_schema.columns WHERE table_schema = %s AND table_name = %s
 ORDER BY ordinal_position
 """
@@ -87,6 +98,14 @@ class TableFacts:
     cascades: tuple[str, ...]
 
 
+class ColumnFacts(NamedTuple):
+    """The columns of a table, those that are computed, and what older rows have in new ones."""
+
+    columns: tuple[SourceColumn, ...]
+    virtual: frozenset[str]
+    defaults: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class Server:
     """Where a database is, and who reads it; `owner` is the external table, for errors."""
@@ -104,6 +123,7 @@ class Server:
 
         Raises:
             UnavailableError: the server cannot be reached.
+            AccessRefused: it refuses the user or the password.
             InvalidRequestError: it refuses a statement, or the user lacks a right.
         """
         failures = self.client().err
@@ -111,8 +131,10 @@ class Server:
             yield
         except failures.Error as error:
             code = error.args[0] if error.args else None
-            is_lack = isinstance(error, failures.OperationalError) and code not in _DENIED
-            kind = UnavailableError if is_lack else InvalidRequestError
+            is_passing = isinstance(error, failures.OperationalError)
+            is_passing = is_passing and code not in (*_DENIED, _NO_DATABASE)
+            kind: type[StorageError] = UnavailableError if is_passing else InvalidRequestError
+            kind = AccessRefused if code == _WRONG_USER else kind
             grant = (
                 f"; run GRANT SELECT, LOCK TABLES ON `{self.database}`.* TO '{self.username}'@'%' "
                 "and GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO it"
@@ -185,15 +207,46 @@ class Connection:
         )
         if not found:
             return None
-        described = self.rows(_COLUMNS, database, name)
+        described = self.columns(database, name)
         return TableFacts(
             found[0][0],
             found[0][1] or "",
             tuple(each for (each,) in self.rows(_KEY, database, name)),
-            tuple(_column(*each[:7]) for each in described),
-            frozenset(each[0] for each in described if "VIRTUAL" in each[7].upper()),
+            described.columns,
+            described.virtual,
             tuple(each for (each,) in self.rows(_CASCADES, database, name)),
         )
+
+    def columns(self, database: str, name: str) -> ColumnFacts:
+        """The columns of a table; none if it is not there."""
+        found = self.rows(_COLUMNS, database, name)
+        # MariaDB writes a default of null as a word.
+        defaults = {
+            each[0]: "NULL" if each[8] is None and each[9] == "YES" else each[8] or "of its type"
+            for each in found
+        }
+        return ColumnFacts(
+            tuple(_column(*each[:7]) for each in found),
+            frozenset(each[0] for each in found if "VIRTUAL" in each[7].upper()),
+            {name: default for name, default in defaults.items() if default.upper() != "NULL"},
+        )
+
+    def lock(self, place: str) -> None:
+        """Lock a table against writers, as soon as no transaction that wrote to it is open.
+
+        Raises:
+            UnavailableError: one stays open.
+        """
+        try:
+            self.rows(f"LOCK TABLES {place} READ")
+        except self.pymysql.err.OperationalError as error:
+            if error.args[0] != _LOCKED:
+                raise
+            raise UnavailableError(
+                f"a first start waits until transactions that wrote to {place} have ended, and "
+                f"after {_LOCK_SECONDS} seconds one is open; end it (SHOW PROCESSLIST, KILL), or "
+                "start when it is over"
+            ) from error
 
     def variables(self) -> dict[str, str]:
         """The server's settings of its log, and its ids."""
@@ -234,6 +287,12 @@ def _names(text: str | None) -> tuple[str, ...]:
     return tuple(each.strip() for each in (text or "").split(",") if each.strip())
 
 
+def _labels(text: str) -> tuple[str, ...]:
+    """The labels of `enum('a','it''s')`."""
+    found = re.findall(r"'((?:[^']|'')*)'", text)
+    return tuple(each.replace("''", "'") for each in found)
+
+
 def _column(
     name: str,
     kind: str,
@@ -253,5 +312,6 @@ def _column(
         precision=int(precision or 0),
         scale=int((seconds if scale is None else scale) or 0),
         charset=charset,
+        labels=_labels(text) if kind in ("enum", "set") else (),
         text=text,
     )

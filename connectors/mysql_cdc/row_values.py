@@ -89,9 +89,9 @@ def _decoder(column: SourceColumn) -> Callable[[bytes], Value]:
             return lambda data: str(data[0] and 1900 + data[0])
         case "enum":
             labels = ("", *column.labels)
-            return lambda data: _label(labels[int.from_bytes(data, "little")], data)
+            return lambda data: _label(column, labels[int.from_bytes(data, "little")])
         case "set":
-            return lambda data: _set(int.from_bytes(data, "little"), column.labels)
+            return lambda data: _set(column, int.from_bytes(data, "little"))
         case "json":
             return _json
         case "binary":
@@ -152,15 +152,22 @@ def _fraction(data: bytes, scale: int) -> str:
     return f".{int.from_bytes(data, 'big'):0{2 * len(data)}}"[: scale + 1]
 
 
-def _label(label: str, data: bytes) -> str:
-    # The client leaves out labels that it cannot decode.
-    if not label and any(data):
-        raise ValueError("the log has a label that is not in UTF-8, or is empty")
+def _label(column: SourceColumn, label: str | None) -> str:
+    if label is None:
+        raise ValueError(
+            f"a label of {column.kind} {column.name} is empty or not in UTF-8, and the column has "
+            "other labels by now; declare the table without it"
+        )
     return label
 
 
-def _set(bits: int, labels: Sequence[str]) -> str:
-    return ",".join(_label(label, b"\1") for at, label in enumerate(labels) if bits >> at & 1)
+def _set(column: SourceColumn, bits: int) -> str:
+    text = ""
+    for at, label in enumerate(column.labels):
+        if bits >> at & 1:
+            # The server writes no comma behind an empty text.
+            text += f"{',' * bool(text)}{_label(column, label)}"
+    return text
 
 
 def _json(data: bytes) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakewright.connectors.capture.new_columns import tell_new_columns
+from lakewright.connectors.capture.rests import RESTS, Facts, rests_of
 from lakewright.connectors.postgres_cdc.columns import check_columns
 from lakewright.connectors.postgres_cdc.database import (
     PLUGIN,
@@ -18,6 +20,7 @@ from lakewright.connectors.postgres_cdc.database import (
     quoted,
 )
 from lakewright.connectors.postgres_cdc.pgoutput import Column
+from lakewright.connectors.postgres_cdc.state import State, check
 from lakewright.connectors.runtime import Offset
 from lakewright.storage.env import Env
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
@@ -25,7 +28,8 @@ from lakewright.storage.spec.data_types import DataField
 
 INITIAL, LATEST, COMMITTED = "initial", "latest-offset", "committed-offset"
 # Of `relreplident`.
-FULL, NOTHING = "f", "n"
+DEFAULT, FULL, NOTHING = "d", "f", "n"
+_ALL_OPERATIONS = "SET (publish = 'insert, update, delete, truncate')"
 _END = "FFFFFFFF/FFFFFFFF"
 
 
@@ -83,6 +87,12 @@ class Captured:
                 "changes are not captured; define an external table for each of its partitions"
             )
         self.check_identity(found.identity)
+        if found.identity == DEFAULT and found.is_deferrable:
+            raise self.error(
+                f"the primary key of {self.place} is DEFERRABLE and identifies no row in the log: "
+                "once it is published, the server refuses every UPDATE and DELETE; make the key "
+                f"NOT DEFERRABLE, or run {self._alter_identity} FULL"
+            )
         if {*found.key} != {*self.primary_keys}:
             raise self.error(
                 f"its primary key is ({', '.join(self.primary_keys)}), and rows of {self.place} "
@@ -92,7 +102,7 @@ class Captured:
         return found
 
     def check_identity(self, identity: str) -> None:
-        alter = f"ALTER TABLE {self.place} REPLICA IDENTITY"
+        alter = self._alter_identity
         if identity == NOTHING:
             raise self.error(
                 f"{self.place} has REPLICA IDENTITY NOTHING, so deletions do not say which row; "
@@ -109,6 +119,10 @@ class Captured:
                 f"{', '.join(required)} cannot be NOT NULL; leave that out, or run {alter} FULL"
             )
 
+    @property
+    def _alter_identity(self) -> str:
+        return f"ALTER TABLE {self.place} REPLICA IDENTITY"
+
     def check_columns(self, columns: Sequence[Column], connection: Connection) -> None:
         check_columns(
             self.fields,
@@ -120,32 +134,37 @@ class Captured:
 
     # --- publication and slot ---
 
-    def begun(self, connection: Connection, table: int) -> Offset:
+    def begun(self, connection: Connection) -> Offset:
         """Where the stream begins; publication and slot are made if they are not there."""
-        found = self._slot(connection)
+        found = connection.slot(self.slot)
         if found is None and self.startup == COMMITTED:
             raise self.error(
                 f"scan.startup.mode is {COMMITTED}, and slot {self.slot} is not there to say what "
                 f"was committed; begin with {INITIAL} or {LATEST}"
             )
+        ((level,),) = connection.rows("SHOW wal_level")
+        if level != "logical":
+            raise self.error(
+                f"the server writes its log with wal_level = {level}, which does not tell rows; "
+                "run ALTER SYSTEM SET wal_level = 'logical', and start the server again"
+            )
+        self._check_logged(self._state(connection))
         # A publication is unknown to what was written before it.
         self._publish(connection, can_make=found is None)
         if found is None:
             self._make_slot(connection)
-        begin: Offset = {"phase": "stream", "lsn": "0/0", "table": table}
-        slot = self.checked_slot(connection, {**begin, "lsn": _END})
+        slot, rests = self.checked(connection, {"phase": "stream", "lsn": _END}, set())
+        begin: Offset = {"phase": "stream", "lsn": lsn_text(slot.confirmed), RESTS: rests}
         if self.startup == LATEST and found is not None:
             connection.wait_for_flush(slot.inserted, self.env)
             return {**begin, "lsn": lsn_text(slot.inserted)}
-        begin = {**begin, "lsn": lsn_text(slot.confirmed)}
         if self.startup != INITIAL:
             return begin
         connection.wait_for_writers(self.env)
         return {**begin, "phase": "snapshot", "after": None}
 
     def _make_slot(self, connection: Connection) -> None:
-        made = "SELECT pg_create_logical_replication_slot(%s, %s)"
-        if not connection.run(made, self.slot, PLUGIN):
+        if not connection.make_slot(self.slot):
             user = self.server.username
             raise self.error(
                 f"user {user} may not make slot {self.slot}; run ALTER ROLE {quoted(user)} "
@@ -154,41 +173,113 @@ class Captured:
             )
 
     def _publish(self, connection: Connection, *, can_make: bool) -> None:
-        name, place = quoted(self.publication), self.quoted_place
-        found = connection.publication(self.publication)
-        if found is None and not can_make:
+        if self._state(connection).publication is not None:
+            return
+        if not can_make:
             raise self.error(
                 f"publication {self.publication} is not there, and slot {self.slot} is: what the "
                 "slot holds was written without it; drop the slot by SELECT "
                 f"pg_drop_replication_slot('{self.slot}'), and begin again"
             )
+        make = f"CREATE PUBLICATION {quoted(self.publication)} FOR TABLE {self.quoted_place}"
+        if not connection.run(make):
+            raise self.error(
+                f"user {self.server.username} may not make publication {self.publication}; "
+                f"run as the owner of the table: {make}"
+            )
+
+    # --- every batch ---
+
+    def checked(
+        self, connection: Connection, offset: Offset, told: set[str]
+    ) -> tuple[SlotFacts, Facts]:
+        """The slot, and what a position rests on now; an offset has to rest on the same.
+
+        New columns are told, which are not among those that were `told`.
+
+        Raises:
+            SourceChanged: it does not.
+            InvalidRequestError: the slot or the publication lacks changes.
+        """
+        now = self.check(connection, rests_of(offset), told)
+        return self._checked_slot(connection, offset), now
+
+    def check(self, connection: Connection, before: Facts, told: set[str]) -> Facts:
+        """Compare what a position rests on with what is there now, which is returned."""
+        state = self._state(connection)
+        self._check_logged(state)
+        now = state.facts(connection.server(), self.slot, [each.name for each in self.fields])
+        check(self.owner, before, now, self._way)
+        self._check_publication(state)
+        tell_new_columns(before, now, told, state.defaults, owner=self.owner, place=self.place)
+        return now
+
+    def _state(self, connection: Connection) -> State:
+        found = connection.state(self.publication, self.schema, self.table)
         if found is None:
-            make = f"CREATE PUBLICATION {name} FOR TABLE {place}"
-            if not connection.run(make):
-                raise self.error(
-                    f"user {self.server.username} may not make publication {self.publication}; "
-                    f"run as the owner of the table: {make}"
+            raise self.error(f"{self.place} is not there any more; {self.anew}")
+        return State(found)
+
+    def _check_logged(self, state: State) -> None:
+        if not state.is_logged:
+            raise self.error(
+                f"{self.place} is UNLOGGED, so the log has no changes of it; run ALTER TABLE "
+                f"{self.place} SET LOGGED, and {self.anew}"
+            )
+
+    def _check_publication(self, state: State) -> None:
+        """Refuse a publication without the table, or with some of its changes."""
+        lacking = "is not there"
+        if state.publication is not None:
+            lacking = self._lacking(state)
+        if lacking:
+            raise self.error(f"publication {self.publication} {lacking}; {self.anew}")
+
+    def _lacking(self, state: State) -> str:
+        """What a publication lacks, and the statement that gives it; nothing if it is whole."""
+        alter = f"run ALTER PUBLICATION {quoted(self.publication)}"
+        if state.lacks_operations:
+            return f"leaves out some changes; {alter} {_ALL_OPERATIONS}"
+        if not state.is_published:
+            itself = " itself (publish_via_partition_root)" * state.is_by_root
+            return f"is without {self.place}{itself}; {alter} ADD TABLE {self.quoted_place}"
+        names = [each.name for each in self.fields if not state.publishes(each.name)]
+        if names or state.is_filtered:
+            what = f"columns ({', '.join(names)})" if names else "rows"
+            return f"leaves out {what} of {self.place}; {alter} SET TABLE {self.quoted_place}"
+        return ""
+
+    def _way(self, thing: str) -> str:
+        """What a change of something that a position rests on means, and the way on."""
+        match thing:
+            case "server" | "timeline":
+                return (
+                    "the log has other positions (another server has this address, or it was "
+                    f"restored, or a standby took its place); {self.anew}"
                 )
-        elif not found:
-            raise self.error(
-                f"publication {self.publication} leaves out some changes; run ALTER PUBLICATION "
-                f"{name} SET (publish = 'insert, update, delete, truncate')"
-            )
-        self.check_published(connection)
+            case "slot":
+                return f"name the slot of the stream again; or {self.anew}"
+            case "table":
+                return (
+                    f"{self.place} is not the table that the stream began with: that one was "
+                    f"dropped or renamed; {self.anew}"
+                )
+            case "publication" | "publication of the table":
+                name, table = quoted(self.publication), self.quoted_place
+                return (
+                    f"changes in between may be left out; see that it has all of them (ALTER "
+                    f"PUBLICATION {name} {_ALL_OPERATIONS}, and SET TABLE {table}), and {self.anew}"
+                )
+            case _:
+                return (
+                    "rows that were read and did not change since may have other values at the "
+                    f"source; {self.anew}; or if they all stayed as they were, go on: with a new "
+                    f"checkpoint and 'scan.startup.mode' = '{COMMITTED}'"
+                )
 
-    def check_published(self, connection: Connection) -> None:
-        """Refuse a publication without the table, or with some of its rows."""
-        filters = connection.published(self.publication, self.schema, self.table)
-        if filters != [None]:
-            problem, verb = ("leaves out rows of", "SET") if filters else ("is without", "ADD")
-            raise self.error(
-                f"publication {self.publication} {problem} {self.place}; run ALTER PUBLICATION "
-                f"{quoted(self.publication)} {verb} TABLE {self.quoted_place}; {self.anew}"
-            )
-
-    def checked_slot(self, connection: Connection, offset: Offset) -> SlotFacts:
+    def _checked_slot(self, connection: Connection, offset: Offset) -> SlotFacts:
         """The slot, if it still has all changes behind an offset."""
-        slot = self._slot(connection)
+        slot = connection.slot(self.slot)
         lost = f"changes behind position {offset['lsn']} are lost"
         if slot is None:
             raise self.error(f"slot {self.slot} was dropped, and {lost}; {self.anew}")
@@ -204,19 +295,18 @@ class Captured:
             )
         if slot.confirmed > lsn_number(offset["lsn"]):
             raise self.error(
-                f"slot {self.slot} was advanced to {lsn_text(slot.confirmed)} by another reader, "
-                f"and changes between {offset['lsn']} and there are lost; {self.anew}, and give "
-                "each reader a slot of its own"
+                f"slot {self.slot} was advanced to {lsn_text(slot.confirmed)}, and changes between "
+                f"{offset['lsn']} and there are lost: either the stream itself read them, and the "
+                "table that it fills was rolled back afterwards; or another reader did, or the "
+                f"slot was dropped and made again; {self.anew}, and give each reader a slot of its "
+                "own"
             )
-        if slot.table != offset["table"]:
+        if offset["lsn"] != _END and slot.inserted < lsn_number(offset["lsn"]):
             raise self.error(
-                f"{self.place} is not the table that the stream began with: that one was dropped "
-                f"or renamed; {self.anew}"
+                f"the server's log ends at {lsn_text(slot.inserted)}, before position "
+                f"{offset['lsn']} (it was restored to an earlier moment); {self.anew}"
             )
         return slot
-
-    def _slot(self, connection: Connection) -> SlotFacts | None:
-        return connection.slot(self.slot, self.quoted_place)
 
     @property
     def anew(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 
 from lakewright.connectors.postgres_cdc.captured import FULL, Captured
@@ -18,7 +17,6 @@ from lakewright.connectors.postgres_cdc.pgoutput import (
 )
 from lakewright.storage.spec.rows import RowKind
 
-_LOG = logging.getLogger(__name__)
 _INSERT, _DELETE = RowKind.INSERT.short, RowKind.DELETE.short
 _BEFORE, _AFTER = RowKind.UPDATE_BEFORE.short, RowKind.UPDATE_AFTER.short
 
@@ -27,7 +25,7 @@ class ChangedRows:
     """The rows of some transactions: declared columns as texts, and the kind of each.
 
     An update whose key changed is a deletion and an insertion. `all_kinds` gives rows as they were
-    before an update, too. `told` are new columns that were told before.
+    before an update, too.
     """
 
     def __init__(
@@ -35,12 +33,11 @@ class ChangedRows:
         captured: Captured,
         facts: TableFacts,
         connection: Connection,
-        told: set[str],
         *,
         all_kinds: bool,
     ) -> None:
         self._of, self._facts, self._connection = captured, facts, connection
-        self._told, self._all_kinds = told, all_kinds
+        self._all_kinds = all_kinds
         self._names = [each.name for each in captured.fields]
         self._key = [self._names.index(name) for name in facts.key]
         # Where the declared columns are among those of the relation.
@@ -121,24 +118,18 @@ class ChangedRows:
         self._is_full = relation.identity == FULL
         if not self._is_full and {*relation.key} != {*self._facts.key}:
             raise self._of.error(
-                f"rows of {self._of.place} are identified by ({', '.join(relation.key)}) now, and "
-                f"were by ({', '.join(self._facts.key)}); {self._of.anew}"
+                f"changes of {self._of.place} were written while its rows were identified by "
+                f"({', '.join(relation.key) or 'nothing'}), and not by "
+                f"({', '.join(self._facts.key)}): its REPLICA IDENTITY was another one then, or is "
+                f"now; {self._of.anew}"
             )
         if self._all_kinds and not self._is_full:
             raise self._of.error(
-                f"{self._of.place} has no REPLICA IDENTITY FULL any more, and the statement began "
-                "with rows as they were before updates; start it again"
+                f"changes of {self._of.place} were written without REPLICA IDENTITY FULL, so they "
+                "lack the rows before updates, with which the statement began; start it again, or "
+                f"if it has FULL now, {self._of.anew}"
             )
         names = [each.name for each in relation.columns]
-        known = {each.name for each in self._facts.columns} | {*self._names} | self._told
-        if added := [name for name in names if name not in known]:
-            self._told.update(added)
-            _LOG.warning(
-                "%s: %s has new columns that are not declared and not read: %s",
-                self._of.owner,
-                self._of.place,
-                ", ".join(added),
-            )
         self._places = [names.index(name) for name in self._names]
 
     def _add(self, change: Change, xid: int) -> None:

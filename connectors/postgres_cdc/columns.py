@@ -54,7 +54,7 @@ def check_columns(
         raise InvalidRequestError(
             f"column {field.name} of {owner} is declared {field.type}, and {found} in {place}; "
             "define the external table anew with the columns that it has, and start the stream "
-            "again: with the same checkpoint it goes on where it is",
+            "again with the same checkpoint",
             column=field.name,
         )
 

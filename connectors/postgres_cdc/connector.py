@@ -6,9 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from lakewright.connectors.capture.options import (
+    CHUNK,
+    CHUNK_ROWS,
+    DATABASE,
+    HOSTNAME,
+    MODE,
+    PASSWORD,
+    TABLE,
+    check_primary_key,
+    port_option,
+)
 from lakewright.connectors.factories import Context, DynamicTableFactory
 from lakewright.connectors.model.changelog_mode import ChangelogMode
-from lakewright.connectors.options import Option, OptionKind
+from lakewright.connectors.options import Option
 from lakewright.connectors.postgres_cdc.captured import (
     COMMITTED,
     FULL,
@@ -20,9 +31,6 @@ from lakewright.connectors.postgres_cdc.database import PLUGIN, Server
 from lakewright.connectors.postgres_cdc.scan import CaptureScan
 from lakewright.connectors.runtime import Scan
 from lakewright.connectors.sources import ScanTableSource
-from lakewright.storage.errors import InvalidOption
-
-_CHUNK = "scan.incremental.snapshot.chunk.size"
 
 
 class PostgresCdc(DynamicTableFactory):
@@ -31,25 +39,19 @@ class PostgresCdc(DynamicTableFactory):
     identifier = "postgres-cdc"
     description = "the rows of a table of PostgreSQL, then its changes"
     required_options = (
-        Option(name="hostname", description="the server"),
+        HOSTNAME,
         Option(name="username", description="a user with REPLICATION who may read the table"),
-        Option(name="password", description="the password: '${env:NAME}'", secret=True),
-        Option(name="database-name", description="the database"),
+        PASSWORD,
+        DATABASE,
         Option(name="schema-name", description="the schema of the table"),
-        Option(name="table-name", description="the table"),
+        TABLE,
         Option(
             name="slot.name",
             description="the replication slot, of this stream alone; made if it is not there",
         ),
     )
     optional_options = (
-        Option(
-            name="port",
-            kind=OptionKind.INTEGER,
-            description="the port of the server",
-            default=5432,
-            minimum=1,
-        ),
+        port_option(5432),
         Option(
             name="publication.name",
             description="the publication; that of the slot's name is made if it is not there",
@@ -61,29 +63,19 @@ class PostgresCdc(DynamicTableFactory):
             default=PLUGIN,
         ),
         Option(
-            name="scan.startup.mode",
+            name=MODE,
             description="all rows and then changes, or changes from now, or from the slot's place",
             choices=(INITIAL, LATEST, COMMITTED),
             default=INITIAL,
         ),
-        Option(
-            name=_CHUNK,
-            kind=OptionKind.INTEGER,
-            description="rows of the snapshot that one query reads",
-            default=8096,
-            minimum=1,
-        ),
+        CHUNK_ROWS,
     )
 
     named_by = ("database-name", "schema-name", "table-name")
 
     def create_source(self, context: Context) -> ScanTableSource:
         options, table = context.options, context.table
-        if not table.primary_keys:
-            raise InvalidOption(
-                f"{context.name} has no primary key, by which changes of its rows are told; "
-                "declare that of the table: PRIMARY KEY (…) NOT ENFORCED"
-            )
+        check_primary_key(context)
         server = Server(
             hostname=options["hostname"],
             port=options["port"],
@@ -101,8 +93,8 @@ class PostgresCdc(DynamicTableFactory):
                 primary_keys=tuple(table.primary_keys),
                 slot=options["slot.name"],
                 publication=options["publication.name"] or options["slot.name"],
-                startup=options["scan.startup.mode"],
-                chunk_rows=options[_CHUNK],
+                startup=options[MODE],
+                chunk_rows=options[CHUNK],
                 env=context.env,
             )
         )

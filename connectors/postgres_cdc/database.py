@@ -14,7 +14,12 @@ from pyarrow import csv
 
 from lakewright.connectors.postgres_cdc.pgoutput import Column
 from lakewright.storage.env import Env
-from lakewright.storage.errors import InvalidRequestError, UnavailableError
+from lakewright.storage.errors import (
+    AccessRefused,
+    InvalidRequestError,
+    StorageError,
+    UnavailableError,
+)
 from lakewright.storage.extras import needed_for
 
 PLUGIN = "pgoutput"
@@ -23,39 +28,76 @@ _PAUSE_MS = 100
 _MESSAGES_AT_ONCE = 10_000
 # How long another process may hold the slot: the server notices late that a killed one is gone.
 _PATIENCE_MS = 60_000
-# Texts of values depend on these settings; a batch may take long to write.
+# Texts of values depend on these settings; a batch may take long to write. A policy that hides rows
+# is an error: changes come without it.
 _SETTINGS = """
 SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'iso_8601';
 SET extra_float_digits = 1; SET bytea_output = 'hex'; SET statement_timeout = 0;
-SET idle_in_transaction_session_timeout = 0
+SET idle_in_transaction_session_timeout = 0; SET row_security = off
 """
-_TABLE = """
-SELECT c.oid::bigint, c.relkind::text, c.relreplident::text,
-  ARRAY(SELECT a.attname::text FROM pg_index i
+_KEY = """ARRAY(SELECT a.attname::text FROM pg_index i
         CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, at)
         JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
         WHERE i.indrelid = c.oid AND k.at <= i.indnkeyatts
           AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END
-        ORDER BY k.at)
+        ORDER BY k.at)"""
+_TABLE = f"""
+SELECT c.oid::bigint, c.relkind::text, c.relreplident::text,
+  {_KEY},
+  EXISTS(SELECT FROM pg_index i
+         WHERE i.indrelid = c.oid AND i.indisprimary AND NOT i.indimmediate)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relname = %s
-"""
+"""  # noqa: S608 - constants
 _COLUMNS = """
 SELECT attname::text, atttypid::bigint, atttypmod FROM pg_attribute
 WHERE attrelid = %s::oid AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
 ORDER BY attnum
 """
-_PUBLICATION = """
-SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s
+_SERVER = """
+SELECT system_identifier::text, timeline_id FROM pg_control_system(), pg_control_checkpoint()
 """
-_PUBLISHED = """
-SELECT to_jsonb(t)->>'rowfilter' FROM pg_publication_tables t
-WHERE pubname = %s AND schemaname = %s AND tablename = %s
+# What the rows and the changes of a table depend on. A publication has a table by itself or by an
+# ancestor, by its schema (PostgreSQL 15), or as all tables; with its schema, no filter counts.
+_STATE = """
+SELECT jsonb_build_object(
+  'table', c.oid::bigint, 'file', pg_relation_filenode(c.oid)::bigint,
+  'key', {key}, 'is_logged', c.relpersistence = 'p',
+  'columns', (SELECT jsonb_object_agg(a.attname, jsonb_build_object(
+      'type', format_type(a.atttypid, a.atttypmod), 'place', a.attnum, 'version', a.xmin::text,
+      'default', pg_get_expr(d.adbin, d.adrelid),
+      'labels', (SELECT jsonb_object_agg(e.oid::text, e.enumlabel) FROM pg_enum e
+                 WHERE e.enumtypid = a.atttypid)))
+    FROM pg_attribute a
+    LEFT JOIN pg_attrdef d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum)
+    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''),
+  'publication', (SELECT jsonb_build_object(
+      'oid', p.oid::bigint, 'version', p.xmin::text, 'all', p.puballtables,
+      'operations', array_remove(ARRAY[CASE WHEN p.pubinsert THEN 'insert' END,
+        CASE WHEN p.pubupdate THEN 'update' END, CASE WHEN p.pubdelete THEN 'delete' END,
+        CASE WHEN p.pubtruncate THEN 'truncate' END], NULL),
+      'by_root', c.relispartition AND coalesce(to_jsonb(p)->>'pubviaroot' = 'true', false),
+      'schemas', {schemas},
+      'tables', (SELECT jsonb_agg(jsonb_build_object(
+          'oid', r.oid::bigint, 'of', r.prrelid::bigint,
+          'filter', to_jsonb(r)->'prqual' <> 'null',
+          'columns', (SELECT jsonb_agg(l.attname) FROM pg_attribute l
+            WHERE l.attrelid = r.prrelid
+              AND to_jsonb(r)->'prattrs' @> to_jsonb(l.attnum)))
+          ORDER BY r.oid)
+        FROM pg_publication_rel r WHERE r.prpubid = p.oid AND (r.prrelid = c.oid
+          OR r.prrelid IN (SELECT relid FROM pg_partition_ancestors(c.oid)))))
+    FROM pg_publication p WHERE p.pubname = %s))
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %s AND c.relname = %s
 """
+_NO_SCHEMAS = "NULL::jsonb"
+_SCHEMAS = """(SELECT jsonb_agg(s.oid::bigint) FROM pg_publication_namespace s
+  WHERE s.pnpubid = p.oid AND s.pnnspid = c.relnamespace)"""
+_PUBLISHES_SCHEMAS = 150_000
 _SLOT = """
 SELECT plugin::text, database::text, wal_status, confirmed_flush_lsn - '0/0',
-  pg_current_wal_insert_lsn() - '0/0', pg_current_wal_flush_lsn() - '0/0',
-  to_regclass(%s)::oid::bigint
+  pg_current_wal_insert_lsn() - '0/0', pg_current_wal_flush_lsn() - '0/0'
 FROM pg_replication_slots WHERE slot_name = %s
 """
 _PEEK = """
@@ -64,12 +106,27 @@ SELECT data FROM pg_logical_slot_peek_binary_changes(
 """
 # The first byte of a message is its kind: I, U or D.
 _COUNT = f"SELECT count(*) FROM ({_PEEK}) AS peeked WHERE get_byte(data, 0) IN (73, 85, 68)"  # noqa: S608
+_WRITERS = """
+SELECT pid, usename::text, xact_start::timestamp(0)::text FROM pg_stat_activity
+WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 10
+"""
 _ADVANCE = """
 SELECT pg_replication_slot_advance(slot_name, %s::pg_lsn) FROM pg_replication_slots
 WHERE slot_name = %s AND confirmed_flush_lsn < %s::pg_lsn
 """
 
-Key = Sequence[str]
+# What does not pass by itself: an object that is not in the state that a statement needs, as with
+# a wal_level that is too low, and a limit of the configuration, such as that of slots.
+_NOT_PASSING = ("55000", "53400")
+_REFUSED = (
+    "authentication failed",
+    "no password supplied",
+    "pg_hba.conf",
+    "does not exist",
+    "not permitted to log in",
+    "permission denied for database",
+)
+
 _T = TypeVar("_T")
 
 
@@ -90,15 +147,16 @@ class Server:
 
         Raises:
             UnavailableError: the server cannot be reached.
-            InvalidRequestError: it refuses a statement.
+            AccessRefused: it refuses the user or the password.
+        InvalidRequestError: it refuses a statement.
         """
         psycopg = self._client()
         try:
             yield
         except psycopg.Error as error:
-            kind = InvalidRequestError
+            kind: type[StorageError] = InvalidRequestError
             if isinstance(error, psycopg.OperationalError):
-                kind = UnavailableError  # type: ignore[assignment]
+                kind = _kind_of(error)
             raise kind(
                 f"database {self.database} at {self.hostname}:{self.port}, which {self.owner} "
                 f"describes: {str(error).strip()}",
@@ -126,6 +184,19 @@ class Server:
             return import_module("psycopg")
 
 
+def _kind_of(error: Exception) -> type[StorageError]:
+    """What to do about a failure to connect, or about one that passes.
+
+    The client gives a refusal to connect as a text alone, in the language of the server.
+    """
+    state, said = getattr(error, "sqlstate", None), str(error)
+    if state in _NOT_PASSING:
+        return InvalidRequestError
+    if state is None and any(each in said for each in _REFUSED):
+        return AccessRefused
+    return UnavailableError
+
+
 @dataclass(frozen=True, slots=True)
 class TableFacts:
     """What the catalog says of a table; `key` are the columns that identify its rows, in order."""
@@ -137,6 +208,8 @@ class TableFacts:
     columns: tuple[Column, ...]
     # Of the key, as a cast names them.
     key_types: tuple[str, ...]
+    # Whether the primary key is deferrable.
+    is_deferrable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +222,6 @@ class SlotFacts:
     confirmed: int
     inserted: int
     flushed: int
-    # The oid of the table that has the name now.
-    table: int
 
 
 def lsn_text(lsn: int) -> str:
@@ -205,11 +276,17 @@ class Connection:
         found = self.rows(_TABLE, schema, name)
         if not found:
             return None
-        oid, kind, identity, key = found[0]
+        oid, kind, identity, key, is_deferrable = found[0]
         columns = tuple(Column(*each) for each in self.rows(_COLUMNS, oid))
         types = {each.name: self.type_name(each) for each in columns if each.name in key}
         return TableFacts(
-            oid, kind, identity, tuple(key), columns, tuple(types[name] for name in key)
+            oid,
+            kind,
+            identity,
+            tuple(key),
+            columns,
+            tuple(types[name] for name in key),
+            is_deferrable,
         )
 
     def type_name(self, column: Column) -> str:
@@ -241,18 +318,24 @@ class Connection:
 
     # --- the log ---
 
-    def publication(self, name: str) -> bool | None:
-        """Whether a publication has all kinds of changes; None if it is not there."""
-        found = self.rows(_PUBLICATION, name)
-        return None if not found else bool(found[0][0])
+    def server(self) -> tuple[str, int] | None:
+        """The id of the database system and of its timeline; None if the user may not ask."""
+        try:
+            ((system, timeline),) = self.rows(_SERVER)
+        except self.psycopg.errors.InsufficientPrivilege:
+            return None
+        return system, timeline
 
-    def published(self, publication: str, schema: str, table: str) -> list[str | None]:
-        """The filter of a table's rows in a publication, or none; empty if it has no such table."""
-        return [each for (each,) in self.rows(_PUBLISHED, publication, schema, table)]
+    def state(self, publication: str, schema: str, table: str) -> dict[str, Any] | None:
+        """What rows and changes of a table depend on now; None if it is not there."""
+        has_schemas = self.client.info.server_version >= _PUBLISHES_SCHEMAS
+        schemas = _SCHEMAS if has_schemas else _NO_SCHEMAS
+        asked = _STATE.replace("{schemas}", schemas).replace("{key}", _KEY)
+        found = self.rows(asked, publication, schema, table)
+        return dict(found[0][0]) if found else None
 
-    def slot(self, name: str, table: str) -> SlotFacts | None:
-        """A slot; `table` is quoted."""
-        found = self.rows(_SLOT, table, name)
+    def slot(self, name: str) -> SlotFacts | None:
+        found = self.rows(_SLOT, name)
         if not found:
             return None
         plugin, database, status, *positions = found[0]
@@ -304,11 +387,42 @@ class Connection:
         """Wait until the log is on disk up to a position, beyond which decoding does not read."""
         self._until("SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn", env, lsn_text(lsn))
 
+    def make_slot(self, name: str) -> bool:
+        """Make a slot, which waits for open transactions; False if the user lacks the right.
+
+        Raises:
+            UnavailableError: they stay open.
+        """
+        self.client.execute(f"SET lock_timeout = {_PATIENCE_MS}")
+        try:
+            return self.run("SELECT pg_create_logical_replication_slot(%s, %s)", name, PLUGIN)
+        except self.psycopg.errors.LockNotAvailable as error:
+            raise self._kept_waiting() from error
+        finally:
+            self.client.execute("SET lock_timeout = 0")
+
     def wait_for_writers(self, env: Env) -> None:
-        """Wait until what every transaction wrote that runs now is visible, or was rolled back."""
+        """Wait until what every transaction wrote that runs now is visible, or was rolled back.
+
+        Raises:
+            UnavailableError: they stay open.
+        """
         ((last,),) = self.rows("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
         ended = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint >= %s::text::bigint"
-        self._until(ended, env, last)
+        until = env.now_ms() + _PATIENCE_MS
+        while self.rows(ended, last) == [(False,)]:
+            if env.now_ms() > until:
+                raise self._kept_waiting()
+            env.sleep_ms(_PAUSE_MS)
+
+    def _kept_waiting(self) -> UnavailableError:
+        found = self.rows(_WRITERS)
+        shown = ", ".join(f"process {pid} of {user} since {since}" for pid, user, since in found)
+        return UnavailableError(
+            f"a first start waits until transactions that wrote have ended, and after "
+            f"{_PATIENCE_MS // 1000} seconds these are open: {shown or 'of processes unseen'}; end "
+            "them (commit, or pg_terminate_backend), or start when they are over"
+        )
 
     def wait_for_transaction(self, xid: int, env: Env) -> None:
         """Wait until what a decoded transaction wrote is visible.

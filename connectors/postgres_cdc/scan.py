@@ -1,8 +1,8 @@
 """The scan: rows of a table in chunks of its key, then changes, transaction by transaction.
 
-    {"phase": "begin"}                                       nothing is read
-    {"phase": "snapshot", "lsn": "0/15E8", "after": ["17"]}  rows up to a key are read
-    {"phase": "stream", "lsn": "0/2A40"}                     and transactions that end up to there
+    {"phase": "begin"}                                          nothing is read
+    {"phase": "snapshot", "lsn": "0/15E8", "after": ["17"], …}  rows up to a key are read
+    {"phase": "stream", "lsn": "0/2A40", "rests": {…}}          and transactions up to there
 
 1. The slot is made before the first chunk, and its position, the `lsn` of the snapshot, stays until
    all chunks are read. Chunks are read each at its own moment, so they have some changes behind
@@ -19,6 +19,9 @@
    REPLICA IDENTITY FULL has, from an earlier change of the same batch, or from the row as it is
    now. A value that changed in between comes again in a later change, as in (1); so does the end of
    a row that is gone.
+5. A position rests on facts of the server, the publication and the table (`state.py`), which are
+   compared for every batch: where it is planned, and where it is read. They are asked for before
+   messages are, so that what changes in between is seen with the next batch.
 """
 
 from __future__ import annotations
@@ -26,16 +29,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import pairwise
 
 import pyarrow as pa
 
+from lakewright.connectors.capture.rests import RESTS
+from lakewright.connectors.capture.scan import CapturingScan, Key, batch_with_kinds
 from lakewright.connectors.postgres_cdc.captured import INITIAL, Captured
 from lakewright.connectors.postgres_cdc.changed_rows import ChangedRows
 from lakewright.connectors.postgres_cdc.columns import column_of_texts
 from lakewright.connectors.postgres_cdc.database import (
     Connection,
-    Key,
     SlotFacts,
     TableFacts,
     lsn_number,
@@ -43,9 +46,8 @@ from lakewright.connectors.postgres_cdc.database import (
     marked,
 )
 from lakewright.connectors.postgres_cdc.pgoutput import Commit, decoded
-from lakewright.connectors.runtime import Backlog, Offset, Scan, Split
-from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
+from lakewright.connectors.runtime import Backlog, Offset, Split
+from lakewright.storage.spec.rows import RowKind
 
 _ROWS_AT_ONCE = 1 << 14
 _MOST_COUNTED = 100_000
@@ -55,10 +57,8 @@ _MOST_HELD = 1 << 17
 _IDLE_BYTES = 4 << 20
 
 
-class CaptureScan(Scan):
+class CaptureScan(CapturingScan):
     """Reads the table; a copy in another process connects for itself."""
-
-    is_bounded = False
 
     def __init__(self, captured: Captured, *, all_kinds: bool) -> None:
         self._of, self._all_kinds = captured, all_kinds
@@ -81,23 +81,22 @@ class CaptureScan(Scan):
         gone = {"_connection": None, "_held": None, "_nothing_until": None}
         return {**self.__dict__, **gone}
 
-    def earliest(self) -> Offset:
-        return {"phase": "begin"}
-
     def latest(self, start: Offset, limit: int | None = None) -> Offset:
         with self._of.server.told():
             connection = self._opened()
             if start["phase"] == "begin":
-                start = self._of.begun(connection, self._known.oid)
+                start = self._of.begun(connection)
                 if start["phase"] == "stream":
                     self._begin = start
                     return start
-            slot = self._of.checked_slot(connection, start)
+            slot, rests = self._of.checked(connection, start, self._told)
             if start["phase"] == "snapshot":
+                start = {**start, RESTS: rests}
                 end = self._end_of_chunks(connection, start, limit)
                 self._begin = end if end["phase"] == "stream" else None
                 return end
-            return self._end_of_changes(connection, start, slot, limit)
+            end = self._end_of_changes(connection, start, slot, limit)
+            return start if end == start else {**end, RESTS: rests}
 
     def backlog(self, start: Offset) -> Backlog:
         """Of changes, about how many rows, up to a limit; nothing is known of a snapshot's."""
@@ -105,7 +104,7 @@ class CaptureScan(Scan):
             return Backlog(end={"phase": "stream"})
         with self._of.server.told():
             connection, of = self._opened(), self._of
-            slot = of.checked_slot(connection, start)
+            slot, _ = of.checked(connection, start, self._told)
             with connection.peek(of.slot, of.publication, of.env, until=None, limit=1) as found:
                 last = deque(found, maxlen=1)
             commit = decoded(last[0]) if last else None
@@ -129,16 +128,15 @@ class CaptureScan(Scan):
             return []
         with self._of.server.told():
             connection = self._opened()
-            self._of.checked_slot(connection, end)
+            _, rests = self._of.checked(connection, end, self._told)
             if start["phase"] == "stream":
-                return [("changes", start["lsn"], end["lsn"])]
-            after = start.get("after")
-            edges = [after, *self._edges(connection, after, end.get("after")), end.get("after")]
-        return [("chunk", begin, until) for begin, until in pairwise(edges)]
+                return [("changes", start["lsn"], end["lsn"], rests)]
+            return self.chunks(start, end, rests)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        kind, begin, end = split
+        kind, begin, end, rests = split
         with self._of.server.told(), self._used() as connection:
+            self._of.check(connection, rests, self._told)
             if kind == "chunk":
                 yield from self._chunk(connection, begin, end)
             else:
@@ -177,7 +175,7 @@ class CaptureScan(Scan):
 
     def _end_of_chunks(self, connection: Connection, start: Offset, limit: int | None) -> Offset:
         of, keys = self._of, self._keys
-        over = {"phase": "stream", "lsn": start["lsn"], "table": start["table"]}
+        over = {"phase": "stream", "lsn": start["lsn"], RESTS: start[RESTS]}
         if limit is None:
             return over
         where, values = self._between(start["after"], None)
@@ -190,8 +188,8 @@ class CaptureScan(Scan):
         )
         return {**start, "after": list(found[0])} if found else over
 
-    def _edges(self, connection: Connection, after: Key | None, until: Key | None) -> list[Key]:
-        """The keys at which chunks between two keys end, without the last one."""
+    def edges(self, after: Key | None, until: Key | None) -> Sequence[Key]:
+        connection = self._opened()
         keys = ", ".join(self._keys)
         texts = ", ".join(f"{key}::text" for key in self._keys)
         where, values = self._between(after, until)
@@ -275,7 +273,7 @@ class CaptureScan(Scan):
 
     def _changes(self, connection: Connection, begin: str, end: str) -> Iterator[pa.RecordBatch]:
         of = self._of
-        rows = ChangedRows(of, self._known, connection, self._told, all_kinds=self._all_kinds)
+        rows = ChangedRows(of, self._known, connection, all_kinds=self._all_kinds)
         given: AbstractContextManager[Iterator[bytes]]
         if self._held is not None and self._held[:2] == (begin, end):
             given = nullcontext(iter(self._held[2]))
@@ -299,8 +297,7 @@ class CaptureScan(Scan):
             column_of_texts(column, field, owner=of.owner)
             for column, field in zip(texts, of.fields, strict=True)
         ]
-        schema = to_arrow_schema(of.fields).append(pa.field(ROW_KIND_COLUMN, pa.string()))
-        return pa.record_batch([*columns, pa.array(kinds, pa.string())], schema=schema)
+        return batch_with_kinds(columns, kinds, of.fields)
 
     @property
     def _known(self) -> TableFacts:

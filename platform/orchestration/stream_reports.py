@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.data_version import DATA_VERSION_TAG, get_input_data_version_tag
 
+from lakewright.connectors.capture.rests import without_rests
 from lakewright.connectors.registry import CONNECTORS, installed
 from lakewright.connectors.runtime import Offset
 from lakewright.platform.ingest.stream_lag import StreamLag
@@ -150,8 +151,8 @@ def shown_offset(offset: Offset) -> dg.MetadataValue:
     """An offset as metadata; a long one, such as the names of many files, by its checksum."""
     if len(_text(offset)) > _MOST_TEXT:
         return dg.MetadataValue.text(version_of(offset))
-    return dg.MetadataValue.json(shown_value(dict(offset)))
+    return dg.MetadataValue.json(shown_value(dict(without_rests(offset))))
 
 
 def _text(offset: Offset) -> str:
-    return json.dumps(dict(offset), sort_keys=True, separators=(",", ":"))
+    return json.dumps(dict(without_rests(offset)), sort_keys=True, separators=(",", ":"))

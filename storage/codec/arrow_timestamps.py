@@ -68,11 +68,16 @@ def unfit_timestamp(error: OutOfRange, *, column: str, path: str) -> UnfitValues
 
 
 def timestamps_as_declared(
-    column: pa.ChunkedArray, declared: pa.DataType, *, of_utc: bool = False
+    column: pa.ChunkedArray,
+    declared: pa.DataType,
+    *,
+    of_utc: bool = False,
+    unfit_stay: bool = False,
 ) -> pa.ChunkedArray:
     """The column with its timestamps in the units of a declared type, where both have some.
 
-    With `of_utc`, timestamps without a zone are moments where moments are declared.
+    With `of_utc`, timestamps without a zone are moments where moments are declared. With
+    `unfit_stay`, a column with values that the declared type does not hold keeps its units.
 
     Raises:
         OutOfRange: a declared type does not hold a value.
@@ -80,16 +85,27 @@ def timestamps_as_declared(
     if not holds_timestamps(column.type):
         return column
     kinds = plain_lists(column.type), plain_lists(declared)
-    target = _with_declared(*kinds, of_utc=of_utc)
+    try:
+        return _as(_with_declared(*kinds, of_utc=of_utc), column)
+    except OutOfRange:
+        if not unfit_stay:
+            raise
+    return _as(_with_declared(*kinds, of_utc=of_utc, in_unit=False), column)
+
+
+def _as(target: pa.DataType, column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column if target.equals(column.type) else map_leaves(column, target, _in_unit)
 
 
-def _with_declared(kind: pa.DataType, declared: pa.DataType, *, of_utc: bool) -> pa.DataType:
+def _with_declared(
+    kind: pa.DataType, declared: pa.DataType, *, of_utc: bool, in_unit: bool = True
+) -> pa.DataType:
     def inner(field: pa.Field, other: pa.DataType) -> pa.Field:
-        return field.with_type(_with_declared(field.type, other, of_utc=of_utc))
+        return field.with_type(_with_declared(field.type, other, of_utc=of_utc, in_unit=in_unit))
 
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(declared):
-        return pa.timestamp(declared.unit, declared.tz if of_utc else kind.tz)
+        unit = declared.unit if in_unit else kind.unit
+        return pa.timestamp(unit, declared.tz if of_utc else kind.tz)
     if pa.types.is_struct(kind) and pa.types.is_struct(declared):
         others = {field.name: field.type for field in declared}
         return pa.struct([inner(field, others.get(field.name, field.type)) for field in kind])

@@ -160,7 +160,9 @@ class _Columns(Piece):
 def _columnar(
     file: FoundFile, form: FileForm, fields: Sequence[DataField], row_groups: Sequence[int] | None
 ) -> Iterator[Piece]:
-    reading = Reading({field.name: to_arrow_type(field.type) for field in fields})
+    types = {field.name: to_arrow_type(field.type) for field in fields}
+    # The rule for values then judges row by row.
+    reading = Reading(types, unfit_stay=True)
     with open_data_file(
         file.fs, file.path, streams=True, format_name=form.format, reading=reading
     ) as source:

@@ -62,9 +62,10 @@ class Reading:
     """How the moments of a file are read.
 
     Timestamps of columns with declared `types` come in the units of these; a value that they do
-    not hold is refused by name. Without, they come in the file's units, and those of INT96 in
-    nanoseconds, or in microseconds if there are some that nanoseconds do not reach. Then those of
-    the columns `cut` may lose the digits that microseconds do not hold.
+    not hold is refused by name, or with `unfit_stay` leaves its column in the file's units. Without
+    `types`, they come in the file's units, and those of INT96 in nanoseconds, or in microseconds if
+    there are some that nanoseconds do not reach. Then those of the columns `cut` may lose the
+    digits that microseconds do not hold.
 
     `of_table` is for files of Paimon tables, whose ORC writers mark a calendar that they do not
     mean. Without `recounts`, days that would be counted anew are refused, since other readers would
@@ -73,6 +74,7 @@ class Reading:
 
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     cut: Collection[str] = ()
+    unfit_stay: bool = False
     of_table: bool = False
     recounts: bool = True
 
@@ -130,7 +132,12 @@ def as_declared(
         if declared is None:
             continue
         try:
-            found = timestamps_as_declared(rows.column(index), declared, of_utc=name in of_utc)
+            found = timestamps_as_declared(
+                rows.column(index),
+                declared,
+                of_utc=name in of_utc,
+                unfit_stay=reading.unfit_stay,
+            )
         except OutOfRange as error:
             raise unfit_timestamp(error, column=name, path=path) from error
         rows = rows.set_column(index, name, found)

@@ -208,4 +208,12 @@ def test_a_table_of_mariadb_is_followed_by_its_log(
             rows = [(row["id"], row["name"]) for row in lake.rows("shop.orders")]
             cursor.execute("SELECT id, name FROM orders")
             assert sorted(rows) == sorted(cursor.fetchall())
+            # What stops the stream is red, whatever else was written before it.
+            cursor.execute("CREATE TABLE beside (id INT)")
+            cursor.execute("INSERT INTO beside VALUES (1)")
+            cursor.execute("TRUNCATE orders")
+            for _ in range(2):
+                said = lake.tick_of(NAMES.stream_sensor).skip_message
+                assert "empties the table" in str(said)
+                assert "empties the table" in lake.materialize("shop.orders", fails=True).failure
         client.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import logging
 import os
 import pickle
@@ -19,9 +20,16 @@ from typing import Any
 import pytest
 
 from lakewright.connectors import ExternalTables
+from lakewright.connectors.mysql_cdc import database as mysql_database
 from lakewright.connectors.mysql_cdc import scan as mysql_scan
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
-from lakewright.storage.errors import InvalidRequestError, InvalidRows, UnavailableError
+from lakewright.storage.errors import (
+    AccessRefused,
+    InvalidRequestError,
+    InvalidRows,
+    SourceChanged,
+    UnavailableError,
+)
 from tests.stores.capturing import Capture, killed_run
 from tests.support.stores.servers import SECRET, free_port, mariadb_server
 from tests.support.tally import tally
@@ -386,12 +394,131 @@ def test_a_statement_that_changes_rows_untold_ends_the_stream_before_it(
         lake.run("ALTER TABLE TABLE_NAME ADD n INT")
     if "BIGINT" in statement or "SMALLINT" in statement:
         lake.run("ALTER TABLE TABLE_NAME MODIFY n INT")
-    lake.batches()
-    assert lake.rows() == [(1, 1), (2, 2)]
+    # What comes before it is carried, and every drain says that the stream has stopped.
+    for _ in range(2):
+        with pytest.raises(InvalidRequestError, match=said):
+            lake.batches()
+        assert lake.rows() == [(1, 1), (2, 2)]
     with pytest.raises(InvalidRequestError, match=said) as refused:
         lake.batches()
     assert "new checkpoint" in refused.value.message
     lake.run("DROP TABLE IF EXISTS z2")
+
+
+@pytest.mark.parametrize("limit", [1, 1000])
+def test_a_statement_stops_a_stream_behind_whatever_was_written_to_other_tables(
+    lake: Lake, limit: int
+) -> None:
+    lake.run(
+        "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)",
+        "CREATE TABLE IF NOT EXISTS beside (id INT)",
+        "INSERT INTO TABLE_NAME VALUES (1)",
+    )
+    lake.define("id INT", "id")
+    lake.batches()
+    lake.run("INSERT INTO beside VALUES (1)", "TRUNCATE TABLE_NAME")
+    lake.run("INSERT INTO TABLE_NAME VALUES (2)")
+    for _ in range(3):
+        with pytest.raises(InvalidRequestError, match="empties the table"):
+            lake.batches(limit)
+        lake.run("INSERT INTO beside VALUES (1)")
+    # The lag of the stream is asked for in the same way.
+    scan = _scan_of(lake)
+    with closing(scan), pytest.raises(InvalidRequestError, match="empties the table"):
+        scan.latest(_last_offset(lake))
+    lake.run("DROP TABLE beside")
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["UPDATE TABLE_NAME SET n = 21 WHERE id = 2", "DELETE FROM TABLE_NAME WHERE id = 3"],
+)
+def test_a_session_that_logs_less_than_whole_rows_stops_a_stream_at_its_first_event(
+    lake: Lake, written: str
+) -> None:
+    lake.run(
+        "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT, v VARCHAR(20))",
+        "INSERT INTO TABLE_NAME VALUES (1, 10, 'one'), (2, 20, 'two'), (3, 30, 'three')",
+    )
+    lake.define("id INT, n INT, v STRING", "id")
+    lake.batches()
+    with closing(lake.connect()) as minimal, closing(minimal.cursor()) as cursor:
+        cursor.execute("SET SESSION binlog_row_image = MINIMAL")
+        lake.run("INSERT INTO TABLE_NAME VALUES (4, 40, 'four')")
+        cursor.execute(written.replace("TABLE_NAME", lake.name))
+    for _ in range(2):
+        with pytest.raises(InvalidRequestError, match="for the session that wrote them"):
+            lake.batches()
+    assert lake.rows() == [(1, 10, "one"), (2, 20, "two"), (3, 30, "three"), (4, 40, "four")]
+
+
+def test_a_change_of_a_column_that_is_not_in_the_log_stops_a_stream(lake: Lake) -> None:
+    lake.run(
+        "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n VARCHAR(9))",
+        "INSERT INTO TABLE_NAME VALUES (1, 'one')",
+    )
+    lake.define("id INT, n STRING", "id")
+    lake.batches()
+    lake.run("SET sql_mode = '', sql_log_bin = 0", "ALTER TABLE TABLE_NAME MODIFY n VARCHAR(2)")
+    lake.run("SET sql_log_bin = 1")
+    with pytest.raises(SourceChanged, match=r"column n is varchar\(2\).* was varchar\(9\)"):
+        lake.batches()
+
+
+def test_of_a_column_with_a_default_it_is_told_that_older_rows_lack_it(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)", "INSERT INTO TABLE_NAME VALUES (1)")
+    lake.define("id INT", "id")
+    lake.batches()
+    lake.run(
+        "ALTER TABLE TABLE_NAME ADD b VARCHAR(9) DEFAULT 'dd', ADD c INT",
+        "INSERT INTO TABLE_NAME VALUES (2, 'x', 1)",
+    )
+    with caplog.at_level(logging.WARNING):
+        lake.batches()
+    assert "(b DEFAULT 'dd')" in caplog.text
+    assert "read the table again" in caplog.text
+    caplog.clear()
+    lake.session.sql("ALTER TABLE dst ADD COLUMN b STRING")
+    lake.define("id INT, b STRING", "id")
+    lake.run("INSERT INTO TABLE_NAME VALUES (3, 'y', 1)")
+    with caplog.at_level(logging.WARNING):
+        lake.batches()
+    assert "without the columns b have null" in caplog.text
+    assert lake.rows() == [(1, None), (2, None), (3, "y")]
+
+
+def test_empty_labels_are_read_and_compressed_columns_are_refused(lake: Lake) -> None:
+    lake.run(
+        "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, e ENUM('a', '', 'it''s'), s SET('', 'x'))",
+        "INSERT INTO TABLE_NAME VALUES (1, '', 'x')",
+    )
+    lake.define("id INT, e STRING, s STRING", "id")
+    lake.batches()
+    lake.run(
+        "INSERT INTO TABLE_NAME VALUES (2, '', ',x'), (3, 'it''s', ''), (4, 'a', NULL)",
+    )
+    lake.batches()
+    assert lake.rows() == lake.source_rows()
+    lake.run("ALTER TABLE TABLE_NAME ADD z VARCHAR(100) COMPRESSED")
+    lake.run("INSERT INTO TABLE_NAME VALUES (5, 'a', 'x', 'zzz')")
+    with pytest.raises(InvalidRequestError, match=r"column z of .* COMPRESSED"):
+        lake.batches()
+
+
+def test_a_first_start_beside_an_open_transaction_says_what_it_waits_for(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = mysql_database._SETTINGS.replace("lock_wait_timeout = 60", "lock_wait_timeout = 1")
+    monkeypatch.setattr(mysql_database, "_SETTINGS", settings)
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+    lake.define("id INT", "id")
+    with closing(lake.connect()) as other, closing(other.cursor()) as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute(f"INSERT INTO {lake.name} VALUES (1)")
+        with pytest.raises(UnavailableError, match=r"wrote to .* one is open; end it"):
+            lake.batches()
 
 
 def test_behind_a_statement_that_changed_no_row_a_stream_goes_on(lake: Lake) -> None:
@@ -555,10 +682,139 @@ def test_without_rights_the_error_has_the_statements_to_run(
     lake.run(first, f"GRANT{second.replace('TO it', 'TO TABLE_NAME')}")
     lake.batches()
     monkeypatch.setenv("CAPTURE_PASSWORD", "a-wrong-one")
-    with pytest.raises(UnavailableError, match="Access denied for user") as failed:
+    with pytest.raises(AccessRefused, match="Access denied for user") as failed:
         lake.batches()
     assert "a-wrong-one" not in failed.value.message
     lake.run("DROP USER TABLE_NAME@'%'")
+
+
+# --- other logs -----------------------------------------------------------------------------------
+
+
+def _written_and_killed(data: Path, port: int, folder: Path) -> tuple[Lake, list[tuple[Any, ...]]]:
+    """A table with a transaction that is the last in the log of a server that was killed."""
+    with mariadb_server(data=data, port=port):
+        lake = Lake(port, folder)
+        lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+        lake.define("id INT", "id")
+        lake.batches()
+        lake.run("INSERT INTO TABLE_NAME VALUES (1)", "INSERT INTO TABLE_NAME VALUES (2), (3)")
+        file = lake.run("SHOW MASTER STATUS")[0][0]
+        events = list(lake.run(f"SHOW BINLOG EVENTS IN '{file}'"))
+        os.kill(int((data / "pid").read_text()), signal.SIGKILL)
+        return lake, events
+
+
+@pytest.mark.parametrize("cut", ["at an event", "inside of an event"])
+@pytest.mark.parametrize("held", ["kept", "not kept"])
+def test_rows_of_a_transaction_that_a_crash_cut_are_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: str, held: str
+) -> None:
+    monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
+    monkeypatch.setattr(mysql_scan, "_MOST_HELD_ROWS", 1000 if held == "kept" else 0)
+    port, data = free_port(), tmp_path / "mariadb"
+    lake, events = _written_and_killed(data, port, tmp_path)
+    *_, (file, at, kind, *_) = events
+    assert kind == "Xid"
+    with (data / file).open("r+b") as log:
+        log.truncate(at - (5 if cut == "inside of an event" else 0))
+    with mariadb_server(data=data, port=port):
+        lake.client = lake.connect()
+        lake.run("INSERT INTO TABLE_NAME VALUES (4)")
+        if cut == "at an event":
+            lake.batches()
+            assert lake.rows() == [(1,), (4,)]
+            lake.run("INSERT INTO TABLE_NAME VALUES (5)")
+            lake.batches()
+            assert lake.rows() == [(1,), (4,), (5,)]
+            return
+        with pytest.raises(InvalidRequestError, match="ends inside of an event"):
+            lake.batches()
+        with pytest.raises(InvalidRequestError, match="ends inside of an event") as refused:
+            lake.batches()
+        assert lake.rows() == [(1,)]
+        # The message says where the log goes on.
+        words = refused.value.message.split("'")
+        lake.checkpoint += "-2"
+        lake.define("id INT", "id", dict(zip(words[-12::4], words[-10::4], strict=True)))
+        lake.batches()
+        assert lake.rows() == [(1,), (4,)]
+
+
+def test_a_log_that_was_reset_is_another_log_even_at_the_same_position(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
+    with mariadb_server() as port:
+        lake = Lake(port, tmp_path)
+        lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)", "RESET MASTER")
+        lake.define("id INT", "id")
+        lake.run("INSERT INTO TABLE_NAME VALUES (1)")
+        lake.batches()
+        # A log is known by its second.
+        time.sleep(1.1)
+        lake.run("RESET MASTER")
+        for number in range(2, 5):
+            lake.run(f"INSERT INTO TABLE_NAME VALUES ({number})")
+        with pytest.raises(SourceChanged, match="was reset"):
+            lake.batches()
+        with pytest.raises(SourceChanged, match=r"log is binlog.000001 of .*was reset") as said:
+            lake.batches()
+        assert said.value.details["thing"] == "log"
+        # Shorter than the position, or with files before it.
+        lake.checkpoint += "-2"
+        lake.run("FLUSH BINARY LOGS", "INSERT INTO TABLE_NAME VALUES (6)")
+        lake.batches()
+        lake.run("RESET MASTER", "INSERT INTO TABLE_NAME VALUES (7)")
+        for _ in range(2):
+            with pytest.raises(InvalidRequestError, match="purged or reset"):
+                lake.batches()
+
+
+def test_a_server_with_another_id_is_known_by_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
+    data = tmp_path / "mariadb"
+    with mariadb_server(data=data) as port:
+        lake = Lake(port, tmp_path)
+        lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+        lake.define("id INT", "id")
+        lake.batches()
+        ((_, before),) = lake.run("SHOW VARIABLES LIKE 'server_uid'")
+    # MariaDB's id is made of its port, among others.
+    with mariadb_server(data=data) as port:
+        lake.port = port
+        lake.options = {**lake.options, "port": str(port)}
+        lake.client = lake.connect()
+        assert lake.run("SHOW VARIABLES LIKE 'server_uid'") != (("server_uid", before),)
+        lake.run("INSERT INTO TABLE_NAME VALUES (1)")
+        scan = _scan_of(lake)
+        with caplog.at_level(logging.WARNING), closing(scan):
+            end = scan.latest(_last_offset(lake))
+        assert "its log is the same" in caplog.text
+        assert end["rests"]["server"] != before
+    time.sleep(1.1)
+    with mariadb_server() as port:
+        lake.port = port
+        lake.options = {**lake.options, "port": str(port)}
+        lake.client = lake.connect()
+        lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+        for number in range(9):
+            lake.run(f"INSERT INTO TABLE_NAME VALUES ({number})")
+        scan = _scan_of(lake)
+        with closing(scan), pytest.raises(InvalidRequestError, match=r"server is|purged or reset"):
+            scan.latest(_last_offset(lake))
+
+
+def _scan_of(lake: Lake) -> Any:
+    lake.define("id INT", "id")
+    return plan_scan(ExternalTables(lake.session.catalog).context("db.src"), ScanRequest()).runtime
+
+
+def _last_offset(lake: Lake) -> Any:
+    notes = Path(lake.checkpoint, "offsets").glob("*")
+    return json.loads(max(notes, key=lambda each: int(each.name)).read_text())["end"]
 
 
 # --- kills ----------------------------------------------------------------------------------------

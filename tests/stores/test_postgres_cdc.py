@@ -24,7 +24,13 @@ from lakewright.connectors.postgres_cdc import database as postgres_database
 from lakewright.connectors.postgres_cdc import scan as postgres_scan
 from lakewright.connectors.postgres_cdc.database import lsn_number
 from lakewright.session import Session
-from lakewright.storage.errors import InvalidRequestError, InvalidRows, UnavailableError
+from lakewright.storage.errors import (
+    AccessRefused,
+    InvalidRequestError,
+    InvalidRows,
+    SourceChanged,
+    UnavailableError,
+)
 from tests.stores.capturing import Capture, killed_run
 from tests.support.stores.servers import SECRET, postgres_server
 from tests.support.tally import tally
@@ -245,7 +251,12 @@ def test_what_cannot_be_captured_is_refused_with_a_way_out(
     )
     with pytest.raises(InvalidRequestError, match=r"column n .* INT, and is bigint in public"):
         lake.batches()
+    # Nobody but the user knows whether the values stayed as they were.
     lake.define("id INT, n BIGINT, day DATE", "id")
+    with pytest.raises(SourceChanged, match=r"column n .* bigint .* integer .*committed-offset"):
+        lake.batches()
+    lake.checkpoint += "-2"
+    lake.define("id INT, n BIGINT, day DATE", "id", {"scan.startup.mode": "committed-offset"})
     lake.batches()
     assert lake.rows() == [(1, 1, None), (2, 20000000000, None)]
     lake.run("INSERT INTO TABLE_NAME VALUES (3, 3, 'infinity')")
@@ -267,10 +278,236 @@ def test_a_new_column_is_told_and_not_read(lake: Lake, caplog: pytest.LogCapture
     with caplog.at_level(logging.WARNING):
         end = scan.latest(start)
         rows = [row for split in scan.plan(start, end) for row in scan.read(split)]
-        list(scan.read(("changes", start["lsn"], end["lsn"])))
+        list(scan.read(("changes", start["lsn"], end["lsn"], end["rests"])))
     scan.close()
     assert rows[0].to_pylist() == [{"id": 1, "_rowkind": "+I"}]
     assert caplog.text.count("not declared and not read: extra") == 1
+
+
+@pytest.mark.parametrize(
+    ("statements", "thing", "said"),
+    [
+        (["ALTER PUBLICATION @ SET (publish = 'insert')"], "publication", "is for insert "),
+        (
+            [
+                "ALTER PUBLICATION @ SET (publish = 'insert')",
+                "DELETE FROM @",
+                "ALTER PUBLICATION @ SET (publish = 'insert, update, delete, truncate')",
+            ],
+            "publication",
+            "changes in between may be left out",
+        ),
+        (["DROP PUBLICATION @"], "publication", "is dropped now"),
+        (
+            ["ALTER PUBLICATION @ SET TABLE @ WHERE (id > 1)"],
+            "publication of the table",
+            "with a filter",
+        ),
+        (
+            [
+                "CREATE TABLE IF NOT EXISTS other_t (id INT PRIMARY KEY)",
+                "ALTER PUBLICATION @ SET TABLE other_t",
+                "INSERT INTO @ VALUES (7)",
+                "ALTER PUBLICATION @ ADD TABLE @",
+            ],
+            "publication of the table",
+            "is entry [0-9]+ now, and was entry",
+        ),
+        (["ALTER PUBLICATION @ SET TABLE @ (id)"], "publication of the table", "columns id"),
+        (["ALTER TABLE @ ALTER n TYPE INT USING n * 10"], "column n", "type integer"),
+        (["ALTER TABLE @ DROP n, ADD n INT DEFAULT 7"], "column n", "column number 5"),
+        (
+            [
+                "ALTER TABLE @ RENAME n TO x",
+                "ALTER TABLE @ RENAME k TO n",
+                "ALTER TABLE @ RENAME x TO k",
+            ],
+            "column n",
+            "column number 4",
+        ),
+        (["ALTER TYPE @_mood RENAME VALUE 'sad' TO 'blue'"], "column m", "of blue.* of sad"),
+        (
+            ["DROP TABLE @", "CREATE TABLE @ (id INT PRIMARY KEY, n INT, m TEXT)"],
+            "table",
+            "not the",
+        ),
+        (
+            [
+                "ALTER TABLE @ ADD u INT NOT NULL DEFAULT 1 UNIQUE",
+                "ALTER TABLE @ REPLICA IDENTITY USING INDEX @_u_key",
+            ],
+            None,
+            r"identified by \(u\)",
+        ),
+    ],
+)
+def test_what_a_position_rests_on_is_compared_for_every_batch(
+    lake: Lake, statements: list[str], thing: str | None, said: str
+) -> None:
+    lake.run(
+        "CREATE TYPE TABLE_NAME_mood AS ENUM ('sad', 'fine')",
+        "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT, m TABLE_NAME_mood, k INT)",
+        "INSERT INTO TABLE_NAME VALUES (1, 1, 'sad')",
+    )
+    lake.define("id INT, n INT, m STRING", "id")
+    lake.batches()
+    try:
+        lake.run(*(each.replace("@", lake.name) for each in statements))
+        for _ in range(2):
+            with pytest.raises(InvalidRequestError, match=said) as refused:
+                lake.batches()
+            if thing is not None:
+                assert isinstance(refused.value, SourceChanged)
+                assert refused.value.details["thing"] == thing
+                assert "begin anew" in refused.value.message
+        assert lake.rows() == [(1, 1, "sad")]
+    finally:
+        lake.run("DROP TABLE TABLE_NAME", "DROP TYPE TABLE_NAME_mood")
+
+
+def test_what_changes_no_row_that_was_read_does_not_stop_a_stream(lake: Lake) -> None:
+    lake.run(
+        "CREATE TYPE TABLE_NAME_mood AS ENUM ('sad', 'fine')",
+        "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, v VARCHAR(5), m TABLE_NAME_mood)",
+        "INSERT INTO TABLE_NAME VALUES (1, 'a', 'sad')",
+        "CREATE TABLE TABLE_NAME_other (id INT PRIMARY KEY)",
+    )
+    lake.define("id INT, v STRING, m STRING", "id")
+    lake.batches()
+    for number, statement in enumerate(
+        (
+            "ALTER TABLE TABLE_NAME ALTER v TYPE VARCHAR(9)",
+            "ALTER TABLE TABLE_NAME ALTER v TYPE TEXT",
+            "ALTER TABLE TABLE_NAME ALTER v SET NOT NULL",
+            "VACUUM FULL TABLE_NAME",
+            "ALTER TYPE TABLE_NAME_mood ADD VALUE 'glad'",
+            "ALTER TABLE TABLE_NAME REPLICA IDENTITY FULL",
+            "ALTER TABLE TABLE_NAME ADD x INT",
+            "ALTER PUBLICATION TABLE_NAME ADD TABLE TABLE_NAME_other",
+        ),
+        2,
+    ):
+        lake.run(statement, f"INSERT INTO TABLE_NAME VALUES ({number}, 'b', 'fine')")
+        lake.batches()
+        assert lake.rows()[-1] == (number, "b", "fine"), statement
+    lake.run("DROP TABLE TABLE_NAME", "DROP TYPE TABLE_NAME_mood", "DROP TABLE TABLE_NAME_other")
+
+
+def test_a_deferrable_key_is_refused_before_the_source_is_changed(lake: Lake) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY DEFERRABLE)")
+    lake.define("id INT", "id")
+    with pytest.raises(InvalidRequestError, match=r"DEFERRABLE .* REPLICA IDENTITY FULL"):
+        lake.batches()
+    asked = "SELECT count(*) FROM pg_publication WHERE pubname = %s"
+    assert lake.client.execute(asked, (lake.name,)).fetchone() == (0,)
+    lake.run("ALTER TABLE TABLE_NAME REPLICA IDENTITY FULL")
+    lake.batches()
+    lake.run("INSERT INTO TABLE_NAME VALUES (1)", "UPDATE TABLE_NAME SET id = 2")
+    lake.batches()
+    assert lake.rows() == [(2,)]
+
+
+def test_of_a_column_with_a_default_it_is_told_that_older_rows_lack_it(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)", "INSERT INTO TABLE_NAME VALUES (1)")
+    lake.define("id INT", "id")
+    lake.batches()
+    lake.run("ALTER TABLE TABLE_NAME ADD b TEXT DEFAULT 'dd'", "INSERT INTO TABLE_NAME VALUES (2)")
+    with caplog.at_level(logging.WARNING):
+        lake.batches()
+    assert "b DEFAULT 'dd'::text" in caplog.text
+    assert "read the table again" in caplog.text
+    caplog.clear()
+    lake.session.sql("ALTER TABLE dst ADD COLUMN b STRING")
+    lake.define("id INT, b STRING", "id")
+    with caplog.at_level(logging.WARNING):
+        lake.batches()
+    assert "without the columns b have null" in caplog.text
+
+
+def test_a_first_start_beside_an_open_transaction_names_it(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_database, "_PATIENCE_MS", 500)
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+    lake.define("id INT", "id")
+    with closing(lake.connect()) as other, other.transaction(force_rollback=True):
+        other.execute(f"INSERT INTO {lake.name} VALUES (1)")
+        with pytest.raises(UnavailableError, match=r"waits until .*process \d+ of keeper"):
+            lake.batches()
+    lake.batches()
+    assert lake.rows() == []
+
+
+def test_rows_that_a_policy_hides_or_that_are_not_logged_are_an_error(lake: Lake) -> None:
+    lake.run(
+        "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)",
+        "INSERT INTO TABLE_NAME VALUES (1), (2)",
+        "ALTER TABLE TABLE_NAME ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY p ON TABLE_NAME FOR SELECT USING (id > 1)",
+        f"CREATE ROLE TABLE_NAME LOGIN REPLICATION PASSWORD '{SECRET}'",
+        "GRANT SELECT ON TABLE_NAME TO TABLE_NAME",
+        "CREATE PUBLICATION TABLE_NAME FOR TABLE TABLE_NAME",
+    )
+    lake.define("id INT", "id", {"username": lake.name})
+    with pytest.raises(InvalidRequestError, match="row-level security policy"):
+        lake.batches()
+    lake.run("DROP PUBLICATION TABLE_NAME", "ALTER TABLE TABLE_NAME SET UNLOGGED")
+    lake.define("id INT", "id", {"slot.name": f"{lake.name}_2"})
+    lake.checkpoint += "-2"
+    with pytest.raises(InvalidRequestError, match="is UNLOGGED"):
+        lake.batches()
+    lake.run("REVOKE ALL ON TABLE_NAME FROM TABLE_NAME", "DROP ROLE TABLE_NAME")
+
+
+def test_a_position_of_another_server_is_refused(lake: Lake) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+    lake.define("id INT", "id")
+    (batch,) = lake.batches()
+    lake.run("SELECT pg_drop_replication_slot('TABLE_NAME')", "DROP PUBLICATION TABLE_NAME")
+    with postgres_server("wal_level=logical") as url:
+        other = Lake(url, lake.folder / "other")
+        with closing(other.client):
+            other.name, other.options = lake.name, {**other.options, "slot.name": lake.name}
+            other.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+            other.define("id INT", "id")
+            other.batches()
+            externals = ExternalTables(other.session.catalog)
+            scan = plan_scan(externals.context("db.src"), ScanRequest()).runtime
+            with closing(scan), pytest.raises(SourceChanged) as refused:
+                scan.latest(batch.end)
+    assert refused.value.details["thing"] == "server"
+    assert refused.value.details["before"] == batch.end["rests"]["server"]
+
+
+def test_a_log_that_does_not_tell_rows_is_refused_before_the_source_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
+    with postgres_server("wal_level=replica") as url:
+        lake = Lake(url, tmp_path)
+        with closing(lake.client):
+            lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
+            lake.define("id INT", "id")
+            with pytest.raises(InvalidRequestError, match="ALTER SYSTEM SET wal_level"):
+                lake.batches()
+            found = lake.client.execute("SELECT count(*) FROM pg_publication").fetchone()
+            assert found == (0,)
+
+
+def test_after_a_rollback_of_its_table_a_stream_says_that_the_slot_is_where_it_was(
+    lake: Lake,
+) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)", "INSERT INTO TABLE_NAME VALUES (1)")
+    lake.define("id INT", "id")
+    lake.batches()
+    for number in (2, 3):
+        lake.run(f"INSERT INTO TABLE_NAME VALUES ({number})")
+        lake.batches()
+    lake.session.catalog.table("db.dst").history.rollback(snapshot=1)
+    with pytest.raises(InvalidRequestError, match=r"stream itself read them.* was rolled back"):
+        lake.batches()
 
 
 @pytest.mark.parametrize("loss", ["dropped", "advanced", "table"])
@@ -285,7 +522,7 @@ def test_lost_changes_are_an_error_that_says_how_to_begin_anew(lake: Lake, loss:
         lake.run("SELECT pg_replication_slot_advance('TABLE_NAME', pg_current_wal_lsn())")
     else:
         lake.run("DROP TABLE TABLE_NAME", "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
-    said = "is not the table that" if loss == "table" else "lost; begin anew"
+    said = "is not the table that" if loss == "table" else "are lost.* begin anew"
     with pytest.raises(InvalidRequestError, match=said) as refused:
         lake.batches()
     assert "new checkpoint" in refused.value.message
@@ -368,7 +605,7 @@ def test_without_rights_the_error_has_the_statement_to_run(
     lake.run("ALTER ROLE TABLE_NAME REPLICATION")
     lake.batches()
     monkeypatch.setenv("CAPTURE_PASSWORD", "a-wrong-one")
-    with pytest.raises(UnavailableError, match="password authentication failed") as failed:
+    with pytest.raises(AccessRefused, match="password authentication failed") as failed:
         lake.batches()
     assert "a-wrong-one" not in failed.value.message
     lake.run("REVOKE ALL ON TABLE_NAME FROM TABLE_NAME", "DROP ROLE TABLE_NAME")

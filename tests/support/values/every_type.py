@@ -76,7 +76,7 @@ PARTITIONS: dict[str, list[Any]] = {
     ],
     "TIMESTAMP(6)": [_MOMENT, _EARLY, dt.datetime(2024, 1, 1)],
     "TIMESTAMP(6) WITH LOCAL TIME ZONE": [_MOMENT.replace(tzinfo=dt.UTC)],
-    "TIME(3)": [dt.time(3, 4, 5)],
+    "TIME(0)": [dt.time(3, 4, 5)],
 }
 FLOATING_PARTITIONS: dict[str, list[float]] = {
     "FLOAT": [1.5, 0.1, 1e20, -0.0, 1e-5, 16777216.0],

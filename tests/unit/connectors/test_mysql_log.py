@@ -61,6 +61,125 @@ def test_a_statement_says_what_its_rows_do_not_tell(
     assert (said or "") in (found or "")
 
 
+_REFUSED = (
+    "ALTER TABLE items WAIT 5 DROP COLUMN n",
+    "ALTER TABLE items NOWAIT MODIFY n INT",
+    "ALTER IGNORE TABLE items ADD UNIQUE (n)",
+    "ALTER ONLINE IGNORE TABLE items ADD UNIQUE (n)",
+    "ALTER TABLE IF EXISTS items WAIT 3 DROP n",
+    "TRUNCATE TABLE items WAIT 5",
+    "TRUNCATE items NOWAIT",
+    "DROP TABLE IF EXISTS a, items WAIT 3",
+    "DROP TABLE items RESTRICT",
+    "DROP TABLE other, shop.items",
+    "RENAME TABLE a TO b, items TO c",
+    "RENAME TABLE IF EXISTS items WAIT 3 TO c",
+    "RENAME TABLE c NOWAIT TO items",
+    "RENAME TABLES a TO b, c TO items, d TO e",
+    "ALTER TABLE other EXCHANGE PARTITION p WITH TABLE items",
+    "ALTER TABLE other EXCHANGE PARTITION p WITH TABLE shop.items WITHOUT VALIDATION",
+    "ALTER TABLE other CONVERT PARTITION p TO TABLE items",
+    "ALTER TABLE other CONVERT TABLE items TO PARTITION p VALUES LESS THAN (3)",
+    "ALTER TABLE items CONVERT PARTITION p TO TABLE x",
+    "ALTER TABLE items CONVERT TABLE x TO PARTITION p VALUES LESS THAN (3)",
+    "ALTER TABLE items CONVERT TO CHARACTER SET utf8mb4",
+    "ALTER TABLE items CONVERT TO CHARSET latin1",
+    "ALTER TABLE other RENAME TO items",
+    "ALTER TABLE other RENAME items",
+    "ALTER TABLE other RENAME AS shop.items",
+    "ALTER TABLE other RENAME = items",
+    "ALTER TABLE items ENGINE=MyISAM",
+    "ALTER TABLE items DROP SYSTEM VERSIONING",
+    "ALTER TABLE items ADD SYSTEM VERSIONING",
+    "ALTER TABLE items CHANGE x n INT",
+    "ALTER TABLE items RENAME COLUMN x TO n",
+    "ALTER TABLE items DISCARD TABLESPACE",
+    "ALTER TABLE items IMPORT TABLESPACE",
+    "ALTER TABLE items DROP PARTITION IF EXISTS p0",
+    "ALTER TABLE items TRUNCATE PARTITION ALL",
+    "ALTER TABLE items DROP COLUMN IF EXISTS `n`",
+    "ALTER TABLE items ADD x INT, ADD KEY (n), DROP IF EXISTS n",
+    "ALTER TABLE items COMMENT 'a\\', DROP n #'",
+    "ALTER TABLE items ADD c VARCHAR(3) DEFAULT '\\', DROP COLUMN n, COMMENT 'x'",
+    "ALTER TABLE /*!50000 items */ DROP n",
+    "CREATE OR REPLACE TABLE items LIKE x",
+    "CREATE OR REPLACE TABLE IF NOT EXISTS items (a INT)",
+    "SELECT shop.f(1)",
+    "CALL p()",
+    "REPAIR TABLE items",
+    "SET STATEMENT lock_wait_timeout=1 FOR DROP TABLE items",
+    "FROBNICATE items",
+    "ALTER TABLE items FROB 3",
+    'drop table "items"',
+    "DROP SCHEMA shop",
+    "CREATE OR REPLACE DATABASE shop",
+    "IMPORT TABLE FROM items",
+)
+_HARMLESS = (
+    "ALTER TABLE items ADD COLUMN x INT NOT NULL DEFAULT 5 AFTER n",
+    "ALTER TABLE items ADD (a INT, n2 INT)",
+    "ALTER TABLE items ADD UNIQUE INDEX u (n), ALGORITHM=INPLACE, LOCK=NONE",
+    "ALTER TABLE items ADD CONSTRAINT c CHECK (n > 0)",
+    "ALTER TABLE items ADD CONSTRAINT FOREIGN KEY (n) REFERENCES other (id) ON DELETE RESTRICT",
+    "ALTER TABLE items MODIFY x BIGINT AFTER n",
+    "ALTER TABLE items CHANGE x y BIGINT",
+    "ALTER TABLE items ENGINE=InnoDB",
+    "ALTER TABLE items ENGINE InnoDB, ROW_FORMAT = DYNAMIC",
+    "ALTER TABLE items FORCE",
+    "ALTER TABLE items AUTO_INCREMENT = 100 COMMENT = 'n'",
+    "ALTER TABLE items ALTER COLUMN n SET DEFAULT 3",
+    "ALTER TABLE items ADD PARTITION (PARTITION p3 VALUES LESS THAN (3))",
+    "ALTER TABLE items REORGANIZE PARTITION p0 INTO (PARTITION p1 VALUES LESS THAN (3))",
+    "ALTER TABLE items PARTITION BY HASH (id) PARTITIONS 4",
+    "ALTER TABLE items REMOVE PARTITIONING",
+    "ALTER TABLE items COALESCE PARTITION 2",
+    "ALTER TABLE items WAIT 5 ADD x INT",
+    "ALTER TABLE items DROP CONSTRAINT c",
+    "ALTER TABLE items DROP FOREIGN KEY n",
+    "ALTER TABLE items DROP INDEX n",
+    "ALTER TABLE items DEFAULT CHARACTER SET = utf8mb4",
+    "CREATE INDEX i ON items (n)",
+    "CREATE UNIQUE INDEX i ON items (n)",
+    "DROP INDEX i ON items",
+    "CREATE VIEW v AS SELECT * FROM items",
+    "CREATE ALGORITHM=UNDEFINED DEFINER=`a`@`b` SQL SECURITY DEFINER VIEW v AS SELECT * FROM items",
+    "CREATE DEFINER=`root`@`localhost` TRIGGER t AFTER INSERT ON items FOR EACH ROW SET @a = 1",
+    "CREATE DEFINER=`root`@`localhost` PROCEDURE p() BEGIN DROP TABLE items; END",
+    "CREATE TABLE x LIKE items",
+    "CREATE TABLE x (a INT, FOREIGN KEY (a) REFERENCES items (id))",
+    "CREATE TABLE items (id INT)",
+    "CREATE TABLE x AS SELECT * FROM items",
+    "ALTER TABLE other ADD FOREIGN KEY (a) REFERENCES items (id)",
+    "ALTER TABLE other RENAME COLUMN items TO x",
+    "ALTER TABLE other RENAME INDEX a TO items",
+    "ALTER TABLE other.items DROP n",
+    "DROP TABLE other.items",
+    "DROP TABLE a, b",
+    "GRANT SELECT ON items TO x",
+    "ANALYZE TABLE items",
+    "DROP VIEW items",
+    "DROP TRIGGER items",
+    "CREATE TEMPORARY TABLE items (id INT)",
+    "DROP /*!40005 TEMPORARY */ TABLE IF EXISTS `shop`.`items`",
+    "ALTER DATABASE shop CHARACTER SET utf8mb4",
+    "CREATE DATABASE IF NOT EXISTS shop",
+    "DROP USER items",
+    "ALTER EVENT items DISABLE",
+    "INSERT INTO other VALUES (1)",
+    "ALTER TABLE other ADD items INT",
+)
+
+
+@pytest.mark.parametrize("statement", _REFUSED)
+def test_a_statement_that_may_change_rows_of_the_table_is_refused(statement: str) -> None:
+    assert effect(statement, "shop", ("shop", "items"), ["id", "n"]) is not None
+
+
+@pytest.mark.parametrize("statement", _HARMLESS)
+def test_a_statement_that_leaves_rows_as_they_are_is_none_to_stop_for(statement: str) -> None:
+    assert effect(statement, "shop", ("shop", "items"), ["id", "n"]) is None
+
+
 def test_a_row_of_the_log_has_the_texts_that_a_server_prints() -> None:
     columns = [
         SourceColumn("a", "bigint", is_unsigned=True, size=8),
@@ -108,7 +227,7 @@ def test_a_row_of_the_log_has_the_texts_that_a_server_prints() -> None:
 
 
 def test_a_label_that_the_client_could_not_decode_is_no_empty_text() -> None:
-    reader = RowReader([SourceColumn("e", "enum", size=1, labels=("", "b"))], [0])
+    reader = RowReader([SourceColumn("e", "enum", size=1, labels=(None, "b"))], [0])
     assert reader.read(b"\0\2", 0)[0] == ["b"]
     assert reader.read(b"\0\0", 0)[0] == [""]
     with pytest.raises(ValueError, match="not in UTF-8"):

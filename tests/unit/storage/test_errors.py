@@ -34,6 +34,7 @@ TREE = {
     "InvalidPredicate": "InvalidRequestError",
     "InvalidStatement": "InvalidRequestError",
     "NotRevertible": "InvalidRequestError",
+    "SourceChanged": "InvalidRequestError",
     "UnsupportedError": "StorageError",
     "UnfitValues": "UnsupportedError",
     "UnsafeStore": "UnsupportedError",

@@ -1,0 +1,1 @@
+"""What the captures of databases share: chunks, options, new columns, what positions rest on."""
