@@ -224,9 +224,9 @@ def _commit(table: Table, number: int, verb: str, day: str, ids: list[int]) -> C
                 lambda _: new,
             )
         case "drop":
-            where = [{"day": day}]
+            named = [{"day": day}]
             return done(
-                lambda each: each.upkeep.drop_partitions(partitions=where),
+                lambda each: each.upkeep.drop_partitions(partitions=named),
                 lambda old: {at: v for at, v in old.items() if at[0] != day},
             )
         case _:
