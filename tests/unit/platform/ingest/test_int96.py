@@ -44,7 +44,7 @@ def test_moments_far_from_1970_stay_what_they_are(tmp_path: Path) -> None:
         each and each.replace(tzinfo=dt.UTC) for each in (FAR, None, NEAR, OLD)
     ]
     for kind in ("TIMESTAMP(9)", "TIMESTAMP_LTZ(9)"):
-        with pytest.raises(InvalidRows, match=r"v of data file .* the years 1677 to 2262"):
+        with pytest.raises(InvalidRows, match=r"column v is TIMESTAMP.*\(9\).* out of bounds"):
             read(tmp_path, kind, moments)
 
 
@@ -52,9 +52,9 @@ def test_all_digits_are_kept_or_refused(tmp_path: Path) -> None:
     nanos = pa.array([1_706_708_700_123_456_789, None, -1], pa.timestamp("ns"))
     found = read(tmp_path, "TIMESTAMP(9)", nanos)
     assert [each and each.value for each in found] == [1_706_708_700_123_456_789, None, -1]
-    with pytest.raises(InvalidRows, match="do not hold all of its digits"):
+    with pytest.raises(InvalidRows, match="column v is TIMESTAMP.* would lose data"):
         read(tmp_path, "TIMESTAMP(6)", nanos)
-    with pytest.raises(InvalidRows, match="do not hold all of its digits"):
+    with pytest.raises(InvalidRows, match="column v is TIMESTAMP.* would lose data"):
         read(tmp_path, "TIMESTAMP(3)", pa.array([NEAR], pa.timestamp("us")))
 
 
