@@ -27,6 +27,7 @@ from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.open_lineage import run_event
 from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
+from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.upkeep.alter import ALTER, AlterOptions
 from lakewright.platform.upkeep.verb import Work
 from lakewright.session import Session
@@ -170,7 +171,7 @@ def test_the_webhook_of_alerts_is_a_variable(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("warehouse: {alerts: {webhook: 'https://hooks.slack.com/services/hunter2'}}")
     with pytest.raises(DeclarationError, match=r"write \$\{NAME\}") as refused:
-        build_definitions([], policies=[policy])
+        PolicyFiles([policy]).current()
     assert is_clean(refused.value)
 
 
