@@ -52,9 +52,9 @@ def test_all_digits_are_kept_or_refused(tmp_path: Path) -> None:
     nanos = pa.array([1_706_708_700_123_456_789, None, -1], pa.timestamp("ns"))
     found = read(tmp_path, "TIMESTAMP(9)", nanos)
     assert [each and each.value for each in found] == [1_706_708_700_123_456_789, None, -1]
-    with pytest.raises(InvalidRows, match="column v is TIMESTAMP.* would lose data"):
+    with pytest.raises(InvalidRows, match=r"column v is TIMESTAMP.* would lose data"):
         read(tmp_path, "TIMESTAMP(6)", nanos)
-    with pytest.raises(InvalidRows, match="column v is TIMESTAMP.* would lose data"):
+    with pytest.raises(InvalidRows, match=r"column v is TIMESTAMP.* would lose data"):
         read(tmp_path, "TIMESTAMP(3)", pa.array([NEAR], pa.timestamp("us")))
 
 
