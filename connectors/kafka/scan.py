@@ -25,7 +25,7 @@ from lakewright.connectors.kafka.positions import (
     positions_of,
 )
 from lakewright.connectors.runtime import Backlog, Offset, ReportBad, Scan, Split
-from lakewright.storage.errors import FileMissing, NotFoundError, UnavailableError
+from lakewright.storage.errors import FileMissing, NotFoundError, SourceChanged, UnavailableError
 
 _MESSAGES = 20_000
 _WAIT_SECONDS = 0.1
@@ -158,10 +158,13 @@ class KafkaScan(Scan):
         """Refuse topics that were made anew, whose offsets count other messages."""
         for topic, known in ids_of(read).items():
             if topic in ids and ids[topic] != known:
-                raise NotFoundError(
+                raise SourceChanged(
                     f"{self._cluster.table}: topic {topic} was made anew: it was {known}, and is "
                     f"{ids[topic]} now, so its offsets are of other messages; begin a new stream, "
-                    "and take out first what the former topic left in its table if it comes again"
+                    "and take out first what the former topic left in its table if it comes again",
+                    thing=topic,
+                    before=known,
+                    now=ids[topic],
                 )
 
     def _first(self, partitions: Sequence[Partition]) -> Positions:

@@ -60,7 +60,7 @@ VALUES: dict[str, list[Any]] = {
         "0001-01-01",
         "9999-12-31",
     ],
-    "TIME": ["00:00:00", "13:45:00.001", "23:59:59.999"],
+    "TIME(3)": ["00:00:00", "13:45:00.001", "23:59:59.999"],
     "DOUBLE": [NAN, INF, -INF, 0.0, -0.0, 1.5, -2.5, 1e300],
     "FLOAT": [NAN, INF, -INF, 0.0, -0.0, 0.1, -2.5],
     "DECIMAL(38, 10)": [
@@ -178,7 +178,7 @@ def test_timestamps_keep_the_microsecond_that_they_are_in(
 def test_a_column_that_spark_has_not_may_be_filtered_by(
     catalog: Catalog, spark: SparkSession
 ) -> None:
-    table, _ = filled(catalog, "TIME", keyed=False)
+    table, _ = filled(catalog, "TIME(3)", keyed=False)
     where = parse_where("c > TIME '13:00:00'", table.schema)
     found = table.to_spark(spark, where, ["k"]).collect()
     assert sorted(row["k"] for row in found) == [1, 1, 2, 2]

@@ -100,7 +100,9 @@ def test_changes_are_filtered_and_in_the_columns_asked_for(
 
 
 def test_values_of_every_type_come_through(catalog: Catalog, any_spark: SparkSession) -> None:
-    columns, values = table_of({name: each for name, each in ATOMS.items() if name != "TIME"})
+    columns, values = table_of(
+        {name: each for name, each in ATOMS.items() if not name.startswith("TIME(")}
+    )
     table = new_table(catalog, columns, keys=["k"], options={"bucket": "1"})
     table.write(rows(table, values))
     assert_alike(table.scan_changes(0, 1).to_spark(any_spark), table.read_changes(0, 1))
