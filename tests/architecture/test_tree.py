@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tools.check_tree import faults_of_line, faults_of_shape, main
@@ -9,6 +11,12 @@ from tools.check_tree import faults_of_line, faults_of_shape, main
 
 def test_the_tree_is_clean(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0, capsys.readouterr().err
+
+
+def test_the_top_level_that_the_owner_asked_for_stands() -> None:
+    root = Path(__file__).parents[2]
+    asked = ("pyproject.toml", "workspace.yaml", "platform", "assets", "jobs", "storage")
+    assert [each for each in (*asked, "dagster_home", "tests") if not (root / each).exists()] == []
 
 
 @pytest.mark.parametrize(

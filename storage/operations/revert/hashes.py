@@ -9,7 +9,7 @@ in two buckets, is stored twice by the next writer. So a revert
 * adds to the index of a bucket the keys of the files that come back to it;
 * takes these keys out of another bucket that an overwrite gave them, if no file is left there.
 
-If files are left there, nobody knows without reading them whether they have the key.
+If files are left there, only reading them shows whether they have the key.
 """
 
 from __future__ import annotations
