@@ -583,7 +583,6 @@ def test_kills_lose_and_double_nothing(broker: str, tmp_path: Path, target: str)
         CREATE TABLE k (id BIGINT) WITH ({kafka}, 'topic' = '{topic}', 'format' = 'json')""")
     checkpoint = tmp_path / "checkpoint"
     run_killed(warehouse, checkpoint, kills=6, chance=random.Random(7))
-    assert len(list((checkpoint / "commits").iterdir())) >= count // 20_000
     if target == "topic":
         found = sorted(int(each.value()) for each in messages_of(broker, into))
     else:

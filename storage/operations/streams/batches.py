@@ -182,14 +182,15 @@ def _holds(files: TableFiles, batch: StreamBatch, record: StreamRecord | None) -
     """
     if record is None:
         _check_not_begun_anew(files, batch)
+        if batch.number and _was_forgotten(files, batch):
+            return False
         start = start_of(files, batch.stream)
         if start is None and batch.number:
             raise InvalidRequestError(
                 f"{files.name} knows no batch of stream {batch.stream}, whose checkpoint "
                 f"{batch.checkpoint} is at batch {batch.number}: the table was dropped and created "
-                "anew, or the stream was forgotten, so rows of the earlier batches may not be in "
-                "it; begin a new checkpoint, and let the source begin where the rows of the table "
-                "end"
+                "anew, so rows of the earlier batches may not be in it; begin a new checkpoint, "
+                "and let the source begin where the rows of the table end"
             )
         follows = batch.number == 0 and (start is None or batch.start in (None, start.beginning))
     elif batch.number <= record.batch:
@@ -211,6 +212,13 @@ def _holds(files: TableFiles, batch: StreamBatch, record: StreamRecord | None) -
             )
         )
     return False
+
+
+def _was_forgotten(files: TableFiles, batch: StreamBatch) -> bool:
+    """Whether a stream that the table does not know wrote into it: a person lets it go on."""
+    latest = files.snapshots.latest()
+    history = () if latest is None else files.snapshots.back_from(latest)
+    return any(each.commit_user == batch.stream for each in history)
 
 
 def _check_same(files: TableFiles, batch: StreamBatch, record: StreamRecord) -> None:
