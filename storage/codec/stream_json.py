@@ -6,8 +6,10 @@ Other clients of the format pass both over.
 from __future__ import annotations
 
 import json
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from lakewright.storage.codec.json_values import as_list, as_whole, read_object
 from lakewright.storage.codec.sealed_json import decode_sealed, encode_sealed
@@ -18,20 +20,22 @@ from lakewright.storage.spec.stream import StreamRecord, StreamStart
 # Of the files that say the start of a stream; up to 3 they were the records of batches.
 _START_VERSION = 4
 _VERSION = 1
+# Positions of more characters are compressed. JSON does not begin like the mark.
+_LONGEST, _ZIPPED = 1_000, "zlib:"
 
 
 def encode_streams(streams: Mapping[str, StreamRecord]) -> str:
     """The property of a snapshot; without values that are the usual ones."""
     usual = asdict(StreamRecord(stream="", checkpoint="", batch=0, time_ms=0))
-    told = [
+    records = [
         {
             name: value
-            for name, value in asdict(record).items()
+            for name, value in asdict(replace(record, position=_packed(record.position))).items()
             if name in ("stream", "checkpoint", "batch", "time_ms") or value != usual[name]
         }
         for record in streams.values()
     ]
-    return json.dumps({"version": _VERSION, "streams": told}, separators=(",", ":"))
+    return json.dumps({"version": _VERSION, "streams": records}, separators=(",", ":"))
 
 
 def decode_streams(text: str, *, name: str) -> dict[str, StreamRecord]:
@@ -51,11 +55,25 @@ def decode_streams(text: str, *, name: str) -> dict[str, StreamRecord]:
                 path=name,
             )
         records = [value_of(StreamRecord, each) for each in as_list(read["streams"])]
-    except (ValueError, KeyError) as error:
+        records = [replace(each, position=_unpacked(each.position)) for each in records]
+    except (ValueError, KeyError, zlib.error) as error:
         raise CorruptionError(
             f"{name} does not say where the streams into the table stand: {error!r}", path=name
         ) from error
     return {record.stream: record for record in records}
+
+
+def _packed(position: str | None) -> str | None:
+    """A position that names many files is repeated with each commit, so it is made small."""
+    if position is None or len(position) <= _LONGEST:
+        return position
+    return f"{_ZIPPED}{b64encode(zlib.compress(position.encode())).decode()}"
+
+
+def _unpacked(position: str | None) -> str | None:
+    if position is None or not position.startswith(_ZIPPED):
+        return position
+    return zlib.decompress(b64decode(position.removeprefix(_ZIPPED), validate=True)).decode()
 
 
 def encode_start(start: StreamStart) -> bytes:
