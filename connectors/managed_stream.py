@@ -147,10 +147,13 @@ class TableStream(Sink):
         batch = StreamBatch(stream=self.stream, checkpoint=self.checkpoint, number=epoch)
         self._commit(written, batch)
 
-    def commit_until(self, written: Sequence[_Staged], batch: NextBatch, end: Offset) -> bool:
-        """Rows and position are one commit; a position alone is one, but not more than a minute."""
+    def commit_until(
+        self, written: Sequence[_Staged], batch: NextBatch, end: Offset, *, at_once: bool = False
+    ) -> bool:
+        """Rows and position are one commit; a position without rows is one each minute."""
+        now_ms = self.table.table_files.env.now_ms()
         has_rows = any(each.messages for each in written)
-        if not has_rows and self._now_ms - self._kept_ms < _QUIET_MS:
+        if not has_rows and not at_once and now_ms - self._kept_ms < _QUIET_MS:
             self._job = None
             return False
         self._commit(
@@ -163,7 +166,7 @@ class TableStream(Sink):
                 position=_text(end),
             ),
         )
-        self._kept, self._kept_ms = _text(end), self._now_ms
+        self._kept, self._kept_ms = _text(end), now_ms
         return True
 
     def _commit(self, written: Sequence[_Staged], batch: StreamBatch) -> None:

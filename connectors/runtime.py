@@ -196,10 +196,13 @@ class OwnsPosition(Protocol):
         """
         ...
 
-    def commit_until(self, written: Sequence[Written], batch: NextBatch, end: Offset) -> bool:
+    def commit_until(
+        self, written: Sequence[Written], batch: NextBatch, end: Offset, *, at_once: bool = False
+    ) -> bool:
         """`Sink.commit` of the rows of a batch up to an offset; whether that is kept.
 
-        A sink may leave it to a later batch to keep how far one without rows read.
+        Unless it has to be `at_once`, a sink may leave it to a later batch to keep how far one
+        without rows read.
         """
         ...
 

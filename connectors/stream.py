@@ -195,21 +195,26 @@ def run_stream(
             # Of a source that grows faster than it is read, there would be no end.
             known = source.backlog(following.start) if isinstance(source, SupportsBacklog) else None
             source.end_at(source.latest(following.start) if known is None else known.end)
+        # Whether the sink keeps where the source is read to: without rows it may wait with that.
+        is_kept = True
         while True:
             _wait(env, sink.wait_seconds())
-            number, start, end = following.number, following.start, following.end
-            if end is None:
-                end = source.latest(start, max_rows)
-                if end == start:
-                    if available_now or source.is_over(start):
-                        return
+            number, start = following.number, following.start
+            end = following.end or source.latest(start, max_rows)
+            if following.end is None and end == start:
+                is_over = available_now or source.is_over(start)
+                if is_kept and is_over:
+                    return
+                if is_kept or not _keep(runtime, following, at_once=is_over):
                     env.sleep_ms(_PAUSE_MS)
                     continue
-                if log is not None:
+                row_count, is_kept = 0, True
+            else:
+                if log is not None and following.end is None:
                     log.begin(number, start, end)
-            row_count, is_kept = _carry(
-                _rows_between(scan, start, end, transform), sink, runtime, following, end, log
-            )
+                row_count, is_kept = _carry(
+                    _rows_between(scan, start, end, transform), sink, runtime, following, end, log
+                )
             if is_kept:
                 source.acknowledge(end)
                 yield Batch(number, row_count, end)
@@ -241,6 +246,12 @@ def _opened(
     log = Checkpoint(fs, path, env)
     log.check_tables(reads, f"{sink.table.name} ({sink.sink.summary})")
     return sink.runtime.of_stream(log.name, place_of(checkpoint)), log, log.next(source.earliest)
+
+
+def _keep(runtime: Sink, following: NextBatch, *, at_once: bool) -> bool:
+    """Let the sink keep where a source stands whose last batches had no rows; whether it did."""
+    assert isinstance(runtime, OwnsPosition)
+    return runtime.commit_until([], following, following.start, at_once=at_once)
 
 
 def _carry(

@@ -42,15 +42,15 @@ def check_facts(
     *,
     leaving: Collection[str] = (),
 ) -> None:
-    """Compare facts; `way` gives what a change of a thing means, and the way on.
+    """Compare facts, in their order now; `way` gives what a change means, and the way on.
 
     `leaving` are those that the source compares by rules of its own.
 
     Raises:
         SourceChanged: names the first thing that is different, with both values.
     """
-    for thing, value in before.items():
-        found = now.get(thing)
+    for thing, found in now.items():
+        value = before.get(thing)
         if thing in leaving or value is None or found is None or value == found:
             continue
         raise SourceChanged(

@@ -813,8 +813,8 @@ def _scan_of(lake: Lake) -> Any:
 
 
 def _last_offset(lake: Lake) -> Any:
-    notes = Path(lake.checkpoint, "offsets").glob("*")
-    return json.loads(max(notes, key=lambda each: int(each.name)).read_text())["end"]
+    (stream,) = lake.session.catalog.table("db.dst").history.streams()
+    return json.loads(stream.position or "")
 
 
 # --- kills ----------------------------------------------------------------------------------------
