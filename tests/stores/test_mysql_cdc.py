@@ -793,7 +793,7 @@ def test_a_server_with_another_id_is_known_by_its_log(
         with caplog.at_level(logging.WARNING), closing(scan):
             end = scan.latest(_last_offset(lake))
         assert "its log is the same" in caplog.text
-        assert end["rests"]["server"] != before
+        assert end["rests on"]["server"] != before
     time.sleep(1.1)
     with mariadb_server() as port:
         lake.port = port

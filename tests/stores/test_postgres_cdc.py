@@ -278,7 +278,7 @@ def test_a_new_column_is_told_and_not_read(lake: Lake, caplog: pytest.LogCapture
     with caplog.at_level(logging.WARNING):
         end = scan.latest(start)
         rows = [row for split in scan.plan(start, end) for row in scan.read(split)]
-        list(scan.read(("changes", start["lsn"], end["lsn"], end["rests"])))
+        list(scan.read(("changes", start["lsn"], end["lsn"], end["rests on"])))
     scan.close()
     assert rows[0].to_pylist() == [{"id": 1, "_rowkind": "+I"}]
     assert caplog.text.count("not declared and not read: extra") == 1
@@ -478,7 +478,7 @@ def test_a_position_of_another_server_is_refused(lake: Lake) -> None:
             with closing(scan), pytest.raises(SourceChanged) as refused:
                 scan.latest(batch.end)
     assert refused.value.details["thing"] == "server"
-    assert refused.value.details["before"] == batch.end["rests"]["server"]
+    assert refused.value.details["before"] == batch.end["rests on"]["server"]
 
 
 def test_a_log_that_does_not_tell_rows_is_refused_before_the_source_is_changed(
