@@ -24,7 +24,7 @@ from lakewright.connectors.managed_stream import (
 )
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.model.notification import TableNotification
-from lakewright.connectors.runtime import BoundedScan, Held, Lookup, Offset, Scan, Sink, Split
+from lakewright.connectors.runtime import BoundedScan, Lookup, Offset, Scan, Sink, Split
 from lakewright.connectors.sinks import DynamicTableSink
 from lakewright.connectors.sources import (
     DynamicTableSource,
@@ -231,9 +231,6 @@ class ManagedWrites(Sink):
 
     def of_stream(self, name: str, checkpoint: str) -> TableStream:
         return TableStream(self._table, fixed=self._partition).of_stream(name, checkpoint)
-
-    def stream_of(self, checkpoint: str) -> tuple[str, Held] | None:
-        return TableStream(self._table).stream_of(checkpoint)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Sequence[CommitMessage]:
         return write_all(self._prepared, (pa.Table.from_batches([each]) for each in batches))

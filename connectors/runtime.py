@@ -169,41 +169,41 @@ class Sink(ABC):
         """Let go of what the sink holds; called once by who planned it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """How far a sink holds its stream: the last batch (-1: none), and where the source was then.
+@dataclass(frozen=True, slots=True)
+class NextBatch:
+    """The batch of a stream that comes next: its number, and where it begins in the source.
 
-    `lost` is the later batch that it held before it was set back.
+    One that was stopped ends at `end`, where its rows were read to.
     """
 
     number: int
-    end: Offset | None
-    lost: int | None = None
+    start: Offset
+    end: Offset | None = None
 
 
 @runtime_checkable
-class KeepsPosition(Protocol):
-    """The sink of a stream that keeps with its rows how far the source was read."""
+class OwnsPosition(Protocol):
+    """The sink of a stream that commits the position of the source with the rows.
 
-    def commit_until(self, written: Sequence[Written], epoch: int, end: Offset) -> None:
-        """`Sink.commit` of the rows up to an offset."""
+    The stream then needs no notes of its own: its checkpoint is a name.
+    """
+
+    def stand(self, source: str, beginning: Callable[[], Offset]) -> NextBatch:
+        """Where the stream of a source goes on; a new one at `beginning`.
+
+        Raises:
+            InvalidRequestError: the stream is of another source.
+        """
         ...
 
-    def set_back(self) -> Held | None:
-        """Where its rows end, if it was set back behind batches that it had; None if it was not."""
-        ...
+    def commit_until(
+        self, written: Sequence[Written], batch: NextBatch, end: Offset, *, at_once: bool = False
+    ) -> bool:
+        """`Sink.commit` of the rows of a batch up to an offset; whether that is kept.
 
-    def put_back(self, held: Held) -> None:
-        """Take note that the stream goes on behind an earlier batch."""
-        ...
-
-
-@runtime_checkable
-class KnowsStreams(Protocol):
-    """A sink that knows the streams which wrote into it, by their checkpoints."""
-
-    def stream_of(self, checkpoint: str) -> tuple[str, Held] | None:
-        """The name of a checkpoint's stream, and how far it came; None if it is not known."""
+        Unless it has to be `at_once`, a sink may leave it to a later batch to keep how far one
+        without rows read.
+        """
         ...
 
 

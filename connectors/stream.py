@@ -1,5 +1,9 @@
 """Streams in this process: from a planned scan into a planned sink, batch after batch.
 
+A sink that owns the position of its stream commits it with the rows (`OwnsPosition`): after a crash
+the stream goes on where the rows of the sink end, and after a rollback, too. Its checkpoint is the
+name of the stream, and no file. For other sinks it is a folder:
+
     <checkpoint>/stream         the name of the stream, made at its first start
     <checkpoint>/tables         what it reads and writes, which stays the same
     <checkpoint>/beginning      where it began: a source may begin elsewhere later
@@ -7,46 +11,40 @@
     <checkpoint>/commits/<n>    batch n is committed
 
 A batch that was stopped is read again between the same offsets and committed with the same number:
-sinks that commit each number once have each row once, if the source gives the same rows again. A
-sink that keeps the position of its stream may be set back, as a table by a rollback: the stream
-then goes on where the rows of the sink end. So it does if its checkpoint was deleted. Work that one
-process cannot do runs on Spark, by the same scans and sinks (`on_spark.py`).
+sinks that commit each number once have each row once, if the source gives the same rows again. Work
+that one process cannot do runs on Spark, by the same scans and sinks (`on_spark.py`).
 """
 
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
 
 import pyarrow as pa
 
 from lakewright.connectors.planning.plan_sink import PlannedSink
 from lakewright.connectors.planning.plan_source import PlannedScan
 from lakewright.connectors.runtime import (
-    Held,
-    KeepsPosition,
-    KnowsStreams,
+    NextBatch,
     Offset,
+    OwnsPosition,
     Sink,
     SupportsBacklog,
     SupportsEndOffset,
+    Written,
 )
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import (
     CommitConflictError,
     CorruptionError,
-    FileMissing,
     InvalidRequestError,
 )
 from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.files.stream_store import place_of
 from lakewright.storage.operations.running.delete_files import delete_files
 
-_LOG = logging.getLogger(__name__)
 # How often a batch is staged, if the table changes in ways that conflict.
 _TRIES = 3
 # How long to wait where no rows are there.
@@ -67,17 +65,15 @@ class Batch:
 
 @dataclass
 class Checkpoint:
-    """Where a stream stands, in a folder; without one it begins anew each time."""
+    """Where a stream stands whose sink does not say it, in a folder."""
 
     fs: FileSystem
     path: str
     env: Env
-    name: str = ""
 
     def __post_init__(self) -> None:
         place = f"{self.path}/stream"
-        name = self.name or f"lakewright-stream-{self.env.new_id()}"
-        self.fs.put_if_absent(place, name.encode())
+        self.fs.put_if_absent(place, f"lakewright-stream-{self.env.new_id()}".encode())
         self.name = self.fs.read_bytes(place).decode()
 
     @classmethod
@@ -86,13 +82,15 @@ class Checkpoint:
         fs, path = open_file_system(place, env)
         return cls(fs, path.rstrip("/"), env)
 
-    def last(self) -> tuple[int, Offset, Offset, bool] | None:
-        """The last batch: number, where it begins and ends, and whether it is committed."""
+    def next(self, earliest: Callable[[], Offset]) -> NextBatch:
+        """The next batch, or the last one again if it was stopped."""
         numbers = self._numbers("offsets")
         if not numbers:
-            return None
+            return NextBatch(0, self._begun_at(earliest))
         number = numbers[-1]
-        return number, *self._read(number), number in self._numbers("commits")
+        start, end = self._read(number)
+        is_committed = number in self._numbers("commits")
+        return NextBatch(number + 1, end) if is_committed else NextBatch(number, start, end)
 
     def check_tables(self, source: str, sink: str) -> None:
         """Keep what the stream reads and writes, or compare it with what is kept.
@@ -124,40 +122,13 @@ class Checkpoint:
                 "stop one of them, or give it a checkpoint of its own"
             )
 
-    def go_back(self, held: Held) -> None:
-        """Forget the batches behind one, which the sink has lost.
-
-        Raises:
-            InvalidRequestError: it is unknown how far that batch read.
-        """
-        if held.number >= 0 and held.number not in self._numbers("offsets"):
-            if held.end is None:
-                raise InvalidRequestError(
-                    f"the sink of {self.path} was set back to batch {held.number}, and neither it "
-                    "nor the checkpoint knows how far that one read; begin a new checkpoint where "
-                    "the rows of the sink end"
-                )
-            self.begin(held.number, held.end, held.end)
-        for folder in ("commits", "offsets"):
-            late = [each for each in self._numbers(folder) if each > held.number]
-            delete_files(self.fs, [f"{self.path}/{folder}/{each}" for each in reversed(late)])
-        if held.number >= 0:
-            self.fs.put_if_absent(f"{self.path}/commits/{held.number}", b"{}")
-
-    def begun_at(self, now: Offset) -> Offset:
+    def _begun_at(self, earliest: Callable[[], Offset]) -> Offset:
         """Where the stream began, which is now if it is new."""
-        self.fs.put_if_absent(f"{self.path}/beginning", json.dumps(dict(now)).encode())
-        found = self.beginning()
-        assert found is not None
-        return found
-
-    def beginning(self) -> Offset | None:
-        """Where the stream began; None if it did not."""
         note = f"{self.path}/beginning"
+        if not self.fs.exists(note):
+            self.fs.put_if_absent(note, json.dumps(dict(earliest())).encode())
         try:
             found: Offset = json.loads(self.fs.read_bytes(note))
-        except FileMissing:
-            return None
         except ValueError as error:
             raise CorruptionError(
                 f"{note}, which says where a stream began, cannot be read: {error}; delete it, and "
@@ -218,115 +189,103 @@ def run_stream(
         InvalidRequestError: the checkpoint is of other tables, or another process uses it.
     """
     source = scan.runtime
-    runtime = sink.runtime
-    log = None if checkpoint is None else _opened(checkpoint, env, runtime)
-    number, start, again = 0, source.earliest(), None
-    if checkpoint is not None and log is not None:
-        log.check_tables(
-            f"{scan.table.name} ({scan.source.summary})",
-            f"{sink.table.name} ({sink.sink.summary})",
-        )
-        runtime = runtime.of_stream(log.name, place_of(checkpoint))
-        _heed_set_back(log, runtime, sink.table.name)
-        number, start, again = _place(log, log.begun_at(start))
+    runtime, log, following = _opened(scan, sink, env, checkpoint)
     try:
         if available_now and isinstance(source, SupportsEndOffset):
             # Of a source that grows faster than it is read, there would be no end.
-            known = source.backlog(start) if isinstance(source, SupportsBacklog) else None
-            source.end_at(source.latest(start) if known is None else known.end)
+            known = source.backlog(following.start) if isinstance(source, SupportsBacklog) else None
+            source.end_at(source.latest(following.start) if known is None else known.end)
+        # Whether the sink keeps where the source is read to: without rows it may wait with that.
+        is_kept = True
         while True:
             _wait(env, sink.wait_seconds())
-            end = source.latest(start, max_rows) if again is None else again
-            if end == start and again is None:
-                if available_now or source.is_over(start):
+            number, start = following.number, following.start
+            end = following.end or source.latest(start, max_rows)
+            if following.end is None and end == start:
+                is_over = available_now or source.is_over(start)
+                if is_kept and is_over:
                     return
-                env.sleep_ms(_PAUSE_MS)
-                continue
-            if log is not None and again is None:
-                log.begin(number, start, end)
-            again = None
-            # Without a checkpoint no batch is repeated, and each stands alone.
-            epoch = None if log is None else number
-            row_count = _carry(
-                _rows_between(scan, start, end, transform), sink, runtime, epoch, end
-            )
-            if log is not None:
-                log.commit(number)
-            source.acknowledge(end)
-            yield Batch(number, row_count, end)
-            number, start = number + 1, end
+                if is_kept or not _keep(runtime, following, at_once=is_over):
+                    env.sleep_ms(_PAUSE_MS)
+                    continue
+                row_count, is_kept = 0, True
+            else:
+                if log is not None and following.end is None:
+                    log.begin(number, start, end)
+                row_count, is_kept = _carry(
+                    _rows_between(scan, start, end, transform), sink, runtime, following, end, log
+                )
+            if is_kept:
+                source.acknowledge(end)
+                yield Batch(number, row_count, end)
+            following = NextBatch(number + 1 if is_kept else number, end)
     finally:
         with suppress(Exception):
             source.close()
         runtime.close()
 
 
-def _opened(checkpoint: str, env: Env, runtime: Sink) -> Checkpoint:
-    """The checkpoint of a stream; if it was deleted, as the sink knows it."""
+def _opened(
+    scan: PlannedScan, sink: PlannedSink, env: Env, checkpoint: str | None
+) -> tuple[Sink, Checkpoint | None, NextBatch]:
+    """What the rows go into, the folder that says where the stream stands, and its next batch."""
+    source = scan.runtime
+    if checkpoint is None:
+        return sink.runtime, None, NextBatch(0, source.earliest())
     fs, path = open_file_system(checkpoint, env)
     path = path.rstrip("/")
-    kept = None
     if fs.exists(f"{path}/metadata"):
         raise InvalidRequestError(
             f"the checkpoint {path} is one of Spark; go on with Spark, or begin a new checkpoint "
             "where the rows of the sink end"
         )
-    if isinstance(runtime, KnowsStreams) and not fs.list_dir(f"{path}/offsets"):
-        kept = runtime.stream_of(place_of(checkpoint))
-    if kept is None:
-        return Checkpoint(fs, path, env)
-    name, held = kept
-    _LOG.warning(
-        "the checkpoint %s was deleted; the stream goes on behind batch %s", path, held.number
-    )
-    log = Checkpoint(fs, path, env, name)
-    log.go_back(held)
-    return log
+    reads = f"{scan.table.name} ({scan.source.summary})"
+    runtime = sink.runtime.of_stream("", checkpoint)
+    if isinstance(runtime, OwnsPosition):
+        return runtime, None, runtime.stand(reads, source.earliest)
+    log = Checkpoint(fs, path, env)
+    log.check_tables(reads, f"{sink.table.name} ({sink.sink.summary})")
+    return sink.runtime.of_stream(log.name, place_of(checkpoint)), log, log.next(source.earliest)
 
 
-def _heed_set_back(log: Checkpoint, runtime: Sink, table: str) -> None:
-    """Go back as far as the sink did."""
-    held = runtime.set_back() if isinstance(runtime, KeepsPosition) else None
-    if held is None:
-        return
-    assert isinstance(runtime, KeepsPosition)
-    kept = "no batch of it" if held.number < 0 else f"batch {held.number}"
-    _LOG.warning(
-        "%s was rolled back: it held the stream of %s up to batch %s, and holds %s now; the stream "
-        "goes on behind that",
-        table,
-        log.path,
-        held.lost,
-        kept,
-    )
-    log.go_back(held)
-    runtime.put_back(held)
-
-
-def _place(log: Checkpoint, beginning: Offset) -> tuple[int, Offset, Offset | None]:
-    """The next batch: its number, where it begins, and where it ended if it was stopped."""
-    last = log.last()
-    if last is None:
-        return 0, beginning, None
-    number, begin, until, is_committed = last
-    return (number + 1, until, None) if is_committed else (number, begin, until)
+def _keep(runtime: Sink, following: NextBatch, *, at_once: bool) -> bool:
+    """Let the sink keep where a source stands whose last batches had no rows; whether it did."""
+    assert isinstance(runtime, OwnsPosition)
+    return runtime.commit_until([], following, following.start, at_once=at_once)
 
 
 def _carry(
     rows: Callable[[], Iterator[pa.Table]],
     sink: PlannedSink,
     runtime: Sink,
-    epoch: int | None,
+    batch: NextBatch,
     end: Offset,
-) -> int:
-    """Write the rows of a batch and commit them, again if the table changed meanwhile."""
-    for tries in count(1):
+    log: Checkpoint | None,
+) -> tuple[int, bool]:
+    """Write the rows of a batch and commit them, again if the table changed meanwhile.
+
+    How many they were, and whether it is kept that the source was read to `end`.
+    """
+    is_kept = True
+
+    def commit(written: Sequence[Written]) -> None:
+        nonlocal is_kept
+        if isinstance(runtime, OwnsPosition):
+            is_kept = runtime.commit_until(written, batch, end)
+            return
+        runtime.commit(written, None if log is None else batch.number)
+
+    tries, row_count = 0, None
+    while row_count is None:
+        tries += 1
         try:
-            return sink.write_into(runtime, rows(), epoch, end)
+            row_count = sink.write_into(runtime, rows(), commit)
         except CommitConflictError:
             if tries == _TRIES:
                 raise
-    raise AssertionError
+    if log is not None:
+        log.commit(batch.number)
+    return row_count, is_kept
 
 
 def follow(scan: PlannedScan, env: Env, *, max_rows: int = _MOST_ROWS) -> Iterator[pa.Table]:

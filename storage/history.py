@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lakewright.storage.errors import SchemaNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.named_errors import names_errors
+from lakewright.storage.operations.commit.stream_positions import forget_stream, list_streams
 from lakewright.storage.operations.references.branches import (
     Branch,
     at_branch,
@@ -44,11 +45,6 @@ from lakewright.storage.operations.references.tags import (
 from lakewright.storage.operations.respec.roll_back import roll_back
 from lakewright.storage.operations.revert.revert import RevertPlan, plan_revert, run_revert
 from lakewright.storage.operations.running.plan import Plan, ResultT, find_run
-from lakewright.storage.operations.streams.batches import (
-    forget_stream,
-    list_streams,
-    settle_stream,
-)
 
 if TYPE_CHECKING:
     from lakewright.storage.table import Table
@@ -194,10 +190,6 @@ class History:
         """The streams that wrote into the table, with the last batch of each."""
         return list_streams(self.table_files)
 
-    def settle_stream(self, stream: str) -> StreamRecord:
-        """Say that the table holds the batch about which the sink could not tell."""
-        return settle_stream(self.table_files, stream)
-
     def forget_stream(self, stream: str) -> StreamRecord:
-        """Delete what is known of a stream that is over; a new one may then take its checkpoint."""
+        """Let the table forget a stream that is over; a new one may then take its checkpoint."""
         return forget_stream(self.table_files, stream)

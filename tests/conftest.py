@@ -62,7 +62,7 @@ if (
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("default", settings.get_profile("default"), max_examples=20)
+settings.register_profile("default", settings.get_profile("default"), max_examples=15)
 settings.register_profile("deep", settings.get_profile("default"), max_examples=150)
 settings.load_profile("default")
 
@@ -86,6 +86,18 @@ KEPT_TOGETHER = {
     "tests/architecture/test_laws.py": "laws",
     "tests/stores/": "stores",
 }
+# The change of partition keys is finished work: `make test` tries one case of each test, and
+# `make test-deep` all.
+ONE_CASE = (
+    "tests/unit/storage/operations/respec/",
+    "tests/unit/storage/operations/state/test_staged_changes.py",
+    "tests/interop/test_changed_partition_keys",
+    "tests/interop/test_late_",
+    "tests/interop/test_states_of_keyed_changes.py",
+    "tests/interop/test_stopped_changes_by_upkeep.py",
+    "tests/interop/test_writers_amid_keyed_changes.py",
+    "tests/races/test_respecs",
+)
 # Rooms of many short tests go to worker processes file by file: handing over one costs more.
 SHORT = (
     "tests/golden/",
@@ -103,6 +115,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         room = item.path.relative_to(tests).parts[0]
         if room in FOLDER_MARKERS:
             item.add_marker(FOLDER_MARKERS[room])
+        if item.nodeid.startswith(ONE_CASE) and not item.get_closest_marker("sampled"):
+            item.add_marker(pytest.mark.sampled(1))
         if item.get_closest_marker("sampled") and not item.get_closest_marker("deep"):
             sampled.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for cases in sampled.values():

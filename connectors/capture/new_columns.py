@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from lakewright.connectors.capture.rests import COLUMNS, UNDECLARED, Facts
+from lakewright.connectors.rests import COLUMNS, UNDECLARED, Facts
 
 _LOG = logging.getLogger(__name__)
 _AGAIN = "read the table again: give the stream a new checkpoint, and empty the table that it fills"

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from lakewright.connectors.capture.rests import Facts
+from lakewright.connectors.rests import Facts
 from lakewright.connectors.runtime import Offset, Scan, Split
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.spec.data_types import DataField

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakewright.connectors.kafka.client import ANSWER_SECONDS, Cluster, Partition
+from lakewright.connectors.rests import RESTS, Facts, without_rests
 from lakewright.connectors.runtime import Offset
 from lakewright.storage.errors import InvalidOption, NotFoundError
 
 _BEGINNING, _END = -2, -1
-# Where an offset has the identity of a topic, among its partitions.
-_ID = "id"
 # What is looked at to know the time of the next messages; the backlog is known without it.
 _MOST_LOOKS, _LOOK_SECONDS = 20, 0.1
 # The next offset of each partition.
@@ -24,24 +23,17 @@ def positions_of(offset: Offset) -> Positions:
     """What an offset says."""
     return {
         (topic, int(number)): at
-        for topic, found in offset.items()
+        for topic, found in without_rests(offset).items()
         for number, at in found.items()
-        if number != _ID
     }
 
 
-def ids_of(offset: Offset) -> dict[str, str]:
-    """The identities of topics that an offset rests on."""
-    return {topic: found[_ID] for topic, found in offset.items() if _ID in found}
-
-
-def offset_of(positions: Positions, ids: Mapping[str, str]) -> Offset:
-    """Positions as JSON holds them: by topic, its identity, and then by partition."""
-    found: dict[str, dict[str, int | str]] = {}
+def offset_of(positions: Positions, rests: Facts) -> Offset:
+    """Positions as JSON holds them, by topic and then by partition, and what they rest on."""
+    found: dict[str, dict[str, int]] = {}
     for (topic, number), at in sorted(positions.items()):
-        known: dict[str, int | str] = {_ID: ids[topic]} if topic in ids else {}
-        found.setdefault(topic, known)[str(number)] = at
-    return found
+        found.setdefault(topic, {})[str(number)] = at
+    return {**found, RESTS: rests}
 
 
 @dataclass(frozen=True)

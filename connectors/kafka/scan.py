@@ -6,7 +6,7 @@ its last position, not up to a number of messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +18,14 @@ from lakewright.connectors.kafka.positions import (
     Bound,
     Positions,
     Topics,
-    ids_of,
     limited,
     offset_of,
     oldest_ms,
     positions_of,
 )
+from lakewright.connectors.rests import Facts, check_facts, rests_of
 from lakewright.connectors.runtime import Backlog, Offset, ReportBad, Scan, Split
-from lakewright.storage.errors import FileMissing, NotFoundError, SourceChanged, UnavailableError
+from lakewright.storage.errors import FileMissing, NotFoundError, UnavailableError
 
 _MESSAGES = 20_000
 _WAIT_SECONDS = 0.1
@@ -64,7 +64,7 @@ class KafkaScan(Scan):
     def earliest(self) -> Offset:
         found = self._topics.partitions(self._cluster, self._admin)
         begin = self._begin.positions(self._cluster, self._admin, found)
-        return offset_of(begin, self._ids(found))
+        return offset_of(begin, self._rests(found))
 
     def latest(self, start: Offset, limit: int | None = None) -> Offset:
         there = self._topics.partitions(self._cluster, self._admin)
@@ -75,8 +75,8 @@ class KafkaScan(Scan):
                     f"{self._cluster.table}: partition {number} of topic {topic} is gone, which "
                     f"was read up to offset {begin[topic, number]}; begin a new stream"
                 )
-        ids = self._ids(there)
-        self._check_same(start, ids)
+        rests = self._rests(there)
+        self._check_same(start, rests)
         if self._ends is None or not (self.is_bounded or self._is_drained):
             self._ends = self._end.positions(self._cluster, self._admin, there)
         ends = {each: at for each, at in self._ends.items() if each in there}
@@ -90,7 +90,7 @@ class KafkaScan(Scan):
         if limit is not None:
             more = limited(begin, more, limit)
         read = {each: at for each, at in more.items() if at > begin[each]}
-        return offset_of(positions_of(start) | read, ids)
+        return offset_of(positions_of(start) | read, rests)
 
     def backlog(self, start: Offset) -> Backlog:
         """Positions tell the messages; marks of transactions are among them."""
@@ -111,7 +111,7 @@ class KafkaScan(Scan):
 
     def plan(self, start: Offset, end: Offset) -> Sequence[Split]:
         begin, until = positions_of(start), positions_of(end)
-        self._check_same(end, self._ids(until))
+        self._check_same(end, self._rests(until))
         wanted = [each for each, at in until.items() if at > begin.get(each, -1)]
         first = self._first(wanted)
         for each in wanted:
@@ -151,21 +151,23 @@ class KafkaScan(Scan):
             self._client = self._cluster.admin()
         return self._client
 
-    def _ids(self, partitions: Iterable[Partition]) -> dict[str, str]:
-        return self._cluster.topic_ids(self._admin, (topic for topic, _ in partitions))
+    def _rests(self, partitions: Iterable[Partition]) -> Facts:
+        """The identities of topics."""
+        names = (topic for topic, _ in partitions)
+        found = self._cluster.topic_ids(self._admin, names)
+        return {f"topic {topic}": each for topic, each in found.items()}
 
-    def _check_same(self, read: Offset, ids: Mapping[str, str]) -> None:
+    def _check_same(self, read: Offset, rests: Facts) -> None:
         """Refuse topics that were made anew, whose offsets count other messages."""
-        for topic, known in ids_of(read).items():
-            if topic in ids and ids[topic] != known:
-                raise SourceChanged(
-                    f"{self._cluster.table}: topic {topic} was made anew: it was {known}, and is "
-                    f"{ids[topic]} now, so its offsets are of other messages; begin a new stream, "
-                    "and take out first what the former topic left in its table if it comes again",
-                    thing=topic,
-                    before=known,
-                    now=ids[topic],
-                )
+        check_facts(
+            self._cluster.table,
+            rests_of(read),
+            rests,
+            lambda topic: (
+                "it was made anew, so the offsets are of other messages; begin a new stream, and "
+                "take out first what the former topic left in its table if it comes again"
+            ),
+        )
 
     def _first(self, partitions: Sequence[Partition]) -> Positions:
         whole = Bound("earliest-offset", "scan.startup.mode")

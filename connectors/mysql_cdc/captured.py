@@ -8,14 +8,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakewright.connectors.capture.rests import (
-    COLUMNS,
-    RESTS,
-    UNDECLARED,
-    Facts,
-    check_facts,
-    rests_of,
-)
 from lakewright.connectors.mysql_cdc.binlog import NOT_READ, time_made
 from lakewright.connectors.mysql_cdc.columns import Declared, SourceColumn, check_columns
 from lakewright.connectors.mysql_cdc.database import (
@@ -26,6 +18,14 @@ from lakewright.connectors.mysql_cdc.database import (
     Status,
     TableFacts,
     quoted,
+)
+from lakewright.connectors.rests import (
+    COLUMNS,
+    RESTS,
+    UNDECLARED,
+    Facts,
+    check_facts,
+    rests_of,
 )
 from lakewright.connectors.runtime import Offset
 from lakewright.storage.env import Env

@@ -2,7 +2,7 @@
 
     {"phase": "begin"}                                                    nothing is read
     {"phase": "snapshot", "file": "bin.07", "at": 42, "after": ["17"], …} rows up to a key are read
-    {"phase": "stream", "file": "bin.07", "at": 1337, "rests": {…}}       and the log up to there
+    {"phase": "stream", "file": "bin.07", "at": 1337, "rests on": {…}}       and the log up to there
 
 1. The position is taken before the first chunk, at a moment when no transaction that wrote to the
    table is open, and stays until all chunks are read. Chunks are read each at its own moment, so
@@ -29,7 +29,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakewright.connectors.capture.new_columns import tell_new_columns
-from lakewright.connectors.capture.rests import RESTS, Facts, rests_of
 from lakewright.connectors.capture.scan import CapturingScan, Key, batch_with_kinds
 from lakewright.connectors.mysql_cdc.binlog import (
     Committed,
@@ -53,6 +52,7 @@ from lakewright.connectors.mysql_cdc.database import (
 )
 from lakewright.connectors.mysql_cdc.row_values import Values
 from lakewright.connectors.mysql_cdc.statements import effect
+from lakewright.connectors.rests import RESTS, Facts, rests_of
 from lakewright.connectors.runtime import Offset, Split
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.rows import RowKind

@@ -6,7 +6,7 @@ distribution, metadata, staging.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -27,7 +27,7 @@ from lakewright.connectors.planning.abilities import (
     WritingMetadataSpec,
 )
 from lakewright.connectors.planning.typed_rows import TypedRows
-from lakewright.connectors.runtime import KeepsPosition, Offset, Sink, SupportsBackPressure
+from lakewright.connectors.runtime import Sink, SupportsBackPressure, Written
 from lakewright.connectors.sinks import (
     DynamicTableSink,
     SupportsOverwrite,
@@ -72,16 +72,16 @@ class PlannedSink:
 
         Rows lack no column but nullable ones. If one fails, what was written is undone.
         """
-        return self.write_into(self.runtime, pieces, epoch)
+        runtime = self.runtime
+        return self.write_into(runtime, pieces, lambda written: runtime.commit(written, epoch))
 
     def write_into(
         self,
         runtime: Sink,
         pieces: Iterable[pa.Table],
-        epoch: int | None,
-        end: Offset | None = None,
+        commit: Callable[[Sequence[Written]], object],
     ) -> int:
-        """The same into a sink that was made for a stream, which is read to `end`."""
+        """The same into a sink that was made for a stream, which commits in a way of its own."""
         count = 0
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -93,10 +93,7 @@ class PlannedSink:
         written = []
         try:
             written.append(runtime.write(batches()))
-            if epoch is not None and end is not None and isinstance(runtime, KeepsPosition):
-                runtime.commit_until(written, epoch, end)
-            else:
-                runtime.commit(written, epoch)
+            commit(written)
         except BaseException:
             runtime.abort(written)
             raise

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakewright.connectors.capture.new_columns import tell_new_columns
-from lakewright.connectors.capture.rests import RESTS, Facts, rests_of
 from lakewright.connectors.postgres_cdc.columns import check_columns
 from lakewright.connectors.postgres_cdc.database import (
     PLUGIN,
@@ -21,6 +20,7 @@ from lakewright.connectors.postgres_cdc.database import (
 )
 from lakewright.connectors.postgres_cdc.pgoutput import Column
 from lakewright.connectors.postgres_cdc.state import State, check
+from lakewright.connectors.rests import RESTS, Facts, rests_of
 from lakewright.connectors.runtime import Offset
 from lakewright.storage.env import Env
 from lakewright.storage.errors import InvalidRequestError, NotFoundError

@@ -2,7 +2,7 @@
 
     {"phase": "begin"}                                          nothing is read
     {"phase": "snapshot", "lsn": "0/15E8", "after": ["17"], …}  rows up to a key are read
-    {"phase": "stream", "lsn": "0/2A40", "rests": {…}}          and transactions up to there
+    {"phase": "stream", "lsn": "0/2A40", "rests on": {…}}          and transactions up to there
 
 1. The slot is made before the first chunk, and its position, the `lsn` of the snapshot, stays until
    all chunks are read. Chunks are read each at its own moment, so they have some changes behind
@@ -32,7 +32,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import pyarrow as pa
 
-from lakewright.connectors.capture.rests import RESTS
 from lakewright.connectors.capture.scan import CapturingScan, Key, batch_with_kinds
 from lakewright.connectors.postgres_cdc.captured import INITIAL, Captured
 from lakewright.connectors.postgres_cdc.changed_rows import ChangedRows
@@ -46,6 +45,7 @@ from lakewright.connectors.postgres_cdc.database import (
     marked,
 )
 from lakewright.connectors.postgres_cdc.pgoutput import Commit, decoded
+from lakewright.connectors.rests import RESTS
 from lakewright.connectors.runtime import Backlog, Offset, Split
 from lakewright.storage.spec.rows import RowKind
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakewright.connectors.capture.rests import COLUMNS, UNDECLARED, Facts, check_facts
+from lakewright.connectors.rests import COLUMNS, UNDECLARED, Facts, check_facts
 from lakewright.storage.errors import SourceChanged
 
 _FILE = "file"

@@ -1,13 +1,13 @@
 """Draining: a run takes what is new in a stream, commits it batch by batch, and ends.
 
-1. Open the stream: the files of a folder, the changes of a table, or a connector. A checkpoint says
-   what was read before.
+1. Open the stream: the files of a folder, the changes of a table, or a connector. The table says
+   what was read before, or Spark's checkpoint.
 2. Make batches of what is there now: of a connector in this process, unless the declaration says
    Spark, and of the others in Spark. Each is staged; the expectations are asked; only then it is
    committed. A batch that fails is not committed, and nothing is read beyond it: the next run
    repeats it.
-3. Each batch is told as soon as it is committed. One that an earlier run committed, and of which
-   the checkpoint does not know it, is told again and not written.
+3. Each batch is told as soon as it is committed. One that an earlier run committed, and did not
+   tell, is told and not written.
 """
 
 from __future__ import annotations

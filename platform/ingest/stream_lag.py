@@ -1,7 +1,7 @@
 """How far a declared stream is behind its source, without a read of rows and without Spark.
 
-Of a connector its scan is asked, of a table its snapshots. The checkpoint says where the committed
-batches end.
+Of a connector its scan is asked, of a table its snapshots. The table says where the committed
+batches end, or Spark's checkpoint.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from lakewright.connectors.managed_stream import TableStream
 from lakewright.connectors.runtime import Backlog, Offset, Scan, SupportsBacklog
-from lakewright.connectors.stream import Checkpoint
 from lakewright.platform.ingest.connector_source import planned_stream
 from lakewright.platform.ingest.drain_stream import (
     checkpoint_of,
@@ -24,7 +23,6 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.env import Env
 from lakewright.storage.errors import CorruptionError, SnapshotNotFound
 from lakewright.storage.files.file_systems import open_file_system
-from lakewright.storage.files.stream_store import place_of
 
 _SNAPSHOT = "snapshot"
 
@@ -91,7 +89,7 @@ def committed_offset(declaration: TableDeclaration, table: Table) -> Offset | No
     """Where the committed batches of a stream end; None if it has not begun.
 
     Raises:
-        StorageError: the checkpoint cannot be read.
+        StorageError: where it stands cannot be read.
     """
     stream = declaration.stream
     assert stream is not None
@@ -99,21 +97,7 @@ def committed_offset(declaration: TableDeclaration, table: Table) -> Offset | No
     if is_drained_in_spark(declaration):
         return _of_spark(stream.checkpoint or default_checkpoint(table), env)
     checkpoint = stream.checkpoint or checkpoint_of(table)
-    fs, path = open_file_system(checkpoint, env)
-    sink, path = TableStream(table), path.rstrip("/")
-    if not any(each.name == "stream" for each in fs.list_dir(path)):
-        # It was deleted, or there is none yet.
-        known = sink.stream_of(place_of(checkpoint))
-        return None if known is None else known[1].end
-    log = Checkpoint(fs, path, env)
-    set_back = sink.of_stream(log.name, path).set_back()
-    if set_back is not None:
-        return log.beginning() if set_back.number < 0 else set_back.end
-    last = log.last()
-    if last is None:
-        return log.beginning()
-    _, begin, end, is_committed = last
-    return end if is_committed else begin
+    return TableStream(table).of_stream("", checkpoint).position()
 
 
 def _of_spark(place: str, env: Env) -> Offset | None:

@@ -10,8 +10,8 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.data_version import DATA_VERSION_TAG, get_input_data_version_tag
 
-from lakewright.connectors.capture.rests import without_rests
 from lakewright.connectors.registry import CONNECTORS, installed
+from lakewright.connectors.rests import without_rests
 from lakewright.connectors.runtime import Offset
 from lakewright.platform.ingest.stream_lag import StreamLag
 from lakewright.platform.orchestration.names import TableNames

@@ -88,7 +88,10 @@ class StreamDeclaration(Declared):
     )
     checkpoint: str | None = Field(
         default=None,
-        description="where Spark keeps what it has read; without it below the table's own folder",
+        description=(
+            "the folder in which Spark keeps what it has read, and the name of a stream without "
+            "Spark; without it below the table's own folder"
+        ),
     )
     files_per_batch: int | None = Field(
         default=None, ge=1, description="maximum number of files of one commit; without it all"

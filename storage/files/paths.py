@@ -152,11 +152,11 @@ class TablePaths:
 
     @property
     def stream_dir(self) -> str:
-        """The folder of the records of streams; each branch has its own."""
+        """The folder of the starts of streams; each branch has its own."""
         return f"{self.metadata_root}/{UPKEEP_FOLDER}/streams"
 
-    def stream(self, stream: str, batch: int) -> str:
-        return f"{self.stream_dir}/stream-{escape_path(stream)}.{batch}"
+    def stream(self, stream: str) -> str:
+        return f"{self.stream_dir}/stream-{escape_path(stream)}"
 
     @property
     def checkpoint(self) -> str:

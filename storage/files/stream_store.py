@@ -1,7 +1,7 @@
-"""Records of the streams that write into a table: <table>/.lakewright/streams/stream-<id>.<batch>.
+"""How streams into a table began: <table>/.lakewright/streams/stream-<id>.
 
-Each batch has a file of its own, and the greatest batch counts: a driver that wakes up late cannot
-put an earlier batch in the place of a later one.
+Where they stand is in the snapshots. These files tell a stream whose snapshots another client has
+expired, or a rollback has taken away, from one that is new.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakewright.storage.codec.stream_json import decode_record, encode_record
+from lakewright.storage.codec.stream_json import decode_start, encode_start
 from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import FileMissing
 from lakewright.storage.files.paths import TablePaths
-from lakewright.storage.spec.stream import StreamRecord
+from lakewright.storage.spec.stream import StreamStart
 
 _PREFIX = "stream-"
 # Names of one store, of which Hadoop has several clients.
@@ -24,48 +24,32 @@ _SAME_STORES = {"s3a": "s3", "s3n": "s3"}
 
 @dataclass(frozen=True, slots=True)
 class StreamStore:
-    """Reads records, and replaces each as a whole."""
+    """Reads and writes the starts of streams, each as a whole."""
 
     fs: FileSystem
     paths: TablePaths
 
-    def read(self, stream: str, *, committed: bool = False) -> StreamRecord | None:
-        """The record of a stream's last batch, or its last committed one; None without one."""
-        found = (each for each in self._files(stream).values() if each.committed or not committed)
-        return max(found, key=lambda record: record.batch, default=None)
+    def read(self, stream: str) -> StreamStart | None:
+        """The start of a stream; None if it is not known."""
+        path = self.paths.stream(stream)
+        try:
+            return decode_start(self.fs.read_bytes(path), name=path)
+        except FileMissing:
+            return None
 
-    def all(self) -> tuple[StreamRecord, ...]:
-        """The records of all streams, the one that wrote last first."""
-        last: dict[str, StreamRecord] = {}
-        for record in sorted(self._files().values(), key=lambda record: record.batch):
-            last[record.stream] = record
-        return tuple(sorted(last.values(), key=lambda record: (-record.time_ms, record.stream)))
-
-    def put(self, record: StreamRecord) -> None:
-        """Set the record of a batch."""
-        self.fs.replace(self.paths.stream(record.stream, record.batch), encode_record(record))
-
-    def files_before(self, stream: str, batch: int) -> list[str]:
-        """The files of a stream's batches before one."""
-        found = self._files(stream).items()
-        return [path for path, record in found if record.batch < batch]
-
-    def files_behind(self, stream: str, batch: int) -> list[str]:
-        """The files of a stream's batches after one."""
-        found = self._files(stream).items()
-        return [path for path, record in found if record.batch > batch]
-
-    def _files(self, stream: str | None = None) -> dict[str, StreamRecord]:
-        found = {}
+    def all(self) -> tuple[StreamStart, ...]:
+        """The starts of all streams."""
+        found = []
         for status in self.fs.list_dir(self.paths.stream_dir):
             if status.name.startswith(_PREFIX):
                 # Another process may have removed it since the listing.
                 with suppress(FileMissing):
-                    data = self.fs.read_bytes(status.path)
-                    record = decode_record(data, name=status.path)
-                    if stream in (None, record.stream):
-                        found[status.path] = record
-        return found
+                    found.append(decode_start(self.fs.read_bytes(status.path), name=status.path))
+        return tuple(found)
+
+    def put(self, start: StreamStart) -> None:
+        """Set the start of a stream."""
+        self.fs.replace(self.paths.stream(start.stream), encode_start(start))
 
 
 def place_of(checkpoint: str) -> str:

@@ -33,10 +33,10 @@ from lakewright.storage.errors import (
     StorageError,
     UnsupportedError,
 )
-from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.files.stream_store import is_remote, place_of
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
+from lakewright.storage.operations.commit.stream_positions import checkpoint_name
 from lakewright.storage.operations.references.sweep import abort_staged
 from lakewright.storage.operations.streams.batches import (
     Watch,
@@ -159,7 +159,6 @@ def make_sink(
             "which the new one replaces it; write output append, or complete"
         )
     check_reachable(files)
-    _check_is_sparks(checkpoint)
     fixed, clock = divided_keys(files, partition or {})
     place = place_of(text_argument(checkpoint, "checkpoint"))
     sink = Sink(
@@ -174,18 +173,6 @@ def make_sink(
     sink.prepared(files, StreamBatch(stream=table, checkpoint=checkpoint, number=0), fixed)
     _check_columns(sink, rows)
     return sink
-
-
-def _check_is_sparks(checkpoint: str) -> None:
-    """Check that a checkpoint is not one that a stream without Spark keeps."""
-    # Spark has clients for more stores.
-    with suppress(UnsupportedError):
-        fs, path = open_file_system(checkpoint)
-        if fs.exists(f"{path.rstrip('/')}/stream"):
-            raise InvalidRequestError(
-                f"the checkpoint {checkpoint} is one of a stream without Spark; go on without it, "
-                "or begin a new checkpoint where the rows of the table end"
-            )
 
 
 def _check_columns(sink: Sink, rows: DataFrame) -> None:
@@ -254,17 +241,17 @@ class Sink:
                 "that it could not be recognised again; pin Python's threads to Java's, which is "
                 "the default (PYSPARK_PIN_THREAD)"
             )
-        batch = StreamBatch(stream=stream, checkpoint=self.place, number=number)
-        before = self.files.streams.read(stream)
-        if is_committed(self._now(), batch, self.clock):
+        name = checkpoint_name(self.files, self.place)
+        batch = StreamBatch(stream=stream, checkpoint=name, number=number)
+        if is_committed(self._now(), batch):
             # States of a query that did not advance would fail the batch after this one.
             rows.write.format("noop").mode("overwrite").save()
         else:
             self._write_once(rows, batch)
         if self.watch.tell is not None:
-            told = committed_batch(self._now(), batch, before)
-            if told is not None:
-                self.watch.tell(told)
+            committed = committed_batch(self._now(), stream, number)
+            if committed is not None:
+                self.watch.tell(committed)
 
     def _write_once(self, rows: DataFrame, batch: StreamBatch) -> None:
         now_ms = self.files.env.now_ms()

@@ -291,7 +291,8 @@ class Change:
 
     A `base` replaces the manifests of that state by manifests of the same files, a `prepared` one
     by those of a list that is written already, and `manifests` by these, which are written, too.
-    A `delta` is written already, too. It is not checked for conflicts.
+    A `delta` is written already, too. It is not checked for conflicts. `streams` says where the
+    streams into the table stand from now on.
     """
 
     base: RestatedBase | None = None
@@ -305,9 +306,17 @@ class Change:
     statistics: str | None = None
     watermark: int | None = None
     properties: Mapping[str, str] | None = None
+    streams: str | None = None
 
     @property
     def is_empty(self) -> bool:
         parts = (self.entries, self.changelog, self.new_indexes, self.removed_indexes)
-        metadata = (self.base, self.prepared, self.delta, self.manifests, self.statistics)
+        metadata = (
+            self.base,
+            self.prepared,
+            self.delta,
+            self.manifests,
+            self.statistics,
+            self.streams,
+        )
         return not any(parts) and all(each is None for each in metadata)

@@ -22,6 +22,8 @@ FOLLOWS_PROPERTY = "lakewright.follows"
 KEYS_CHANGE_PROPERTY = "lakewright.keys-change"
 # The property of a revert: the delta lists of the snapshots that it took back, joined by commas.
 TAKES_BACK_PROPERTY = "lakewright.takes-back"
+# Where the streams into the table stand. Later commits repeat it.
+STREAMS_PROPERTY = "lakewright.streams"
 
 
 class CommitKind(Enum):

@@ -1,4 +1,4 @@
-"""Streams that write into a table: what the table remembers of each."""
+"""Streams that write into a table: what its snapshots say of each."""
 
 from __future__ import annotations
 
@@ -11,53 +11,54 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamBatch:
-    """One batch of a stream, by the engine's own names.
+    """One batch of a stream.
 
-    `stream` is the id that the engine keeps in its checkpoint, and `number` the id of the batch
-    there: a batch that is repeated after a crash has the same number. `position` is where the
-    source was read to, as JSON, for engines that let the table keep it.
+    `stream` is its id, and `checkpoint` where its engine keeps track, or the place that names it.
+    A batch that an engine repeats after a crash has the same `number`. An engine that lets the
+    table keep the position of its source says where the batch begins and ends, as JSON; a batch
+    from `start` fits a table only where its rows end there.
     """
 
     stream: str
     checkpoint: str
     number: int
+    start: str | None = None
     position: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRecord(Shown):
-    """The last batch of a stream that a table holds, or that was about to be committed.
+    """The last batch of a stream that a snapshot holds.
 
-    The record outlives snapshots: it tells a repeated batch after the expiry of its commit. While a
-    batch is not `committed`, its commit is to be found after snapshot `base_id`, or by files whose
-    names contain `write_id`. `waiting` are the partitions that the stream wrote and has not marked
-    as done, and `watermark` is the time, in epoch milliseconds, before which they are over.
-    `position` is that of the batch.
+    `position` is where the source was read to, as JSON, and `watermark` the time, in epoch
+    milliseconds, before which partitions are over. `done` are the partitions that are marked as
+    done with this batch, and `waiting` those that the stream wrote and that are not over yet.
     """
 
     stream: str
     checkpoint: str
     batch: int
-    committed: bool
     time_ms: int
-    base_id: int | None = None
-    write_id: str | None = None
+    position: str | None = None
     watermark: int | None = None
     waiting: tuple[str, ...] = ()
-    position: str | None = None
+    done: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetBack:
-    """Where a table stands that lost batches of a stream by a rollback.
+class StreamStart:
+    """How a stream began: its source, and where it was read from, as JSON.
 
-    It holds the stream up to batch `number` (-1: none of it) at `position`; it held it up to
-    `lost`.
+    Its first batch came after snapshot `base_id`. `reported` is the last batch of which the one
+    who watches the stream was told.
     """
 
-    number: int
-    position: str | None
-    lost: int
+    stream: str
+    checkpoint: str
+    base_id: int
+    source: str | None = None
+    beginning: str | None = None
+    reported: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,6 +126,7 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("command", _COMMANDS)
+@pytest.mark.sampled(3)
 def test_a_command_that_looks_imports_no_orchestrator_declarations_parser_or_client_of_a_store(
     looked: dict[str, set[str]], command: str
 ) -> None:

@@ -81,6 +81,7 @@ def digest(rows: Sequence[str]) -> tuple[int, str]:
     ],
 )
 @pytest.mark.mission("PT1", "PT2", "PT3", "SE6", "SE15", "SE16")
+@pytest.mark.sampled(1)
 def test_others_read_the_rows_before_amid_and_after_the_changes_forth_and_back(
     catalog: Catalog,
     tmp_path: Path,

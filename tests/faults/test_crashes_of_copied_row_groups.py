@@ -35,6 +35,7 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.mission("FS9", "FS10")
+@pytest.mark.sampled(2)
 def test_copied_row_groups_are_there_once_after_a_failure_at_any_call(
     fault: Fault, copies: list[str]
 ) -> None:

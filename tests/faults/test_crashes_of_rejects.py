@@ -64,6 +64,7 @@ def failed_at_each_change(
 
 
 @faults
+@pytest.mark.sampled(1)
 def test_a_run_that_failed_anywhere_is_made_whole_by_its_retry(
     source: dict[str, str], fault: Fault
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_run_that_failed_anywhere_is_made_whole_by_its_retry(
 
 
 @faults
+@pytest.mark.sampled(1)
 def test_a_replay_that_failed_anywhere_is_finished_by_the_next_one(
     source: dict[str, str], fault: Fault
 ) -> None:

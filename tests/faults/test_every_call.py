@@ -82,6 +82,7 @@ def _ways_to_fail() -> Iterator[Any]:
 @pytest.mark.sampled(72)
 @pytest.mark.parametrize(("case", "kind", "fault", "most"), list(_ways_to_fail()))
 @pytest.mark.mission("FS9", "FS10", "FS11", "FS19", "BK37", "PT50")
+@pytest.mark.sampled(24)
 def test_a_verb_that_failed_at_any_call_is_tried_again_without_loss_or_doubling(
     case: Case, kind: str, fault: Fault, most: int | None
 ) -> None:

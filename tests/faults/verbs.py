@@ -19,7 +19,6 @@ from lakewright.storage import (
     DropColumn,
     SetOption,
     StagedWrite,
-    StreamRecord,
     Table,
     TableDistribution,
 )
@@ -43,8 +42,10 @@ from lakewright.storage.operations.inspection.system_tables import (
 )
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from lakewright.storage.operations.running.engine import LocalEngine
+from lakewright.storage.operations.streams.batches import commit_batch
 from lakewright.storage.plans import OrphanSearch
 from lakewright.storage.spec.lease import LeaseKind
+from lakewright.storage.spec.stream import StreamBatch
 from tests.support.tables.builders import EVENTS, compact, events, expire, new_table, rows, spec
 from tests.support.tables.landed import land_beside
 
@@ -270,9 +271,9 @@ def _consumers(table: Table) -> None:
 
 
 def _stream(table: Table) -> None:
-    table.table_files.streams.put(
-        StreamRecord(stream="stream", checkpoint="/place", batch=1, committed=False, time_ms=0)
-    )
+    staged = table.stage(rows(table, []), commit_user="stream", commit_identifier=0)
+    batch = StreamBatch(stream="stream", checkpoint="/place", number=0)
+    commit_batch(table.table_files, batch, staged)
 
 
 def _changelogs(table: Table) -> None:
@@ -865,7 +866,6 @@ CASES = (
         ready=_consumers,
         done=GONE,
     ),
-    Case("settle a stream", lambda at: at.table.history.settle_stream("stream"), ready=_stream),
     Case(
         "forget a stream",
         lambda at: at.table.history.forget_stream("stream"),

@@ -46,6 +46,7 @@ def data_files(table: Table) -> set[Path]:
 @pytest.mark.parametrize(
     ("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGINT"]
 )
+@pytest.mark.sampled(1)
 def test_a_command_that_is_ended_when_its_first_file_appears_leaves_no_file_and_no_lease(
     table: Table, command: str, sent: signal.Signals, code: int
 ) -> None:

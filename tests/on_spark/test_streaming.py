@@ -20,9 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from lakewright.cli import main
-from lakewright.connectors.stream import Checkpoint
+from lakewright.connectors.managed_stream import TableStream
 from lakewright.storage import AddColumn, Catalog, EventTime, ProcessingTime, Table
-from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError
 from lakewright.storage.spark.streaming import run_stream
 from tests.support.stores.watched_files import Call, WatchedFiles, over, puts_snapshot, watched
@@ -125,9 +124,16 @@ def test_rows_that_a_rollback_took_away_are_not_hidden_by_later_batches(
 
 
 def test_a_checkpoint_of_a_stream_without_spark_is_refused(catalog: Catalog, feed: Feed) -> None:
-    Checkpoint.open(feed.checkpoint, SystemEnv())
-    with pytest.raises(InvalidRequestError, match="is one of a stream without Spark"):
-        feed.into(new_table(catalog))
+    table = new_table(catalog)
+    stream = TableStream(table).of_stream("", feed.checkpoint)
+    batch = stream.stand("files", lambda: {"at": 0})
+    assert stream.commit_until([stream.write(iter([]))], batch, {"at": 1})
+    feed.add(*events(1))
+    with pytest.raises(InvalidRequestError, match="is now that of a new stream"):
+        run_stream(
+            table.table_files, feed.rows(), checkpoint=feed.checkpoint, trigger="available-now"
+        )
+    assert table.at().count() == 0
 
 
 @pytest.mark.mission("PT13", "PT49", "PT50")

@@ -133,6 +133,7 @@ def kept(lake: Lake, verb: str) -> tuple[Table, dict[str, object], list[str]]:
 
 
 @pytest.mark.parametrize("verb", PROMISED)
+@pytest.mark.sampled(5)
 def test_each_promised_verb_leaves_a_row_in_the_ledger_by_its_job_and_by_its_command(
     verb: str, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

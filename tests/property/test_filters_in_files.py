@@ -91,6 +91,7 @@ def steps(draw: st.DrawFn, *, deletes: bool) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
+@pytest.mark.sampled(2)
 def test_a_filter_reads_what_a_filter_of_all_rows_keeps(
     data: st.DataObject, kind: str, file_format: str
 ) -> None:

@@ -230,6 +230,7 @@ def test_every_verb_is_a_fixed_point_or_is_asked_for_once() -> None:
 @pytest.mark.parametrize(("verb", "kind"), CASES, ids=map("-".join, CASES))
 @settings(max_examples=max(5, settings().max_examples // 10))
 @given(data=st.data())
+@pytest.mark.sampled(12)
 def test_planning_right_after_a_run_plans_nothing(
     verb: str, kind: str, data: st.DataObject
 ) -> None:

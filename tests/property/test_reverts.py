@@ -244,6 +244,7 @@ MODELLED = ["append", "append in buckets", "dynamic", "keyed", "vectors"]
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @pytest.mark.parametrize("kind", MODELLED)
 @given(data=st.data())
+@pytest.mark.sampled(2)
 def test_rows_are_those_of_the_commits_that_were_not_taken_back(
     kind: str, data: st.DataObject
 ) -> None:

@@ -94,6 +94,7 @@ def _empty_memory() -> Any:
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
 @settings(max_examples=settings().max_examples // 4)
 @given(data=st.data())
+@pytest.mark.sampled(1)
 def test_a_filter_in_a_query_keeps_what_duckdb_keeps_of_all_rows(
     data: st.DataObject, keyed: bool
 ) -> None:

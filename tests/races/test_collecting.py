@@ -100,6 +100,7 @@ TRIPLES = [
     [*PAIRS, *(pytest.param(each, marks=pytest.mark.deep) for each in TRIPLES)],
     ids="-".join,
 )
+@pytest.mark.sampled(4)
 def test_what_is_collected_beside_other_verbs_loses_and_leaves_nothing(
     names: tuple[str, ...],
 ) -> None:
@@ -109,6 +110,7 @@ def test_what_is_collected_beside_other_verbs_loses_and_leaves_nothing(
 
 @pytest.mark.parametrize("other", ["put_back", "rollback", "append", "collect"])
 @pytest.mark.parametrize("ring", [expired_arena, rolled_back_arena], ids=["expiry", "rollback"])
+@pytest.mark.sampled(2)
 def test_what_is_put_back_beside_other_verbs_is_all_there_or_not_at_all(
     ring: Callable[[], Arena], other: str
 ) -> None:

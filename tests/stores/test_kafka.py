@@ -379,7 +379,9 @@ def test_a_topic_that_was_made_anew_is_another_one(broker: str) -> None:
     # Longer than what was read, so that its offsets alone say nothing.
     send(broker, topic, [(None, as_json({"id": at})) for at in range(100, 108)])
     for again in (scan, plan_scan(context(broker, topic, {}), ScanRequest()).runtime):
-        with pytest.raises(SourceChanged, match=rf"topic {topic} was made anew: it was .*, and is"):
+        with pytest.raises(
+            SourceChanged, match=rf"topic {topic} is .* now, and was .*; it was made anew"
+        ):
             again.latest(read)
         with pytest.raises(SourceChanged, match="was made anew"):
             again.plan(again.earliest(), read)
@@ -583,7 +585,6 @@ def test_kills_lose_and_double_nothing(broker: str, tmp_path: Path, target: str)
         CREATE TABLE k (id BIGINT) WITH ({kafka}, 'topic' = '{topic}', 'format' = 'json')""")
     checkpoint = tmp_path / "checkpoint"
     run_killed(warehouse, checkpoint, kills=6, chance=random.Random(7))
-    assert len(list((checkpoint / "commits").iterdir())) >= count // 20_000
     if target == "topic":
         found = sorted(int(each.value()) for each in messages_of(broker, into))
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from lakewright.storage.errors import (
@@ -46,9 +46,11 @@ def commit_write(
     staged: StagedWrite,
     *,
     reads_base: bool = False,
-    properties: Mapping[str, str] | None = None,
+    streams: Callable[[TableState], str | None] | None = None,
 ) -> CommitResult:
-    """Publish a staged write; `properties` are those of its snapshot.
+    """Publish a staged write; `streams` makes of the latest state where streams stand with it.
+
+    If `streams` gives None, the table holds the write already, and nothing is published.
 
     With `reads_base` the rows were made of those that the table had at the base of the write. A
     write may also replace files, or mark rows of files as deleted; these must be as they were when
@@ -71,8 +73,11 @@ def commit_write(
             check_rows_of_base(files, staged, state.snapshot)
         if changing:
             _check_still_apply(state, changing)
+        stand = None if streams is None else streams(state)
+        if streams is not None and stand is None:
+            return None
         change = _change_of_write(state, write.on_top_of(state))
-        return None if change is None else replace(change, properties=properties)
+        return change if stand is None else replace(change or Change(), streams=stand)
 
     appends = staged.mode is WriteMode.APPEND and not changing
     committable = Committable(

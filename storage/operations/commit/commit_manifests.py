@@ -26,6 +26,7 @@ from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import (
     FIRST_SNAPSHOT_ID,
     FOLLOWS_PROPERTY,
+    STREAMS_PROPERTY,
     CommitKind,
     Snapshot,
     check_known_fields,
@@ -104,8 +105,15 @@ def write_manifests(
 def _properties(
     files: TableFiles, latest: Snapshot | None, change: Change
 ) -> Mapping[str, str] | None:
-    """A base that is restated has no manifest of the snapshot before; so the new one names it."""
+    """What a snapshot says besides its files; where streams stand is said again each time.
+
+    A base that is restated has no manifest of the snapshot before; so the new one names it.
+    """
     found = {**(change.properties or {}), **waiting_properties(files)}
+    before = {} if latest is None else latest.properties or {}
+    streams = change.streams or before.get(STREAMS_PROPERTY)
+    if streams is not None:
+        found[STREAMS_PROPERTY] = streams
     if latest is not None and (change.base is not None or change.prepared is not None):
         found[FOLLOWS_PROPERTY] = latest.delta_manifest_list
     return found or change.properties

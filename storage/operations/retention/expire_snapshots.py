@@ -8,7 +8,8 @@
    (`state/lineage.py`) reaches no other candidate; any other snapshot is read like `end`. If one
    of these is unreadable, delete nothing. Files that only an unreadable manifest of the range
    names stay as orphans. If changelogs outlive snapshots, those of the range stay.
-4. Run: plan again, and refuse another range. Write the record (`references/condemn.py`), and check
+4. Run: if only these snapshots say where streams stand, commit that anew. Plan again, and refuse
+   another range. Write the record (`references/condemn.py`), and check
    that no rollback needs a snapshot of the range. Write the changelogs that stay, and delete the
    snapshot files, oldest first. The collector deletes the files after the plan's grace. If the
    process dies, the next expiry goes on with the snapshots that are left.
@@ -26,6 +27,7 @@ from dataclasses import dataclass, replace
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, StalePlan
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.stream_positions import carry_streams
 from lakewright.storage.operations.references.collect import Deleted, carried_out
 from lakewright.storage.operations.references.condemn import check_no_rollback_before, condemn
 from lakewright.storage.operations.references.consumers import (
@@ -186,6 +188,7 @@ def run_expire_snapshots(
     run_expire_consumers(files, replace(stale, consumers=still))
     if not plan.snapshot_ids or plan.end_id is None:
         return ExpireResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)
+    carry_streams(files, plan.snapshot_ids)
     with stale_if_roots_go(files, files.snapshots.ids()):
         deleted = _run(files, plan, plan.end_id, lineage or Lineage())
     return ExpireResult(

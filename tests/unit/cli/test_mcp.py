@@ -110,6 +110,7 @@ OF_OTHER_TYPES = (None, True, 1.5, -7, "ab", [5], [None], [["a"]], {"day": "a"},
 
 
 @pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.sampled(8)
 def test_options_of_other_types_are_refused_by_their_names(ask: Ask, verb: str) -> None:
     refused = 0
     for option in option_fields(VERBS[verb].options):

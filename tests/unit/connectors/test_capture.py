@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lakewright.connectors.capture.new_columns import tell_new_columns
-from lakewright.connectors.capture.rests import check_facts
 from lakewright.connectors.postgres_cdc.state import State, check
+from lakewright.connectors.rests import check_facts
 from lakewright.storage.errors import SourceChanged
 
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from lakewright.connectors import ExternalTables
+from lakewright.connectors.managed_stream import TableStream
 from lakewright.connectors.planning.plan_sink import WriteRequest, plan_write
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
-from lakewright.connectors.runtime import Held
-from lakewright.connectors.stream import Checkpoint, run_stream
+from lakewright.connectors.runtime import NextBatch, Offset
+from lakewright.connectors.stream import run_stream
 from lakewright.session import Session
 from lakewright.storage import Catalog, Table
-from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import CorruptionError, InvalidRequestError, NotFoundError
+from lakewright.storage.operations.streams.batches import Watch
+from lakewright.storage.spec.stream import CommittedBatch
 from tests.support.tables.builders import expire
+from tests.support.tables.environment import FixedEnv
 from tests.support.tables.invariants import assert_only_reachable_files
 
 Carry = Callable[..., int]
@@ -42,8 +42,9 @@ def carry(catalog: Catalog, tmp_path: Path) -> Carry:
         checkpoint: str | None,
         sink: str = "db.copied",
         done: Callable[[int], object] = lambda number: None,
+        source: str = "db.arriving",
     ) -> int:
-        scan = plan_scan(externals.context("db.arriving"), ScanRequest())
+        scan = plan_scan(externals.context(source), ScanRequest())
         known = externals.context if externals.has(sink) else externals.managed_context
         target = plan_write(known(sink), WriteRequest(mode=scan.mode))
         place = None if checkpoint is None else str(tmp_path / checkpoint)
@@ -114,6 +115,7 @@ def test_a_damaged_note_of_a_checkpoint_is_named(carry: Carry, tmp_path: Path) -
     (tmp_path / "first" / "offsets" / "0").write_text('{"start"')
     with pytest.raises(CorruptionError, match=r"note of batch 0 at .*/offsets/0 cannot be read"):
         carry("first")
+    (tmp_path / "first" / "offsets" / "0").unlink()
     (tmp_path / "first" / "beginning").write_text("")
     with pytest.raises(CorruptionError, match="/beginning, which says where a stream began"):
         carry("first")
@@ -130,22 +132,18 @@ def ids(table: Table) -> list[int]:
     return sorted(table.read().column("id").to_pylist())
 
 
-def test_a_stream_goes_on_where_the_rows_of_a_table_end_that_was_rolled_back(
-    carry: Carry, table: Table, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_stream_into_a_table_stands_where_its_rows_end_also_after_rollbacks(
+    carry: Carry, table: Table, tmp_path: Path
 ) -> None:
     for number, rows in enumerate((2, 3, 4)):
         (tmp_path / "arriving" / f"{number}.json").write_text(f'{{"id": {number}}}\n' * rows)
         assert carry("first", "db.kept") == rows
-    table.history.rollback(snapshot=1)
-    assert carry("first", "db.kept") == 7
-    assert ids(table) == [0] * 2 + [1] * 3 + [2] * 4
-    assert "held the stream" in caplog.text
-    assert "up to batch 2, and holds batch 0 now" in caplog.text
-    # Again, further back than the batches that came since.
-    table.history.rollback(snapshot=1)
-    assert carry("first", "db.kept") == 7
-    assert carry("first", "db.kept") == 0
-    assert ids(table) == [0] * 2 + [1] * 3 + [2] * 4
+    assert not (tmp_path / "first").exists()
+    for _ in range(2):
+        table.history.rollback(snapshot=1)
+        assert carry("first", "db.kept") == 7
+        assert carry("first", "db.kept") == 0
+        assert ids(table) == [0] * 2 + [1] * 3 + [2] * 4
 
 
 def test_a_stream_whose_table_is_rolled_back_meanwhile_stops_and_then_goes_on(
@@ -165,31 +163,89 @@ def test_a_stream_whose_table_is_rolled_back_meanwhile_stops_and_then_goes_on(
     assert len(ids(table)) == 4
 
 
-def test_a_rollback_behind_a_batch_that_died_before_its_commit_is_noticed(
+def test_a_second_process_of_a_stream_commits_nothing(
     carry: Carry, table: Table, tmp_path: Path
 ) -> None:
     for number in range(3):
         arrive(tmp_path, f"{number}.json")
-    carry("first", "db.kept")
-    (record,) = table.history.streams()
-    died = replace(record, batch=3, committed=False, base_id=3)
-    table.table_files.streams.put(died)
-    table.history.rollback(snapshot=1)
-    assert carry("first", "db.kept") == 2
+
+    def other(number: int) -> None:
+        if number == 0:
+            assert carry("first", "db.kept") == 2
+
+    with pytest.raises(InvalidRequestError, match=r"holds batch 2 of stream|another process runs"):
+        carry("first", "db.kept", other)
+    assert_only_reachable_files(table)
+    assert carry("first", "db.kept") == 0
     assert len(ids(table)) == 3
 
 
+def stream_into(table: Table, name: str = "/first") -> TableStream:
+    return TableStream(table).of_stream("", name)
+
+
 def test_a_stream_begins_anew_where_it_began_although_its_source_begins_elsewhere(
-    tmp_path: Path,
+    table: Table,
 ) -> None:
-    log = Checkpoint.open(str(tmp_path / "first"), SystemEnv())
-    assert log.beginning() is None
-    assert log.begun_at({"at": 5}) == {"at": 5}
-    log.begin(0, {"at": 5}, {"at": 6})
-    log.commit(0)
-    log.go_back(Held(number=-1, end=None))
-    assert log.last() is None
-    assert log.begun_at({"at": 7}) == log.beginning() == {"at": 5}
+    rows = pa.table({"id": pa.array([7], pa.int64())})
+    table.write(rows)
+    stream = stream_into(table)
+    assert stream.position() is None
+    first = stream.stand("source", lambda: {"at": 5})
+    assert first == NextBatch(0, {"at": 5})
+    assert stream_into(table).stand("source", lambda: {"at": 9}) == first
+    assert stream.commit_until([stream.write(iter(rows.to_batches()))], first, {"at": 6})
+    assert stream_into(table).position() == {"at": 6}
+    table.history.rollback(snapshot=1)
+    assert stream_into(table).position() == {"at": 5}
+    assert stream_into(table).stand("source", lambda: {"at": 9}) == first
+
+
+def test_positions_without_rows_are_kept_at_most_once_a_minute(table: Table, env: FixedEnv) -> None:
+    stream = stream_into(table)
+    batch = stream.stand("source", lambda: {"at": 0})
+
+    def moved(batch: NextBatch, end: Offset) -> bool:
+        return stream.commit_until([stream.write(iter([]))], batch, end)
+
+    # A new stream is known from then on.
+    assert moved(batch, {"at": 1})
+    batch = stream_into(table).stand("source", lambda: {"at": 0})
+    assert (batch.number, batch.start) == (1, {"at": 1})
+    assert not moved(batch, {"at": 2})
+    assert len(table.history.snapshots()) == 1
+    env.clock.now_ms += 60_000
+    assert moved(NextBatch(1, {"at": 2}), {"at": 3})
+    assert stream_into(table).position() == {"at": 3}
+    rows = pa.table({"id": pa.array([7], pa.int64())})
+    assert stream.commit_until(
+        [stream.write(iter(rows.to_batches()))], NextBatch(2, {"at": 3}), {"at": 4}
+    )
+    assert [each.total_record_count for each in table.history.snapshots()] == [0, 0, 1]
+
+
+def test_a_batch_that_was_committed_and_not_reported_is_reported_at_the_next_start(
+    table: Table,
+) -> None:
+    rows = pa.table({"id": pa.array([7], pa.int64())})
+    told: list[int] = []
+
+    def crash(_: CommittedBatch) -> None:
+        raise KeyboardInterrupt
+
+    def run(tell: Callable[[CommittedBatch], None]) -> TableStream:
+        stream = TableStream(table, watch=Watch(tell=tell)).of_stream("", "/first")
+        stream.stand("source", lambda: {"at": 0})
+        return stream
+
+    stream = run(crash)
+    with pytest.raises(KeyboardInterrupt):
+        stream.commit_until(
+            [stream.write(iter(rows.to_batches()))], NextBatch(0, {"at": 0}), {"at": 1}
+        )
+    for _ in range(2):
+        run(lambda batch: told.append(batch.number))
+    assert told == [0]
 
 
 def test_a_rollback_behind_the_first_batch_begins_the_stream_anew(
@@ -203,7 +259,7 @@ def test_a_rollback_behind_the_first_batch_begins_the_stream_anew(
     assert ids(table) == [1, 7]
 
 
-def test_expired_batches_are_not_taken_for_rolled_back_ones(
+def test_a_stream_goes_on_where_it_stands_after_the_expiry_of_its_batches(
     carry: Carry, table: Table, tmp_path: Path
 ) -> None:
     for number in range(3):
@@ -215,48 +271,36 @@ def test_expired_batches_are_not_taken_for_rolled_back_ones(
     assert len(ids(table)) == 6
 
 
-def test_a_stream_whose_checkpoint_was_deleted_goes_on_where_its_rows_end(
-    carry: Carry, table: Table, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    arrive(tmp_path, "a.json")
-    assert carry("first", "db.kept") == 1
-    shutil.rmtree(tmp_path / "first")
-    arrive(tmp_path, "b.json")
-    assert carry("first", "db.kept") == 1
-    assert ids(table) == [1, 1]
-    assert "was deleted; the stream goes on behind batch 0" in caplog.text
-
-
-def test_a_deleted_checkpoint_is_known_by_its_place_and_not_by_its_spelling(
+def test_a_checkpoint_is_known_by_its_place_and_not_by_its_spelling(
     carry: Carry, table: Table, tmp_path: Path
 ) -> None:
     (tmp_path / "first").mkdir()
     (tmp_path / "link").symlink_to("first")
     arrive(tmp_path, "a.json")
     assert carry("link", "db.kept") == 1
-    shutil.rmtree(tmp_path / "first")
-    assert carry("first", "db.kept") == 0
-    shutil.rmtree(tmp_path / "first" / "offsets")
-    shutil.rmtree(tmp_path / "first" / "commits")
     assert carry("first", "db.kept") == 0
     assert ids(table) == [1]
 
 
-def test_a_batch_that_was_committed_up_to_another_place_hides_no_rows(
-    carry: Carry, table: Table, tmp_path: Path
+def test_a_stream_of_another_source_is_refused_until_a_person_says_that_it_moved(
+    carry: Carry, table: Table, catalog: Catalog, tmp_path: Path
 ) -> None:
     arrive(tmp_path, "a.json")
     carry("first", "db.kept")
+    session = Session(catalog)
+    session.sql("ALTER TABLE db.arriving RENAME TO db.coming")
+    with pytest.raises(InvalidRequestError, match=r"reads db\.arriving .* or delete .*/stream-"):
+        carry("first", "db.kept", source="db.coming")
+    (start,) = (Path(table.location.removeprefix("file://")) / ".lakewright/streams").iterdir()
+    start.unlink()
     arrive(tmp_path, "b.json")
-    (tmp_path / "first" / "commits" / "0").unlink()
-    note = {"start": {"files": []}, "end": {"files": ["a.json", "b.json"]}}
-    (tmp_path / "first" / "offsets" / "0").write_text(json.dumps(note))
-    with pytest.raises(InvalidRequestError, match="delete the checkpoint, and the stream goes on"):
-        carry("first", "db.kept")
-    assert_only_reachable_files(table)
-    shutil.rmtree(tmp_path / "first")
-    assert carry("first", "db.kept") == 1
+    assert carry("first", "db.kept", source="db.coming") == 1
     assert ids(table) == [1, 1]
+    # Where it began is unknown now.
+    table.history.rollback(snapshot=1)
+    assert carry("first", "db.kept", source="db.coming") == 1
+    table.history.forget_stream(table.history.streams()[0].stream)
+    assert carry("first", "db.kept", source="db.coming") == 2
 
 
 def test_a_stream_goes_on_into_its_renamed_table(
@@ -265,9 +309,6 @@ def test_a_stream_goes_on_into_its_renamed_table(
     arrive(tmp_path, "a.json")
     carry("first", "db.kept")
     catalog.rename_table("db.kept", "db.renamed")
-    with pytest.raises(InvalidRequestError, match=r"or delete .*/first/tables if the table was"):
-        carry("first", "db.renamed")
-    (tmp_path / "first" / "tables").unlink()
     arrive(tmp_path, "b.json")
     assert carry("first", "db.renamed") == 1
     assert ids(catalog.table("db.renamed")) == [1, 1]
@@ -280,4 +321,4 @@ def test_a_snapshot_says_how_far_its_stream_read(
     carry("first", "db.kept")
     properties = table.at().snapshot.properties
     assert properties is not None
-    assert "a.json" in properties["lakewright.stream.position"]
+    assert "a.json" in properties["lakewright.streams"]

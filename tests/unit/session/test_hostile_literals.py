@@ -90,6 +90,7 @@ def statements(literal: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("most", [12, pytest.param(None, marks=pytest.mark.deep, id="all")])
 @pytest.mark.parametrize("literal", LITERALS, ids=shown)
+@pytest.mark.sampled(20)
 def test_each_literal_in_each_place_ends_in_rows_or_in_our_own_error(
     session: Session, literal: str, most: int | None
 ) -> None:

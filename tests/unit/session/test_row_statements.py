@@ -59,6 +59,7 @@ def held(session: Session) -> list[tuple[object, ...]]:
         ("price >= 10.000000000000000000000000000000000000000001", [0]),
     ],
 )
+@pytest.mark.sampled(4)
 def test_a_delete_takes_the_rows_that_the_same_query_returns(
     session: Session, where: str, left: list[int]
 ) -> None:
@@ -144,6 +145,7 @@ def test_a_merge_matches_columns_that_are_named_in_backticks(session: Session) -
 
 
 @pytest.mark.parametrize("alias", ["others", "files", "query", "count", "self"])
+@pytest.mark.sampled(2)
 def test_a_table_may_have_any_name(session: Session, alias: str) -> None:
     session.sql(f"UPDATE t AS {alias} SET price = {alias}.price + 1 WHERE {alias}.id % 2 = 0")
     session.sql(

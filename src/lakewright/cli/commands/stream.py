@@ -170,7 +170,6 @@ def _list(call: Call) -> Answer:
         [
             TextColumn("stream"),
             TextColumn("batch", right=True),
-            TextColumn("state"),
             TextColumn("waiting", right=True),
             TextColumn("checkpoint"),
         ],
@@ -181,15 +180,13 @@ def _list(call: Call) -> Answer:
 
 
 def _cells(record: StreamRecord) -> list[Cell]:
-    state = "committed" if record.committed else "in doubt"
-    return [record.stream, record.batch, state, len(record.waiting), record.checkpoint]
+    return [record.stream, record.batch, len(record.waiting), record.checkpoint]
 
 
 def _record(record: StreamRecord) -> dict[str, object]:
     return {
         "stream": record.stream,
         "batch": record.batch,
-        "committed": record.committed,
         "checkpoint": record.checkpoint,
         "time_ms": record.time_ms,
         "watermark": record.watermark,
@@ -197,29 +194,17 @@ def _record(record: StreamRecord) -> dict[str, object]:
     }
 
 
-@command("settle", examples="lakewright stream settle shop.orders STREAM")
-@click.argument("stream", metavar="STREAM")
-def _settle(call: Call, *, stream: str) -> Answer:
-    """Confirm that the table holds the last batch of a stream."""
-    record = call.table().history.settle_stream(stream)
-    return said(
-        f"batch {record.batch} of stream {stream} counts as committed",
-        stream=stream,
-        batch=record.batch,
-    )
-
-
 @command(
     "forget",
     notes="""
-For a stream that is over. A batch of it that Spark repeats is then written again if its snapshot
-has expired.
+For a stream that is over. A stream that begins again with its checkpoint reads its source from the
+beginning.
 """,
     examples="lakewright stream forget shop.orders STREAM",
 )
 @click.argument("stream", metavar="STREAM")
 def _forget(call: Call, *, stream: str) -> Answer:
-    """Delete the records of a stream; its rows stay."""
+    """Let the table forget a stream that is over; its rows stay."""
     record = call.table().history.forget_stream(stream)
     return said(
         f"stream {stream} is forgotten; its last batch was {record.batch}",
@@ -231,5 +216,5 @@ def _forget(call: Call, *, stream: str) -> Answer:
 stream = group(
     "stream",
     "Write rows that arrive, each once, and see the streams of a table.",
-    [_run, _list, _settle, _forget],
+    [_run, _list, _forget],
 )

@@ -25,6 +25,7 @@ _MESSAGES = {
 
 @pytest.mark.parametrize("ignored", ["false", "true"])
 @pytest.mark.parametrize("name", _MESSAGES)
+@pytest.mark.sampled(5)
 def test_damage_of_a_message_is_its_own(name: str, ignored: str) -> None:
     options = {} if name in ("avro", "changelog-csv") else {"ignore-parse-errors": ignored}
     decoder = decoding(name, options).decoder(fields_of(**_TYPES))

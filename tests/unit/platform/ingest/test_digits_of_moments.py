@@ -95,6 +95,7 @@ def ways(kind: str, digits: int) -> dict[str, Callable[[Table, Path], object]]:
 
 
 @pytest.mark.parametrize("kind", HELD)
+@pytest.mark.sampled(3)
 def test_every_way_in_keeps_the_declared_digits_and_refuses_finer_ones(
     tmp_path: Path, kind: str
 ) -> None:

@@ -159,6 +159,7 @@ EVOLVE = evolution_to(
     ],
     ids=[*(f"{each.verb}-{each.table.__name__}" for each in CASES), "evolve_schema"],
 )
+@pytest.mark.sampled(12)
 def test_every_verb_that_changes_a_table_leaves_an_action(
     unchecked_catalog: Catalog, warnings: list[str], verb: AnyVerb, case: Case
 ) -> None:

@@ -281,6 +281,7 @@ def test_every_verb_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.verb}-{case.table.__name__}")
+@pytest.mark.sampled(12)
 def test_a_verb_plans_without_writing_runs_and_comes_to_rest(catalog: Catalog, case: Case) -> None:
     table, verb = case.table(catalog), VERBS[case.verb]
     options = case.options_for(table)
@@ -307,6 +308,7 @@ def test_a_verb_plans_without_writing_runs_and_comes_to_rest(catalog: Catalog, c
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.verb}-{case.table.__name__}")
+@pytest.mark.sampled(12)
 def test_a_plan_is_saved_and_done_as_it_stands(catalog: Catalog, case: Case) -> None:
     table, verb = case.table(catalog), VERBS[case.verb]
     options = case.options_for(table)
@@ -334,6 +336,7 @@ _UNMEASURED = {
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.verb}-{case.table.__name__}")
+@pytest.mark.sampled(12)
 def test_a_verb_foresees_what_it_takes_on_a_table_that_nothing_else_changes(
     catalog: Catalog, case: Case
 ) -> None:

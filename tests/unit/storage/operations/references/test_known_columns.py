@@ -52,6 +52,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("when", ["before", "died amid", "beside"])
+@pytest.mark.sampled(5)
 def test_a_deleted_branch_leaves_no_file_of_its_partition_keys(
     catalog: Catalog, case: str, when: str
 ) -> None:

@@ -85,6 +85,7 @@ def test_a_second_compaction_finds_nothing_to_do(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("how", [{"full": True}, {"min_file_num": 2}], ids=str)
+@pytest.mark.sampled(1)
 def test_files_that_shrink_when_joined_are_joined_at_once(
     catalog: Catalog, how: dict[str, Any]
 ) -> None:

@@ -63,6 +63,7 @@ def table(catalog: Catalog) -> Table:
 
 @pytest.mark.mission("FS7")
 @pytest.mark.parametrize("verify", [VerifyLevel.COUNTS, VerifyLevel.FULL])
+@pytest.mark.sampled(1)
 def test_large_row_groups_are_copied_with_all_that_is_known_of_them(
     table: Table, verify: VerifyLevel
 ) -> None:
@@ -97,6 +98,7 @@ def larger_row_groups(table: Table) -> Table:
 
 
 @pytest.mark.parametrize("change", [another_compression, another_column, larger_row_groups])
+@pytest.mark.sampled(1)
 def test_files_that_differ_from_new_ones_are_decoded(
     table: Table, change: Callable[[Table], Table]
 ) -> None:
@@ -134,6 +136,7 @@ def run(table: Table) -> CompactionResult:
 
 
 @pytest.mark.parametrize("place", [-1, -6, -40, -900], ids="at {}".format)
+@pytest.mark.sampled(1)
 def test_a_file_with_a_damaged_footer_is_refused(unchecked_catalog: Catalog, place: int) -> None:
     table = new_table(unchecked_catalog, COLUMNS)
     large_appends(table, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,6 @@ import pytest
 from lakewright.storage import Catalog, EventTime, Table
 from lakewright.storage.errors import (
     BucketCountChanged,
-    CommitOutcomeUnknownError,
     InvalidRequestError,
     NotFoundError,
     UnavailableError,
@@ -20,19 +20,13 @@ from lakewright.storage.errors import (
 from lakewright.storage.operations.streams.batches import (
     commit_batch,
     is_committed,
-    put_back,
-    set_back,
 )
 from lakewright.storage.spec.commit import CommitResult
 from lakewright.storage.spec.partition_clock import PartitionClock, partition_clock
-from lakewright.storage.spec.stream import SetBack, StreamBatch
+from lakewright.storage.spec.stream import StreamBatch
 from tests.support.stores.watched_files import (
-    Call,
     Crashed,
     Fault,
-    WatchedFiles,
-    over,
-    puts_snapshot,
     watched,
 )
 from tests.support.tables.builders import compact, events, expire, new_table, rows, values_of
@@ -57,7 +51,7 @@ def write(
 ) -> CommitResult | None:
     """What the sink does with a batch, whose rows follow from its number; None if it is known."""
     files = table.table_files
-    if is_committed(files, which, clock):
+    if is_committed(files, which):
         return None
     first = which.number * 10
     staged = table.stage(
@@ -97,12 +91,12 @@ def test_a_batch_whose_process_died_at_any_change_is_there_once_after_its_repeti
         has_died = dies_before(table, batch(1), number)
         write(table, batch(1))
         assert values_of(table, "id") == [0, 1, 10, 11], number
-        assert [each.committed for each in table.history.streams()] == [True], number
+        assert [each.batch for each in table.history.streams()] == [1], number
         if not has_died:
             break
     else:
         pytest.fail("a batch makes fewer than a hundred changes")
-    assert number > 8
+    assert number > 5
 
 
 @pytest.mark.mission("PT13", "PT49")
@@ -116,46 +110,53 @@ def test_a_batch_is_not_written_again_after_the_expiry_of_its_snapshot(table: Ta
     assert values_of(table, "id") == [0, 1, 100, 101, 102]
 
 
-def after_a_death_between_commit_and_record(table: Table) -> None:
-    """Batch 0 is in the table, its record does not know it, and its snapshot has expired."""
-    process, _ = watched(table, fail_at=1, fault=Fault.DIES_AFTER, counts=puts_snapshot)
-    with pytest.raises(Crashed):
-        write(process, batch(0))
-    for number in range(2):
-        table.write(rows(table, events(100 + number, 101 + number)))
-    (record,) = table.history.streams()
-    assert not record.committed
+def committed_by_another_client(table: Table) -> None:
+    """A snapshot that says nothing of streams, as other clients write it."""
+    table.write(rows(table, events(100, 101)))
+    without_properties(table)
+
+
+def without_properties(table: Table) -> None:
+    latest = table.at().snapshot
+    assert latest is not None
+    files = table.table_files
+    path = files.paths.snapshot(latest.id)
+    read = json.loads(files.fs.read_bytes(path))
+    del read["properties"]
+    files.fs.replace(path, json.dumps(read).encode())
 
 
 @pytest.mark.mission("PT13", "PT49")
-def test_files_of_a_batch_prove_its_commit_when_the_snapshot_has_expired(table: Table) -> None:
-    after_a_death_between_commit_and_record(table)
-    expire(table)
-    assert write(table, batch(0)) is None
-    assert values_of(table, "id") == [0, 1, 100, 101]
-    (record,) = table.history.streams()
-    assert record.committed
-
-
-@pytest.mark.mission("PT13", "PT49")
-@pytest.mark.parametrize("rows_are_there", [True, False])
-def test_a_batch_of_which_nothing_is_left_to_prove_is_asked_about_and_not_doubled(
-    table: Table, rows_are_there: bool
+def test_an_expiry_says_again_where_streams_stand_if_only_expired_snapshots_did(
+    table: Table,
 ) -> None:
-    after_a_death_between_commit_and_record(table)
-    compact(table, full=True)
+    write(table, batch(0))
+    committed_by_another_client(table)
+    assert write(table, batch(0)) is None
+    before = table.history.streams()
     expire(table)
-    with pytest.raises(
-        CommitOutcomeUnknownError, match=r"stream settle db\.t q1, and if not: .*forget db"
-    ):
-        write(table, batch(0))
-    assert values_of(table, "id") == [0, 1, 100, 101]
-    if rows_are_there:
-        table.history.settle_stream("q1")
-        assert write(table, batch(0)) is None
-    else:
-        table.history.forget_stream("q1")
-        assert write(table, batch(0)) is not None
+    assert table.history.streams() == before
+    assert write(table, batch(0)) is None
+    write(table, batch(1))
+    assert values_of(table, "id") == [0, 1, 10, 11, 100]
+    assert_only_reachable_files(table)
+
+
+@pytest.mark.mission("PT13", "PT49")
+def test_a_batch_is_neither_doubled_nor_lost_where_another_client_expired_its_snapshot(
+    table: Table,
+) -> None:
+    write(table, batch(0))
+    table.write(rows(table, events(100, 101)))
+    expire(table)
+    without_properties(table)
+    for number in (0, 1):
+        with pytest.raises(InvalidRequestError, match=r"another client expired .*forget db\.t q1"):
+            write(table, batch(number))
+    assert values_of(table, "id") == [0, 1, 100]
+    table.history.forget_stream("q1")
+    write(table, batch(0))
+    assert values_of(table, "id") == [0, 0, 1, 1, 100]
 
 
 @pytest.mark.mission("PT49")
@@ -189,54 +190,30 @@ def two_more_batches_and_expiry(table: Table) -> None:
 
 
 @pytest.mark.mission("PT13", "PT49")
-def test_a_driver_that_settles_late_does_not_take_the_record_back(table: Table) -> None:
+def test_a_driver_that_stages_while_another_one_goes_on_writes_nothing(table: Table) -> None:
     write(table, batch(0))
-    records: list[Call] = []
-
-    def meanwhile(call: Call) -> None:
-        if call.name == "replace" and "/stream-q1" in call.path:
-            records.append(call)
-            # The first one says that the batch is tried, the second one that it is committed.
-            if len(records) == 2:
-                two_more_batches_and_expiry(table)
-
-    write(over(table, WatchedFiles(table.table_files.fs, before=meanwhile)), batch(1))
-    (record,) = table.history.streams()
-    assert (record.batch, record.committed) == (2, True)
-    assert write(table, batch(2)) is None
-    assert values_of(table, "id") == [0, 1, 10, 11, 20, 21, 100]
-
-
-@pytest.mark.mission("PT13", "PT49")
-@pytest.mark.parametrize("number", [1, 2])
-def test_a_driver_that_stages_while_another_one_goes_on_writes_nothing(
-    table: Table, number: int
-) -> None:
-    write(table, batch(0))
-    staged = table.stage(rows(table, events(50, 52)), commit_user="q1", commit_identifier=number)
+    staged = [
+        table.stage(rows(table, events(50, 52)), commit_user="q1", commit_identifier=number)
+        for number in (1, 2)
+    ]
     two_more_batches_and_expiry(table)
-    if number == 1:
-        with pytest.raises(InvalidRequestError, match="holds batch 2 of stream q1"):
-            commit_batch(table.table_files, batch(number), staged)
-    else:
-        assert commit_batch(table.table_files, batch(number), staged).already_committed
+    with pytest.raises(InvalidRequestError, match="holds batch 2 of stream q1"):
+        commit_batch(table.table_files, batch(1), staged[0])
+    # The snapshot of batch 2 has expired; the position is in those behind it.
+    assert commit_batch(table.table_files, batch(2), staged[1]).already_committed
     assert values_of(table, "id") == [0, 1, 10, 11, 20, 21, 100]
-    (record,) = table.history.streams()
-    assert (record.batch, record.committed) == (2, True)
+    assert [each.batch for each in table.history.streams()] == [2]
     assert_only_reachable_files(table)
 
 
-def test_a_batch_without_rows_makes_no_snapshot_and_only_the_first_a_record(table: Table) -> None:
-    staged = table.stage(rows(table, []), commit_user="q1", commit_identifier=0)
-    assert commit_batch(table.table_files, batch(0), staged).snapshot is None
-    assert table.history.snapshots() == ()
-    for number in (1, 2):
+def test_a_batch_without_rows_is_a_commit_since_the_next_one_follows_it(table: Table) -> None:
+    for number in range(3):
         staged = table.stage(rows(table, []), commit_user="q1", commit_identifier=number)
-        assert commit_batch(table.table_files, batch(number), staged).snapshot is None
-    assert [(each.batch, each.committed) for each in table.history.streams()] == [(0, True)]
-    # So the table is known to be the stream's own when rows come at last.
+        assert commit_batch(table.table_files, batch(number), staged).snapshot is not None
+    assert [each.batch for each in table.history.streams()] == [2]
     write(table, batch(3))
     assert values_of(table, "id") == [30, 31]
+    assert_only_reachable_files(table)
 
 
 def test_a_stream_notices_that_its_table_was_dropped_and_created_anew(catalog: Catalog) -> None:
@@ -254,12 +231,25 @@ def test_a_stream_notices_that_its_table_was_dropped_and_created_anew(catalog: C
     assert values_of(table, "id") == [0, 1]
 
 
-def test_a_record_that_was_lost_is_made_up_for_by_the_snapshots_of_the_stream(table: Table) -> None:
+def test_the_start_of_a_stream_may_be_lost_without_its_position(table: Table) -> None:
     for number in (0, 1):
         write(table, batch(number))
-    table.history.forget_stream("q1")
+    files = table.table_files
+    files.fs.delete(files.paths.stream("q1"))
     write(table, batch(2))
     assert values_of(table, "id") == [0, 1, 10, 11, 20, 21]
+
+
+def test_commits_of_all_kinds_say_again_where_streams_stand(table: Table) -> None:
+    write(table, batch(0))
+    before = table.history.streams()
+    table.write(rows(table, events(100, 101)))
+    compact(table, full=True)
+    table.delete("id = 100")
+    table.upkeep.run(table.upkeep.plan_analyze())
+    for each in table.history.snapshots():
+        assert "lakewright.streams" in (each.properties or {}), each.commit_kind
+    assert table.history.streams() == before
 
 
 def test_a_batch_that_lost_to_another_change_leaves_no_file_and_no_doubt(catalog: Catalog) -> None:
@@ -306,9 +296,6 @@ def test_partitions_of_batches_that_a_rollback_left_are_marked_as_done_later(
     write(table, batch(0), day="2024-01-01", clock=clock, time_ms=first - 1)
     write(table, batch(1), day="2024-01-02", clock=clock, time_ms=first - 1)
     table.history.rollback(snapshot=1)
-    to = set_back(table.table_files, "q1")
-    assert to == SetBack(number=0, position=None, lost=1)
-    put_back(table.table_files, "q1", to)
     (record,) = table.history.streams()
     assert (record.batch, record.watermark) == (0, first - 1)
     write(table, batch(1), day="2024-01-02", clock=clock, time_ms=first)
@@ -338,26 +325,22 @@ def test_a_time_outside_of_the_calendar_is_refused_before_the_commit(
     assert values_of(table, "id") == [0, 1, 10, 11]
 
 
-def test_a_stream_goes_on_after_a_recorded_watermark_outside_of_the_calendar(
-    catalog: Catalog,
+def test_a_batch_that_begins_elsewhere_than_the_rows_of_the_table_end_is_refused(
+    table: Table,
 ) -> None:
-    table = new_table(catalog, partitions=["day"])
-    clock = clock_of(table)
-    write(table, batch(0), day="2024-01-01", clock=clock, time_ms=START_MS)
-    (record,) = table.history.streams()
-    table.table_files.streams.put(replace(record, committed=False, watermark=START_MS * 1000))
-    assert write(table, batch(0), clock=clock) is None
-    write(table, batch(1), day="2024-01-02", clock=clock, time_ms=START_MS + DAY_MS)
-    (record,) = table.history.streams()
-    assert (record.watermark, record.waiting) == (START_MS + DAY_MS, ("2024-01-02",))
-
-
-def test_to_forget_a_batch_that_died_leaves_the_position_of_the_one_before(table: Table) -> None:
+    """As one that was staged before a rollback, behind which another process went on."""
     for number in (0, 1):
-        write(table, replace(batch(number), position=f'{{"at": {number}}}'))
-    (record,) = table.history.streams()
-    died = replace(record, batch=2, committed=False, position='{"at": 2}')
-    table.table_files.streams.put(died)
-    table.history.forget_stream("q1")
-    (record,) = table.history.streams()
-    assert (record.batch, record.position) == (1, '{"at": 1}')
+        write(table, at(number, start=number - 1, end=number))
+    table.history.rollback(snapshot=1)
+    write(table, at(1, start=0, end=5))
+    with pytest.raises(InvalidRequestError, match="rolled back behind batch 1 of stream q1"):
+        write(table, at(2, start=1, end=2))
+    with pytest.raises(InvalidRequestError, match="another process runs the stream q1"):
+        write(table, at(1, start=0, end=1))
+    write(table, at(2, start=5, end=6))
+    assert values_of(table, "id") == [0, 1, 10, 11, 20, 21]
+
+
+def at(number: int, *, start: int, end: int) -> StreamBatch:
+    first = None if number == 0 else str(start)
+    return replace(batch(number), start=first, position=str(end))

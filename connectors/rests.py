@@ -1,6 +1,7 @@
-"""What a position of a captured table rests on: facts of the source under which it has a meaning.
+"""What a position rests on: facts of the source under which it has a meaning.
 
-    {"phase": "stream", …, "rests": {"server": "7713…", "table": 16384, "columns": {…}}}
+    {"phase": "stream", …, "rests on": {"server": "7713…", "table": 16384, "columns": {…}}}
+    {"orders": {"0": 42, "1": 40}, "rests on": {"topic orders": "Zx8…"}}
 
 The rows that were read are right as long as the facts behind which they were read hold: the server
 is the same, the table is that table, its columns are those columns. A source says its facts anew
@@ -18,7 +19,8 @@ from lakewright.storage.errors import SourceChanged
 
 # By the name of a thing, its value as JSON.
 Facts = Mapping[str, Any]
-RESTS = "rests"
+# No topic is called so.
+RESTS = "rests on"
 # Of facts: the declared columns, by name, and the names of the others.
 COLUMNS, UNDECLARED = "columns", "undeclared"
 
@@ -42,15 +44,15 @@ def check_facts(
     *,
     leaving: Collection[str] = (),
 ) -> None:
-    """Compare facts; `way` gives what a change of a thing means, and the way on.
+    """Compare facts, in their order now; `way` gives what a change means, and the way on.
 
     `leaving` are those that the source compares by rules of its own.
 
     Raises:
         SourceChanged: names the first thing that is different, with both values.
     """
-    for thing, value in before.items():
-        found = now.get(thing)
+    for thing, found in now.items():
+        value = before.get(thing)
         if thing in leaving or value is None or found is None or value == found:
             continue
         raise SourceChanged(
