@@ -33,7 +33,6 @@ from lakewright.connectors.sources import (
     ScanTableSource,
 )
 from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.operations.streams.change_stream import open_stream
 from lakewright.storage.operations.write.write import StagingJob, staged_write
 from lakewright.storage.operations.write.write import prepare_write as prepare
@@ -110,14 +109,12 @@ class ManagedSource(ScanTableSource, LookupTableSource):
             return _ManagedChanges(self._table, self._columns, self.changelog_mode())
         return _ManagedScan(self._table, self._where, self._columns, self._limit)
 
+    def lookup_keys(self, columns: Sequence[str]) -> Sequence[str]:
+        keys = self._table.schema.primary_keys
+        return keys if {*keys} <= {*columns} else ()
+
     def lookup(self, keys: Sequence[str]) -> Lookup:
-        if {*keys} != {*self._table.schema.primary_keys}:
-            raise UnsupportedError(
-                f"{self._table.name} is looked up by its primary key "
-                f"({', '.join(self._table.schema.primary_keys) or 'none'}), and not by "
-                f"({', '.join(keys)})"
-            )
-        return _ManagedLookup(self._table)
+        return _ManagedLookup(self._table, self._columns)
 
 
 class _ManagedScan(BoundedScan):
@@ -180,9 +177,10 @@ class _ManagedChanges(Scan):
 @dataclass(frozen=True)
 class _ManagedLookup(Lookup):
     table: Table
+    columns: tuple[str, ...] | None
 
     def lookup(self, keys: pa.Table) -> pa.Table:
-        return self.table.lookup(keys)
+        return self.table.lookup(keys, columns=self.columns)
 
 
 class ManagedSink(DynamicTableSink):

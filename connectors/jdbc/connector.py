@@ -23,6 +23,7 @@ from lakewright.connectors.jdbc.databases import (
     Change,
     Database,
     open_database,
+    plain_literal,
     quoted,
     shown_url,
 )
@@ -101,7 +102,18 @@ class Jdbc(DynamicTableFactory):
         Option(
             name="lookup.partial-cache.expire-after-write",
             kind=OptionKind.DURATION,
-            description="how long a row is kept",
+            description="how long a row is kept after it was read",
+        ),
+        Option(
+            name="lookup.partial-cache.expire-after-access",
+            kind=OptionKind.DURATION,
+            description="how long a row is kept after it was asked for",
+        ),
+        Option(
+            name="lookup.partial-cache.cache-missing-key",
+            kind=OptionKind.BOOLEAN,
+            description="whether it is kept, too, that a key has no row",
+            default=True,
         ),
         Option(
             name="sink.buffer-flush.max-rows",
@@ -265,8 +277,12 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
     def scan(self) -> Scan:
         return _JdbcScan(self._query)
 
+    def lookup_keys(self, columns: Sequence[str]) -> Sequence[str]:
+        by_name = {each.name: each for each in self._context.table.fields}
+        return [name for name in columns if self._query.database.can_find(by_name[name])]
+
     def lookup(self, keys: Sequence[str]) -> Lookup:
-        found = _JdbcLookup(self._query)
+        found = _JdbcLookup(replace(self._query, ranges=None))
         options = self._context.options
         if options["lookup.cache"] == "NONE":
             return found
@@ -275,6 +291,8 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
             self._context.env,
             max_rows=options["lookup.partial-cache.max-rows"],
             expire_ms=options["lookup.partial-cache.expire-after-write"],
+            idle_ms=options["lookup.partial-cache.expire-after-access"],
+            keeps_missing=options["lookup.partial-cache.cache-missing-key"],
         )
 
     def _text(self, predicate: Predicate) -> str | None:
@@ -296,21 +314,15 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
             # The database has no such moment.
             return None
         if predicate.operator in _ORDERED and kind.root is not TypeRoot.BOOLEAN:
-            return f"{column} {_ORDERED[predicate.operator]} {_literal(values[0])}"
+            return f"{column} {_ORDERED[predicate.operator]} {plain_literal(values[0])}"
         match predicate.operator:
             case Operator.EQ:
-                return f"{column} = {_literal(values[0])}"
+                return f"{column} = {plain_literal(values[0])}"
             case Operator.NE:
-                return f"{column} <> {_literal(values[0])}"
+                return f"{column} <> {plain_literal(values[0])}"
             case Operator.IN:
-                return f"{column} IN ({', '.join(map(_literal, values))})"
+                return f"{column} IN ({', '.join(map(plain_literal, values))})"
         return None
-
-
-def _literal(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).upper()
-    return str(value) if isinstance(value, int) else f"'{value}'"
 
 
 @dataclass(frozen=True)
@@ -364,43 +376,36 @@ class _JdbcScan(BoundedScan):
 
 @dataclass(frozen=True)
 class _JdbcLookup(Lookup):
+    """Asks for the rows of many keys at once; a database may hold other values to be equal, too."""
+
     query: _Query
 
     def lookup(self, keys: pa.Table) -> pa.Table:
         by_name = {each.name: each for each in self.query.fields}
         wanted = [by_name[name] for name in keys.column_names]
         batches: list[pa.RecordBatch] = []
-        for piece in keys.to_batches(_KEYS_AT_ONCE):
+        for piece in keys.combine_chunks().to_batches(_KEYS_AT_ONCE):
             typed = fitted(piece, wanted, table=self.query.database.owner)
-            asked = typed.to_pylist()
             rows = [
-                " AND ".join(self._same(name, value) for name, value in row.items())
-                for row in asked
+                [self.query.database.key_literal(*each) for each in zip(wanted, row, strict=True)]
+                for row in zip(*(column.to_pylist() for column in typed.columns), strict=True)
             ]
-            if rows:
-                where = "(" + " OR ".join(f"({each})" for each in rows) + ")"
-                batches += (_of_keys(each, asked) for each in self.query.rows(where))
+            # No row has a key that the database has no literal of.
+            known = [[text for text in row if text is not None] for row in rows if None not in row]
+            if known:
+                batches += self.query.rows(_one_of(keys.column_names, known))
         return pa.Table.from_batches(batches, to_arrow_schema(self.query.fields))
 
-    def _same(self, name: str, value: object) -> str:
-        if value is None:
-            return "1 = 0"
-        if isinstance(value, (bool, int)):
-            return f"{quoted(name)} = {_literal(value)}"
-        if isinstance(value, bytes):
-            return f"{quoted(name)} = {self.query.database.bytes_literal(value)}"
-        text = str(value).replace("'", "''")
-        return f"{quoted(name)} = '{text}'"
 
-
-def _of_keys(rows: pa.RecordBatch, asked: Sequence[dict[str, object]]) -> pa.RecordBatch:
-    """The rows with the keys that were asked for: a database may hold other texts to be equal."""
-    if not asked or not set(asked[0]) <= set(rows.schema.names):
-        return rows
-    wanted = {tuple(each.values()) for each in asked}
-    keys = rows.select(list(asked[0])).to_pylist()
-    kept = [at for at, each in enumerate(keys) if tuple(each.values()) in wanted]
-    return rows.take(pa.array(kept, pa.int64()))
+def _one_of(columns: Sequence[str], keys: Sequence[Sequence[str]]) -> str:
+    """The condition of rows that have one of some keys, in the database's words."""
+    if len(columns) == 1:
+        return f"{quoted(columns[0])} IN ({', '.join(each[0] for each in keys)})"
+    same = (
+        " AND ".join(f"{quoted(name)} = {text}" for name, text in zip(columns, key, strict=True))
+        for key in keys
+    )
+    return "(" + " OR ".join(f"({each})" for each in same) + ")"
 
 
 # --- writing --------------------------------------------------------------------------------------

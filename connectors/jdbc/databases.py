@@ -22,6 +22,8 @@ from lakewright.connectors.fitted import batches_of, fitted
 from lakewright.connectors.jdbc.postgres_columns import (
     Kind,
     Selected,
+    can_find,
+    is_text_of,
     kinds,
     means_alike,
     selected,
@@ -98,8 +100,12 @@ class Database(ABC):
         """Whether the database compares a column, in an order too, as one of the declared type."""
 
     @abstractmethod
-    def bytes_literal(self, value: bytes) -> str:
-        """Bytes as a statement has them."""
+    def can_find(self, field: DataField) -> bool:
+        """Whether `=` finds every row whose value in a column is read as a given one."""
+
+    @abstractmethod
+    def key_literal(self, field: DataField, value: object) -> str | None:
+        """A value of such a column as a statement has it; None if no row has it."""
 
     @abstractmethod
     def type_of(self, data_type: DataType) -> str:
@@ -218,16 +224,37 @@ class Sqlite(Database):
         is_exact = data_type.root in _WHOLE or data_type.root is TypeRoot.BOOLEAN
         return is_exact and column in self._whole_columns
 
-    def bytes_literal(self, value: bytes) -> str:
-        return f"x'{value.hex()}'"
+    def can_find(self, field: DataField) -> bool:
+        if not isinstance(field.type, AtomicType):
+            return False
+        if field.type.root is TypeRoot.VARCHAR:
+            # Elsewhere numbers, too, are read as texts, and equal none there.
+            return field.name in self._columns_of("CHAR", "CLOB", "TEXT") - self._whole_columns
+        return self.can_compare(field.name, field.type)
 
-    @cached_property
+    def key_literal(self, field: DataField, value: object) -> str | None:
+        if not isinstance(value, str):
+            return plain_literal(value)
+        # A statement ends at the character that is none.
+        return " || char(0) || ".join(plain_literal(part) for part in value.split("\0"))
+
+    @property
     def _whole_columns(self) -> frozenset[str]:
         """Columns of whole numbers; in others SQLite keeps texts as texts, and compares them so."""
+        return self._columns_of("INT")
+
+    def _columns_of(self, *words: str) -> frozenset[str]:
+        """Columns whose type has one of some words, by which SQLite knows what it keeps there."""
+        return frozenset(
+            name for name, kind in self._types.items() if any(word in kind for word in words)
+        )
+
+    @cached_property
+    def _types(self) -> dict[str, str]:
         with self._connected() as connection:
             table = self.table.rpartition(".")[2]
             found = connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,))
-            return frozenset(name for name, kind in found if "INT" in kind.upper())
+            return {name: kind.upper() for name, kind in found}
 
     def type_of(self, data_type: DataType) -> str:
         root = _root_of(data_type, self.owner)
@@ -282,8 +309,20 @@ class Postgres(Database):
         # Texts are ordered by a locale there.
         return means_alike(data_type, self._kinds.get(column))
 
-    def bytes_literal(self, value: bytes) -> str:
-        return f"'\\x{value.hex()}'::bytea"
+    def can_find(self, field: DataField) -> bool:
+        return can_find(field.type, self._kinds.get(field.name))
+
+    def key_literal(self, field: DataField, value: object) -> str | None:
+        if isinstance(value, bytes):
+            return f"'\\x{value.hex()}'::bytea"
+        if not isinstance(value, str):
+            return plain_literal(value)
+        kind = self._kinds.get(field.name)
+        if "\0" in value or (kind is not None and not is_text_of(value, kind)):
+            return None
+        # What a backslash means in a plain literal is a setting of the server.
+        escaped = value.replace("\\", "\\\\")
+        return ("E" if escaped != value else "") + plain_literal(escaped)
 
     @cached_property
     def _kinds(self) -> dict[str, Kind]:
@@ -433,6 +472,13 @@ def _root_of(data_type: DataType, owner: str) -> TypeRoot:
 def quoted(name: str) -> str:
     """A name as both databases quote it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def plain_literal(value: object) -> str:
+    """A number, truth value or text as both databases write it."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 
 def _secrets(url: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ as it is, or as its text, which is then read by the same rule as every text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -26,7 +27,8 @@ _WHOLE = {"int2", "int4", "int8"}
 _NUMBERS = {*_WHOLE, "float4", "float8", "numeric"}
 _MOMENTS = {"date", "timestamp", "timestamptz"}
 _BYTES = {"bytea", "uuid"}
-_MONEY = "money"
+_MONEY, _UUID = "money", "uuid"
+_UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Types with the same meaning here and there, in which a filter means the same.
 _ALIKE = {
     TypeRoot.BOOLEAN: {"bool"},
@@ -125,6 +127,23 @@ def means_alike(data_type: DataType, kind: Kind | None) -> bool:
     if kind is None or not isinstance(data_type, AtomicType):
         return False
     return kind.name in _ALIKE.get(data_type.root, ())
+
+
+def can_find(data_type: DataType, kind: Kind | None) -> bool:
+    """Whether `=` finds every row whose value in a column is read as a given one."""
+    if kind is None or not isinstance(data_type, AtomicType):
+        return False
+    if data_type.root is TypeRoot.VARCHAR:
+        return kind.name in {*_TEXTS, _UUID}
+    if data_type.root.is_bytes:
+        return kind.name == "bytea"
+    is_exact = data_type.root is TypeRoot.BOOLEAN or data_type.root.is_integer
+    return is_exact and means_alike(data_type, kind)
+
+
+def is_text_of(text: str, kind: Kind) -> bool:
+    """Whether a value in such a column can have a text; others the server may refuse to compare."""
+    return kind.name != _UUID or _UUID_TEXT.fullmatch(text) is not None
 
 
 def _is_amount(data_type: AtomicType, kind: Kind) -> bool:
