@@ -140,7 +140,7 @@ def test_a_cache_asks_again_when_rows_are_old_or_were_displaced() -> None:
     assert first == [{"id": 1, "name": "n1"}, {"id": 2, "name": "n2"}]
     assert cached.lookup(keys).to_pylist() == first
     # That a key has no row is kept, too.
-    assert inner.asked == [[2, 99, 1]]
+    assert inner.asked == [[1, 2, 99]]
     _Clock.now = 2000
     cached.lookup(pa.table({"id": [1]}))
     assert inner.asked[-1] == [1]
