@@ -21,6 +21,7 @@ import pyarrow as pa
 from lakewright.connectors.external_tables import ExternalTables
 from lakewright.session.duckdb_plan import DuckPlan, PlannedScan, plan_of
 from lakewright.session.external_source import external_source
+from lakewright.session.pushed_down import aggregated, is_of_one_table, is_of_rows, limited
 from lakewright.session.query_source import (
     ScannedTable,
     Source,
@@ -309,7 +310,42 @@ def running(
             _bind(bound, name, ScannedTable(source, len(bound.scanned), bound.failures))
         _check_moments_of_rows(bound, full_name)
         connection.execute("SET lock_configuration = true")
+        if not given:
+            _push_down(bound, externals)
         yield bound
+
+
+def _push_down(bound: RunningQuery, externals: ExternalTables) -> None:
+    """Let the source of a query's one external table do what it can of the query."""
+    node, text = bound.asked.node, bound.asked.timed.text
+    if len(bound.scanned) != 1 or not is_of_one_table(node):
+        return
+    (scanned,) = bound.scanned
+    if scanned.source.planned is None:
+        return
+    try:
+        asked = bound.connection.sql(text)
+    except duckdb.Error:
+        # It is said where the query is run.
+        return
+    found = aggregated(externals, scanned.source, text, asked.columns)
+    if found is None:
+        source = limited(externals, scanned.source, node, [*bound.plan.operators()])
+        scanned.source = source or scanned.source
+        return
+    groups = ScannedTable(found.source, len(bound.scanned), bound.failures)
+    _bind(bound, TableName("", found.view), groups, found.casts)
+    try:
+        made = bound.connection.sql(found.text)
+        same = (made.columns, made.types) == (asked.columns, asked.types)
+        same &= is_of_rows([*plan_of(bound.connection, found.text).operators()])
+    except duckdb.Error:
+        same = False
+    if same:
+        timed = replace(bound.asked.timed, text=found.text, edits=())
+        bound.asked = replace(bound.asked, timed=timed)
+    else:
+        bound.scanned.remove(groups)
 
 
 def _check_moments_of_rows(bound: RunningQuery, full_name: Callable[[str], str]) -> None:
@@ -353,11 +389,20 @@ def _exists(externals: ExternalTables, name: str) -> bool:
     return externals.has(name) or externals.catalog.table_exists(name)
 
 
-def _bind(bound: RunningQuery, name: TableName, scanned: ScannedTable) -> None:
-    """Make the table one that the query finds under its name."""
+def _bind(
+    bound: RunningQuery,
+    name: TableName,
+    scanned: ScannedTable,
+    casts: Mapping[str, str] | None = None,
+) -> None:
+    """Make the table one that the query finds under its name, some columns in other types."""
     scan = f"scan of {len(bound.scanned)}"
     bound.connection.register(scan, scanned)
-    columns = ", ".join(f"{own} AS {_quoted(said)}" for own, said in scanned.columns.items())
+    types = casts or {}
+    columns = ", ".join(
+        f"{f'CAST({own} AS {types[said]})' if said in types else own} AS {_quoted(said)}"
+        for own, said in scanned.columns.items()
+    )
     view = _quoted(name.table)
     if name.database:
         bound.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(name.database)}")

@@ -40,9 +40,9 @@ from lakewright.connectors.sources import (
     ScanTableSource,
 )
 from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.errors import InvalidOption
+from lakewright.storage.errors import InvalidOption, InvalidRows
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
-from lakewright.storage.spec.predicate import Leaf, Operator, Predicate
+from lakewright.storage.spec.predicate import Leaf, Operator, Predicate, columns_of
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
 from lakewright.storage.spec.values import StoredNumber, to_python
 
@@ -167,9 +167,11 @@ class _Query:
     where: tuple[str, ...] = ()
     limit: int | None = None
     ranges: _Range | None = None
-    # Expressions in place of columns, and the columns of groups.
+    # Expressions in place of columns, and those of groups.
     expressions: tuple[str, ...] | None = None
     group_by: tuple[str, ...] = ()
+    # Of columns that are aggregated, which values are none of their types.
+    guards: tuple[tuple[DataField, str], ...] = ()
 
     @property
     def is_computed(self) -> bool:
@@ -182,18 +184,29 @@ class _Query:
 
     def text(self, columns: Sequence[str]) -> str:
         # A projection of nothing still counts rows.
-        shown = self.expressions or columns if self.fields else ("1",)
+        shown: Sequence[str] = self.expressions or columns if self.fields else ("1",)
+        unfit = (f"COUNT(CASE WHEN {text} THEN 1 END)" for _, text in self.guards)
+        shown = (*shown, *unfit)
         text = f"SELECT {', '.join(shown)} FROM {self.database.name}"  # noqa: S608 - quoted
         text += f" WHERE {' AND '.join(self.where)}" if self.where else ""
         if self.group_by:
-            text += f" GROUP BY {', '.join(quoted(each) for each in self.group_by)}"
+            text += f" GROUP BY {', '.join(self.group_by)}"
         return text if self.limit is None else f"{text} LIMIT {self.limit}"
 
     def rows(self, *also: str) -> Iterator[pa.RecordBatch]:
         fields = self.fields or (DataField(0, "one", AtomicType(TypeRoot.INT)),)
         query = replace(self, where=(*self.where, *also))
-        for batch in self.database.read(query, fields, self.fetch_size):
-            yield batch if self.fields else batch.select([])
+        whole = AtomicType(TypeRoot.BIGINT)
+        unfit = (DataField(0, f"unfit {each.name}", whole) for each, _ in self.guards)
+        for batch in self.database.read(query, (*fields, *unfit), self.fetch_size):
+            for at, (field, _) in enumerate(self.guards, len(fields)):
+                if pc.any(pc.greater(batch.column(at), 0)).as_py():
+                    raise InvalidRows(
+                        f"{self.database.owner}: column {field.name} is {field.type}, and the "
+                        "database has values there that are not; declare the column as STRING",
+                        column=field.name,
+                    )
+            yield batch.select(range(len(self.fields)))
 
 
 def _asked(context: Context) -> _Query:
@@ -215,6 +228,8 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
     def __init__(self, query: _Query, context: Context) -> None:
         self._query, self._context = query, context
         self._types = {each.name: each.type for each in context.table.fields}
+        # The columns that the filters of the query are of.
+        self._filtered: Sequence[str] = ()
 
     @property
     def summary(self) -> str:
@@ -225,8 +240,9 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
 
     def apply_filters(self, filters: Sequence[Predicate]) -> Filtered:
         texts = {each: self._text(each) for each in filters}
-        taken = tuple(text for text in texts.values() if text is not None)
-        self._query = replace(self._query, where=taken)
+        taken = {each: text for each, text in texts.items() if text is not None}
+        self._query = replace(self._query, where=tuple(taken.values()))
+        self._filtered = [name for each in taken for name in sorted(columns_of(each))]
         return Filtered(
             [each for each, text in texts.items() if text is not None],
             [each for each, text in texts.items() if text is None],
@@ -242,15 +258,18 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
         self._query = replace(self._query, limit=limit)
 
     def apply_aggregates(self, group_by: Sequence[str], aggregates: Sequence[Aggregate]) -> bool:
-        """Counts, and what does not depend on how a database orders or adds values."""
-        for each in aggregates:
-            if each.function not in ("count", "min", "max") or (
-                each.function != "count" and not self._is_whole(each.column)
-            ):
-                return False
-        if not all(self._is_whole(name) for name in group_by):
-            return False
+        """What the database counts, compares, adds and groups as it is done with the rows."""
+        database = self._query.database
         by_name = {each.name: each for each in self._query.fields}
+        groups = [database.group_text(by_name[name]) for name in group_by]
+        # A filter reads its columns too, and a value that is none of the type is refused then.
+        of_columns = [("count", name) for name in self._filtered]
+        of_columns += [(each.function, each.column) for each in aggregates if each.column]
+        known = [text for text in groups if text is not None]
+        if len(known) < len(groups) or not all(
+            database.can_aggregate(function, by_name[name]) for function, name in of_columns
+        ):
+            return False
         shown = [
             f"{each.function.upper()}({'*' if each.column is None else quoted(each.column)})"
             for each in aggregates
@@ -258,21 +277,16 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
         self._query = replace(
             self._query,
             fields=(*(by_name[name] for name in group_by), *(each.output for each in aggregates)),
-            expressions=(*(quoted(each) for each in group_by), *shown),
-            group_by=tuple(group_by),
+            expressions=(*known, *shown),
+            group_by=tuple(known),
+            guards=tuple(
+                (by_name[name], text)
+                for name in dict.fromkeys(name for _, name in of_columns)
+                if (text := database.unfit(by_name[name])) is not None
+            ),
             ranges=None,
         )
         return True
-
-    def _is_whole(self, name: str | None) -> bool:
-        """Whether the database orders and groups the values of a column as we do."""
-        kind = None if name is None else self._types[name]
-        return (
-            name is not None
-            and isinstance(kind, AtomicType)
-            and kind.root in _WHOLE
-            and self._query.database.can_compare(name, kind)
-        )
 
     def scan(self) -> Scan:
         return _JdbcScan(self._query)

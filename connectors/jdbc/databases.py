@@ -22,7 +22,9 @@ from lakewright.connectors.fitted import batches_of, fitted
 from lakewright.connectors.jdbc.postgres_columns import (
     Kind,
     Selected,
+    can_aggregate,
     can_find,
+    grouped_by,
     is_text_of,
     kinds,
     means_alike,
@@ -38,7 +40,13 @@ from lakewright.storage.errors import (
 from lakewright.storage.extras import needed_for
 from lakewright.storage.files.store_failures import harmless
 from lakewright.storage.secret_texts import MASK, is_secret, shown_text
-from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
+from lakewright.storage.spec.data_types import (
+    INTEGER_BITS,
+    AtomicType,
+    DataField,
+    DataType,
+    TypeRoot,
+)
 from lakewright.storage.spec.rows import RowKind
 
 _ROWS_AT_ONCE = 1 << 14
@@ -106,6 +114,18 @@ class Database(ABC):
     @abstractmethod
     def key_literal(self, field: DataField, value: object) -> str | None:
         """A value of such a column as a statement has it; None if no row has it."""
+
+    @abstractmethod
+    def can_aggregate(self, function: str, field: DataField) -> bool:
+        """Whether count, min, max or sum of a column is that of the values which are read."""
+
+    @abstractmethod
+    def group_text(self, field: DataField) -> str | None:
+        """A column by which the database has the groups of the values that are read; or None."""
+
+    def unfit(self, field: DataField) -> str | None:
+        """Which values of a column are no values of its type; None if its type there says it."""
+        return None
 
     @abstractmethod
     def type_of(self, data_type: DataType) -> str:
@@ -238,6 +258,26 @@ class Sqlite(Database):
         # A statement ends at the character that is none.
         return " || char(0) || ".join(plain_literal(part) for part in value.split("\0"))
 
+    def can_aggregate(self, function: str, field: DataField) -> bool:
+        # A sum beyond 64 bits is an error there.
+        is_short = not isinstance(field.type, AtomicType) or field.type.root is not TypeRoot.BIGINT
+        return self.unfit(field) is not None and (function != "sum" or is_short)
+
+    def group_text(self, field: DataField) -> str | None:
+        if not isinstance(field.type, AtomicType):
+            return None
+        if field.type.root is TypeRoot.VARCHAR and self.can_find(field):
+            return f"{quoted(field.name)} COLLATE BINARY"
+        return quoted(field.name) if self.can_compare(field.name, field.type) else None
+
+    def unfit(self, field: DataField) -> str | None:
+        bits = INTEGER_BITS.get(field.type.root) if isinstance(field.type, AtomicType) else None
+        if bits is None or field.name not in self._whole_columns:
+            return None
+        name, least = quoted(field.name), -(1 << bits - 1)
+        fits = f"typeof({name}) = 'integer' AND {name} BETWEEN {least} AND {-least - 1}"
+        return f"{name} IS NOT NULL AND NOT ({fits})"
+
     @property
     def _whole_columns(self) -> frozenset[str]:
         """Columns of whole numbers; in others SQLite keeps texts as texts, and compares them so."""
@@ -323,6 +363,13 @@ class Postgres(Database):
         # What a backslash means in a plain literal is a setting of the server.
         escaped = value.replace("\\", "\\\\")
         return ("E" if escaped != value else "") + plain_literal(escaped)
+
+    def can_aggregate(self, function: str, field: DataField) -> bool:
+        return can_aggregate(function, field.type, self._kinds.get(field.name))
+
+    def group_text(self, field: DataField) -> str | None:
+        collation = grouped_by(field.type, self._kinds.get(field.name))
+        return None if collation is None else f"{quoted(field.name)}{collation}"
 
     @cached_property
     def _kinds(self) -> dict[str, Kind]:
