@@ -354,7 +354,7 @@ class Postgres(Database):
 
     def key_literal(self, field: DataField, value: object) -> str | None:
         if isinstance(value, bytes):
-            return f"'\\x{value.hex()}'::bytea"
+            return f"decode('{value.hex()}', 'hex')"
         if not isinstance(value, str):
             return plain_literal(value)
         kind = self._kinds.get(field.name)
