@@ -79,7 +79,6 @@ class ManagedSource(ScanTableSource, LookupTableSource):
         self._table, self._follows = table, follows
         self._where: Predicate | None = None
         self._columns: tuple[str, ...] | None = None
-        self._limit: int | None = None
 
     @property
     def summary(self) -> str:
@@ -101,13 +100,10 @@ class ManagedSource(ScanTableSource, LookupTableSource):
     def apply_projection(self, columns: Sequence[str]) -> None:
         self._columns = tuple(columns)
 
-    def apply_limit(self, limit: int) -> None:
-        self._limit = limit
-
     def scan(self) -> Scan:
         if self._follows:
             return _ManagedChanges(self._table, self._columns, self.changelog_mode())
-        return _ManagedScan(self._table, self._where, self._columns, self._limit)
+        return _ManagedScan(self._table, self._where, self._columns)
 
     def lookup_keys(self, columns: Sequence[str]) -> Sequence[str]:
         keys = self._table.schema.primary_keys
@@ -119,28 +115,20 @@ class ManagedSource(ScanTableSource, LookupTableSource):
 
 class _ManagedScan(BoundedScan):
     def __init__(
-        self,
-        table: Table,
-        where: Predicate | None,
-        columns: tuple[str, ...] | None,
-        limit: int | None,
+        self, table: Table, where: Predicate | None, columns: tuple[str, ...] | None
     ) -> None:
         names = columns or table.schema.field_names
         # A scan reads some column.
         self._scan = table.scan(where, names if columns != () else table.schema.field_names[:1])
         self._schema = to_arrow_schema(table.schema.fields_of(names))
-        self._columns, self._limit = columns, limit
+        self._columns = columns
 
     def splits(self) -> Sequence[Split]:
         return self._scan.splits
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        left = self._limit
         for rows in self._scan.reader.read(split):
-            part = rows if left is None else rows.slice(0, left)
-            yield from part.select(self._columns or part.column_names).to_batches()
-            if left is not None and (left := left - part.num_rows) <= 0:
-                return
+            yield from rows.select(self._columns or rows.column_names).to_batches()
 
 
 class _ManagedChanges(Scan):

@@ -24,7 +24,13 @@ from lakewright.connectors.changes import net_rows
 from lakewright.connectors.external_tables import ExternalTables
 from lakewright.connectors.factories import Context
 from lakewright.connectors.planning.plan_sink import PlannedSink, WriteRequest, plan_write
-from lakewright.connectors.planning.plan_source import PlannedScan, ScanRequest, plan_scan
+from lakewright.connectors.planning.plan_source import (
+    PlannedScan,
+    ScanRequest,
+    plan_scan,
+    source_of,
+)
+from lakewright.connectors.sources import ScanTableSource
 from lakewright.connectors.stream import follow, run_stream
 from lakewright.session.duckdb_query import (
     DuckQuery,
@@ -90,8 +96,11 @@ def _named(query: Query, *, in_spark: bool) -> Sequence[str]:
 
 
 def _has_no_end(externals: ExternalTables, name: str) -> bool:
-    runtime = plan_scan(externals.context(name), ScanRequest()).runtime
-    return not runtime.is_bounded
+    context = externals.context(name)
+    if not isinstance(source_of(context), ScanTableSource):
+        # It is looked up, and not read.
+        return False
+    return not plan_scan(context, ScanRequest()).runtime.is_bounded
 
 
 def _context(externals: ExternalTables, name: str) -> Context:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from lakewright.connectors.factories import Context, DynamicTableFactory
+from lakewright.connectors.runtime import AsyncLookup
+from lakewright.connectors.sources import LookupTableSource
 from lakewright.session import Session
-from lakewright.storage.errors import InvalidRows, InvalidStatement
+from lakewright.storage import Catalog
+from lakewright.storage.errors import InvalidRows, InvalidStatement, UnsupportedError
 from lakewright.storage.table import Table
 from tests.unit.session.conftest import rows_of
 
@@ -297,3 +303,54 @@ def test_a_table_of_the_warehouse_is_looked_up_by_its_whole_key(
     asked.clear()
     next(streamed(session, "SELECT n, price FROM orders o JOIN items i ON o.item = i.id"))
     assert asked == []
+
+
+class _Names(AsyncLookup):
+    """Names of even numbers, from a system that answers one of them slowly."""
+
+    async def lookup(self, keys: pa.Table) -> pa.Table:
+        async def name_of(number: int) -> dict[str, object]:
+            await asyncio.sleep(0.01 if number == 2 else 0)
+            return {"id": number, "name": f"number {number}"}
+
+        known = [each for each in keys.column("id").to_pylist() if each % 2 == 0]
+        return pa.Table.from_pylist(
+            list(await asyncio.gather(*map(name_of, known))),
+            pa.schema([("id", pa.int64()), ("name", pa.string())]),
+        )
+
+
+class _NamesSource(LookupTableSource):
+    def lookup_keys(self, columns: Sequence[str]) -> Sequence[str]:
+        return [each for each in columns if each == "id"]
+
+    def lookup(self, keys: Sequence[str]) -> AsyncLookup:
+        return _Names()
+
+
+class _NamesTables(DynamicTableFactory):
+    identifier = "names"
+
+    def create_source(self, context: Context) -> _NamesSource:
+        return _NamesSource()
+
+
+@pytest.mark.mission("CN19", "CN26")
+def test_a_table_that_can_only_be_looked_up_and_answers_later_is_joined(catalog: Catalog) -> None:
+    catalog = replace(catalog, factories=(_NamesTables(),))
+    catalog.create_database("db")
+    session = Session(catalog)
+    session.sql("""
+        USE db;
+        CREATE TABLE names (id BIGINT, name STRING) WITH ('connector' = 'names');
+        CREATE TABLE orders (n INT); CREATE TABLE kept (n INT, name STRING);
+        INSERT INTO orders VALUES (1), (2), (4)
+    """)
+    told = streamed(session, "SELECT n, name FROM orders LEFT JOIN names ON n = id")
+    next(told)
+    told.close()
+    session.sql("RESET 'execution.runtime-mode'")
+    found = [(1, None), (2, "number 2"), (4, "number 4")]
+    assert rows_of(session, "SELECT * FROM kept ORDER BY n") == found
+    with pytest.raises(UnsupportedError, match="can only be looked up by keys, not scanned"):
+        session.sql("SELECT * FROM names")

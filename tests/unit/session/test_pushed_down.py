@@ -225,3 +225,8 @@ def test_a_limit_of_rows_that_are_filtered_here_counts_what_is_left(
     assert "at most 4 rows" in told
     assert " LIMIT 4" not in told
     assert rows_of(session, query) == [(9,), (10,), (11,), (12,)]
+
+
+def test_a_limit_ends_a_source_without_end(session: Session) -> None:
+    session.sql("CREATE TABLE made (id BIGINT) WITH ('connector' = 'datagen')")
+    assert len(rows_of(session, "SELECT id FROM made LIMIT 3")) == 3
