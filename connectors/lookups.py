@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ _Key = tuple[object, ...]
 class _Kept:
     """The rows of a key, when they were read, and when they were last asked for."""
 
-    rows: pa.Table
+    rows: pa.RecordBatch
     read_ms: int
     asked_ms: int
 
@@ -51,22 +52,30 @@ class CachedLookup(Lookup):
         now = self._env.now_ms()
         known = {key: rows for key in asked if (rows := self._rows_of(key, now)) is not None}
         missing = {key: at for key, at in asked.items() if key not in known}
-        if not missing and known:
-            return pa.concat_tables(known.values())
-        found = looked_up(self._lookup, keys.take(pa.array(missing.values(), pa.int64())))
-        places: dict[_Key, list[int]] = {key: [] for key in missing}
-        columns = (found.column(name).to_pylist() for name in keys.column_names)
+        given = [pa.Table.from_batches(known.values())] if known else []
+        if missing or not known:
+            found = looked_up(self._lookup, keys.take(pa.array(missing.values(), pa.int64())))
+            self._keep_all(found, keys.column_names, missing, now)
+            given.append(found)
+        return pa.concat_tables(given).combine_chunks()
+
+    def _keep_all(
+        self, found: pa.Table, names: Sequence[str], keys: Iterable[_Key], now: int
+    ) -> None:
+        places: dict[_Key, list[int]] = {key: [] for key in keys}
+        columns = (found.column(name).to_pylist() for name in names)
         for at, key in enumerate(zip(*columns, strict=True)):
             # The other system may hold other keys to be equal, too.
             if key in places:
                 places[key].append(at)
+        batches = found.combine_chunks().to_batches()
+        whole = batches[0] if batches else pa.RecordBatch.from_pylist([], found.schema)
         for key, own in places.items():
-            known[key] = found.take(pa.array(own, pa.int64()))
             if own or self._keeps_missing:
-                self._keep(key, known[key], now)
-        return pa.concat_tables([found.slice(0, 0), *known.values()])
+                # A copy: a part would hold on to all that was found with it.
+                self._keep(key, whole.take(pa.array(own, pa.int64())), now)
 
-    def _rows_of(self, key: _Key, now: int) -> pa.Table | None:
+    def _rows_of(self, key: _Key, now: int) -> pa.RecordBatch | None:
         kept = self._kept.get(key)
         if kept is None:
             return None
@@ -79,7 +88,7 @@ class CachedLookup(Lookup):
         self._kept.move_to_end(key)
         return kept.rows
 
-    def _keep(self, key: _Key, rows: pa.Table, now: int) -> None:
+    def _keep(self, key: _Key, rows: pa.RecordBatch, now: int) -> None:
         self._kept[key] = _Kept(rows, now, now)
         self._rows += max(1, rows.num_rows)
         while self._rows > self._max_rows and self._kept:

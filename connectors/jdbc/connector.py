@@ -46,7 +46,8 @@ from lakewright.storage.spec.predicate import Leaf, Operator, Predicate, columns
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
 from lakewright.storage.spec.values import StoredNumber, to_python
 
-_KEYS_AT_ONCE = 500
+# Keys that one statement asks for; conditions on several columns are nested as deep.
+_KEYS_AT_ONCE, _ROWS_OF_KEYS_AT_ONCE = 5_000, 500
 _COLUMN, _NUM = "scan.partition.column", "scan.partition.num"
 _LOWER, _UPPER = "scan.partition.lower-bound", "scan.partition.upper-bound"
 _ORDERED = {
@@ -398,7 +399,8 @@ class _JdbcLookup(Lookup):
         by_name = {each.name: each for each in self.query.fields}
         wanted = [by_name[name] for name in keys.column_names]
         batches: list[pa.RecordBatch] = []
-        for piece in keys.combine_chunks().to_batches(_KEYS_AT_ONCE):
+        most = _KEYS_AT_ONCE if len(wanted) == 1 else _ROWS_OF_KEYS_AT_ONCE
+        for piece in keys.combine_chunks().to_batches(most):
             typed = fitted(piece, wanted, table=self.query.database.owner)
             rows = [
                 [self.query.database.key_literal(*each) for each in zip(wanted, row, strict=True)]
