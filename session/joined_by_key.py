@@ -26,6 +26,7 @@ from lakewright.session.query_source import Source
 from lakewright.session.query_source import source_of as managed_source
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.conform import conform
+from lakewright.storage.errors import SchemaMoved, UnsupportedError
 from lakewright.storage.operations.row_changes.expressions import tree_nodes
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
 from lakewright.storage.spec.flink_columns import unstored_columns
@@ -57,9 +58,13 @@ def key_joins(
     schemas = {each.source.name: each.source.schema for each in bound.scanned}
     tree = _Tree(bound.asked, full_name, schemas, followed)
     places = [tree.full(each) for each in tree_nodes(node) if each.get("type") == "BASE_TABLE"]
+    # Behind other joins, rows that WHERE leaves out may change which rows there are.
+    joins = [each for each in tree_nodes(node["from_table"]) if each.get("type") == "JOIN"]
+    is_plain = all(_is_plain(each) and each["join_type"] in ("INNER", "LEFT") for each in joins)
+    where = _conjuncts(node["where_clause"]) if is_plain else []
     return [
         KeyJoin(joined.full, columns)
-        for joined, columns in tree.joins(node["from_table"], _conjuncts(node["where_clause"]))
+        for joined, columns in tree.joins(node["from_table"], where)
         if columns and places.count(joined.full) == 1
     ]
 
@@ -143,7 +148,7 @@ class _Tree:
         left, right = node["left"], node["right"]
         yield from self.joins(left, where)
         yield from self.joins(right, where)
-        if node["ref_type"] not in ("REGULAR", "CROSS"):
+        if not _is_plain(node):
             return
         # The rows of the other sides are in the result, whatever they equal.
         sides = {"INNER": ((right, left), (left, right)), "LEFT": ((right, left),)}
@@ -182,6 +187,11 @@ class _Tree:
             if beside is not None and beside.full == self.followed and own_name is not None:
                 found.setdefault(own_name, beside.column(name) or name)
         return found
+
+
+def _is_plain(join: Mapping[str, Any]) -> bool:
+    """Whether a JOIN is by its condition, and not by names, places or the nearest value."""
+    return join["ref_type"] in ("REGULAR", "CROSS")
 
 
 def _parts(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -247,8 +257,14 @@ class LookedUp:
         }:
             return None
 
-        def pieces(_: Predicate | None, columns: Sequence[str]) -> Iterator[pa.Table]:
-            yield self._rows(batch, read.schema, columns)
+        def pieces(where: Predicate | None, columns: Sequence[str]) -> Iterator[pa.Table]:
+            try:
+                found = self._rows(batch, read.schema, columns)
+            except (SchemaMoved, UnsupportedError):
+                # A table whose partition keys changed is read, and not looked up.
+                yield from read.pieces(where, columns)
+            else:
+                yield found
 
         return replace(read, pieces=pieces, at=None)
 
@@ -256,11 +272,11 @@ class LookedUp:
         self, source: object, fields: Sequence[DataField]
     ) -> tuple[LookupTableSource | None, dict[str, str]]:
         """The source if it can look up rows, and the columns that it does it by."""
+        own = {each.name: each.type for each in fields}
         alike = {
-            each.name: self._join.columns[each.name]
-            for each in fields
-            if each.name in self._join.columns
-            and _are_alike(each.type, self._types[self._join.columns[each.name]])
+            name: other
+            for name, other in self._join.columns.items()
+            if name in own and other in self._types and _are_alike(own[name], self._types[other])
         }
         if not isinstance(source, LookupTableSource):
             return None, {}
