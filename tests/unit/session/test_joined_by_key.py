@@ -74,6 +74,7 @@ _BY_KEY = [
     "SELECT n, price FROM orders o JOIN items i ON o.item = i.id WHERE i.price + n IN (11, 12)",
     "SELECT n, price FROM orders o CROSS JOIN (SELECT 1) LEFT JOIN items i ON o.item = i.id",
 ]
+_SIDE_BY_SIDE = "(orders o CROSS JOIN items i) POSITIONAL JOIN kept"
 _WHOLE = [
     "SELECT n, price FROM orders o JOIN items i ON o.item >= i.id",
     "SELECT n, price FROM orders o JOIN items i ON o.item IS NOT DISTINCT FROM i.id",
@@ -85,7 +86,7 @@ _WHOLE = [
     "SELECT n, price FROM orders o JOIN items i ON o.item = i.twice AND o.now = i.id",
     "SELECT n, price FROM orders o NATURAL JOIN items i",
     "SELECT n, price FROM orders o SEMI JOIN items i ON o.item = i.id JOIN items j ON n = j.id",
-    "SELECT 1, 2 FROM (orders o CROSS JOIN items i) POSITIONAL JOIN kept WHERE o.item = i.id",
+    f"SELECT o.n, i.price FROM {_SIDE_BY_SIDE} WHERE o.item = i.id",
     "SELECT n, i.price FROM orders o JOIN items i ON o.item = i.id JOIN items j ON j.price = n",
     "SELECT n, i.price FROM orders o JOIN items i(x, y, price) ON o.item = i.x",
     "SELECT n, price FROM orders o JOIN (SELECT * FROM items) i ON o.item = i.id",
