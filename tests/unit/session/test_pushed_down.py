@@ -227,6 +227,21 @@ def test_a_limit_of_rows_that_are_filtered_here_counts_what_is_left(
     assert rows_of(session, query) == [(9,), (10,), (11,), (12,)]
 
 
+def test_a_compiled_query_keeps_what_the_database_does(shop: Session, tmp_path: Path) -> None:
+    fill(tmp_path, drawn_rows(random.Random(1), 30))
+    for query, ability in (
+        (
+            "SELECT ok, count(*) FROM items WHERE id > 3 GROUP BY ok ORDER BY ok",
+            "AggregatePushDown",
+        ),
+        ("SELECT id FROM items LIMIT 3", "LimitPushDown"),
+    ):
+        plan = shop.compile(query)
+        assert ability in {each["type"] for each in plan.tables[0].abilities}
+        *_, last = shop.run_compiled(plan)
+        assert last.rows == shop.sql(query).rows
+
+
 def test_a_limit_ends_a_source_without_end(session: Session) -> None:
     session.sql("CREATE TABLE made (id BIGINT) WITH ('connector' = 'datagen')")
     assert len(rows_of(session, "SELECT id FROM made LIMIT 3")) == 3
