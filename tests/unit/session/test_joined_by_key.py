@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from lakewright.connectors.factories import Context, DynamicTableFactory
-from lakewright.connectors.runtime import AsyncLookup
-from lakewright.connectors.sources import LookupTableSource
+from lakewright.connectors.runtime import AsyncLookup, BoundedScan, Split
+from lakewright.connectors.sources import LookupTableSource, ScanTableSource
 from lakewright.session import Session
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRows, InvalidStatement, UnsupportedError
@@ -39,7 +39,7 @@ def define(session: Session, place: Path, columns: str, more: str = "") -> None:
     """)
 
 
-def streamed(session: Session, query: str) -> Iterator[Any]:
+def streamed(session: Session, query: str) -> Any:
     """The batches of an INSERT INTO kept, in a session that follows tables."""
     session.sql("SET 'execution.runtime-mode' = 'streaming'")
     return session.run(f"INSERT INTO kept {query}")
@@ -340,9 +340,8 @@ class _NamesTables(DynamicTableFactory):
         return _NamesSource()
 
 
-@pytest.mark.mission("CN19", "CN26")
-def test_a_table_that_can_only_be_looked_up_and_answers_later_is_joined(catalog: Catalog) -> None:
-    catalog = replace(catalog, factories=(_NamesTables(),))
+def _with_names(catalog: Catalog, tables: DynamicTableFactory) -> Session:
+    catalog = replace(catalog, factories=(tables,))
     catalog.create_database("db")
     session = Session(catalog)
     session.sql("""
@@ -351,6 +350,12 @@ def test_a_table_that_can_only_be_looked_up_and_answers_later_is_joined(catalog:
         CREATE TABLE orders (n INT); CREATE TABLE kept (n INT, name STRING);
         INSERT INTO orders VALUES (1), (2), (4)
     """)
+    return session
+
+
+@pytest.mark.mission("CN19", "CN26")
+def test_a_table_that_can_only_be_looked_up_and_answers_later_is_joined(catalog: Catalog) -> None:
+    session = _with_names(catalog, _NamesTables())
     told = streamed(session, "SELECT n, name FROM orders LEFT JOIN names ON n = id")
     next(told)
     told.close()
@@ -359,3 +364,33 @@ def test_a_table_that_can_only_be_looked_up_and_answers_later_is_joined(catalog:
     assert rows_of(session, "SELECT * FROM kept ORDER BY n") == found
     with pytest.raises(UnsupportedError, match="can only be looked up by keys, not scanned"):
         session.sql("SELECT * FROM names")
+
+
+class _UnsureSource(_NamesSource, ScanTableSource):
+    """It cannot look up today, and can be read."""
+
+    def lookup(self, keys: Sequence[str]) -> AsyncLookup:
+        raise UnsupportedError("not today")
+
+    def scan(self) -> BoundedScan:
+        return _EveryName()
+
+
+class _EveryName(BoundedScan):
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        ids, names = pa.array([2, 3], pa.int64()), pa.array(["two", "three"], pa.string())
+        yield pa.record_batch([ids, names], ["id", "name"])
+
+
+class _UnsureTables(_NamesTables):
+    def create_source(self, context: Context) -> _UnsureSource:
+        return _UnsureSource()
+
+
+def test_a_table_that_cannot_be_looked_up_for_a_moment_is_read(catalog: Catalog) -> None:
+    session = _with_names(catalog, _UnsureTables())
+    told = streamed(session, "SELECT n, name FROM orders LEFT JOIN names ON n = id")
+    next(told)
+    told.close()
+    session.sql("RESET 'execution.runtime-mode'")
+    assert rows_of(session, "SELECT * FROM kept ORDER BY n") == [(1, None), (2, "two"), (4, None)]
