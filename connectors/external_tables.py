@@ -22,6 +22,7 @@ from lakewright.storage.catalog import Catalog
 from lakewright.storage.catalog_arguments import new_name, split_name
 from lakewright.storage.errors import AlreadyExistsError, DatabaseNotFound, TableNotFound
 from lakewright.storage.operations.running.delete_files import delete_files
+from lakewright.storage.spec.flink_columns import unstored_columns
 from lakewright.storage.spec.schema import Column
 
 _FOLDER = ".lakewright/external"
@@ -146,8 +147,10 @@ class ExternalTables:
         """The same of a managed table."""
         schema = self.catalog.table(name).schema
         columns = (Column(each.name, each.type) for each in schema.fields)
+        computed = (each for each in unstored_columns(schema.options) if each.expression)
         table = CatalogTable(
             columns=tuple(columns),
+            unstored=tuple(computed),
             partition_keys=schema.partition_keys,
             primary_keys=schema.primary_keys,
         )

@@ -33,7 +33,6 @@ from lakewright.connectors.sources import (
     ScanTableSource,
 )
 from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.operations.streams.change_stream import open_stream
 from lakewright.storage.operations.write.write import StagingJob, staged_write
 from lakewright.storage.operations.write.write import prepare_write as prepare
@@ -80,7 +79,6 @@ class ManagedSource(ScanTableSource, LookupTableSource):
         self._table, self._follows = table, follows
         self._where: Predicate | None = None
         self._columns: tuple[str, ...] | None = None
-        self._limit: int | None = None
 
     @property
     def summary(self) -> str:
@@ -102,48 +100,35 @@ class ManagedSource(ScanTableSource, LookupTableSource):
     def apply_projection(self, columns: Sequence[str]) -> None:
         self._columns = tuple(columns)
 
-    def apply_limit(self, limit: int) -> None:
-        self._limit = limit
-
     def scan(self) -> Scan:
         if self._follows:
             return _ManagedChanges(self._table, self._columns, self.changelog_mode())
-        return _ManagedScan(self._table, self._where, self._columns, self._limit)
+        return _ManagedScan(self._table, self._where, self._columns)
+
+    def lookup_keys(self, columns: Sequence[str]) -> Sequence[str]:
+        keys = self._table.schema.primary_keys
+        return keys if {*keys} <= {*columns} else ()
 
     def lookup(self, keys: Sequence[str]) -> Lookup:
-        if {*keys} != {*self._table.schema.primary_keys}:
-            raise UnsupportedError(
-                f"{self._table.name} is looked up by its primary key "
-                f"({', '.join(self._table.schema.primary_keys) or 'none'}), and not by "
-                f"({', '.join(keys)})"
-            )
-        return _ManagedLookup(self._table)
+        return _ManagedLookup(self._table, self._columns)
 
 
 class _ManagedScan(BoundedScan):
     def __init__(
-        self,
-        table: Table,
-        where: Predicate | None,
-        columns: tuple[str, ...] | None,
-        limit: int | None,
+        self, table: Table, where: Predicate | None, columns: tuple[str, ...] | None
     ) -> None:
         names = columns or table.schema.field_names
         # A scan reads some column.
         self._scan = table.scan(where, names if columns != () else table.schema.field_names[:1])
         self._schema = to_arrow_schema(table.schema.fields_of(names))
-        self._columns, self._limit = columns, limit
+        self._columns = columns
 
     def splits(self) -> Sequence[Split]:
         return self._scan.splits
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        left = self._limit
         for rows in self._scan.reader.read(split):
-            part = rows if left is None else rows.slice(0, left)
-            yield from part.select(self._columns or part.column_names).to_batches()
-            if left is not None and (left := left - part.num_rows) <= 0:
-                return
+            yield from rows.select(self._columns or rows.column_names).to_batches()
 
 
 class _ManagedChanges(Scan):
@@ -180,9 +165,10 @@ class _ManagedChanges(Scan):
 @dataclass(frozen=True)
 class _ManagedLookup(Lookup):
     table: Table
+    columns: tuple[str, ...] | None
 
     def lookup(self, keys: pa.Table) -> pa.Table:
-        return self.table.lookup(keys)
+        return self.table.lookup(keys, columns=self.columns)
 
 
 class ManagedSink(DynamicTableSink):

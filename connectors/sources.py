@@ -47,12 +47,15 @@ class LookupTableSource(DynamicTableSource, ABC):
     """A source in which rows are found by columns. It gives rows, never changes."""
 
     @abstractmethod
-    def lookup(self, keys: Sequence[str]) -> Lookup | AsyncLookup:
-        """What finds rows by these columns.
+    def lookup_keys(self, columns: Sequence[str]) -> Sequence[str]:
+        """Those of some columns by which it finds every row that a scan gives; none if it cannot.
 
-        Raises:
-            UnsupportedError: it cannot look up by them.
+        The other system must hold values to be equal that are equal here. It may find more rows.
         """
+
+    @abstractmethod
+    def lookup(self, keys: Sequence[str]) -> Lookup | AsyncLookup:
+        """What finds rows by columns that `lookup_keys` gave."""
 
 
 # --- abilities ------------------------------------------------------------------------------------

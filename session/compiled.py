@@ -15,7 +15,7 @@ from typing import Any
 from lakewright.connectors.external_tables import ExternalTables
 from lakewright.connectors.planning.abilities import AbilitySpec, ability_of
 from lakewright.connectors.planning.plan_sink import sink_of
-from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan, source_of
+from lakewright.connectors.planning.plan_source import source_of
 from lakewright.session.duckdb_query import duck_query, running
 from lakewright.session.run_external import planned_insert
 from lakewright.session.run_query import FullName
@@ -150,7 +150,7 @@ def _sources(
     with running(externals.catalog, duck_query(query), settings.database, full_name) as bound:
         for scan in bound.plan.scans():
             scanned = bound.scanned_by(scan)
-            if scanned is None or scanned.source.told is None:
+            if scanned is None or scanned.source.planned is None:
                 continue
             where = conjunction(
                 tuple(
@@ -163,7 +163,7 @@ def _sources(
                 scanned.columns[each] for each in scan.columns if each in scanned.columns
             )
             name = scanned.source.name
-            planned = plan_scan(externals.context(name), ScanRequest(columns, where))
+            planned = scanned.source.planned(where, columns)
             yield _table(externals, name, "source", planned.abilities)
 
 

@@ -35,6 +35,14 @@ class DuckPlan:
         """The scans of tables, first those that stand first in the plan."""
         yield from _scans(self.tree, ())
 
+    def operators(self) -> Iterator[str]:
+        """What the nodes are."""
+        waiting = [*self.tree]
+        while waiting:
+            node = waiting.pop()
+            yield node["name"].strip()
+            waiting += node["children"]
+
     def lines(self) -> Iterator[str]:
         """The nodes, each below and to the right of the node that it feeds."""
         yield from _lines(self.tree, 0)

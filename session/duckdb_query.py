@@ -21,6 +21,7 @@ import pyarrow as pa
 from lakewright.connectors.external_tables import ExternalTables
 from lakewright.session.duckdb_plan import DuckPlan, PlannedScan, plan_of
 from lakewright.session.external_source import external_source
+from lakewright.session.pushed_down import aggregated, is_of_one_table, is_of_rows, limited
 from lakewright.session.query_source import (
     ScannedTable,
     Source,
@@ -44,7 +45,7 @@ from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.flink_columns import unstored_columns
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.sql import duckdb_filters
-from lakewright.storage.sql.grammar.moments import TimedText, with_moments
+from lakewright.storage.sql.grammar.moments import Moment, TimedText, with_moments
 from lakewright.storage.sql.grammar.query import Query
 from lakewright.storage.sql.grammar.unstored_columns import duckdb_expression
 
@@ -82,6 +83,12 @@ class DuckQuery:
     maybe: frozenset[str]
     # The statement as DuckDB parses it.
     node: Mapping[str, Any]
+
+    def without_moment(self, name: TableName) -> tuple[TableName, Moment | None]:
+        """A table without the moment behind it, and the moment; None if it is now."""
+        database, moment = self.timed.databases.get(name.database, (name.database, None))
+        of_now = moment is None or bool(moment.of_row)
+        return TableName(database, name.table), None if of_now else moment
 
     def refuse(self, error: str, offset: int | None) -> NoReturn:
         """Refuse the query at a place of the text that DuckDB reads.
@@ -281,8 +288,7 @@ def running(
         views: dict[str, str] = {}
         held: set[tuple[str, str]] = set()
         for name in asked.tables:
-            own_database, moment = asked.timed.databases.get(name.database, (name.database, None))
-            plain = TableName(own_database, name.table)
+            plain, moment = asked.without_moment(name)
             is_part = not name.database and name.table.lower() in asked.maybe
             if is_part and (database is None or not _exists(externals, full_name(name.table))):
                 continue
@@ -295,26 +301,108 @@ def running(
             if view in held:
                 continue
             held.add(view)
-            source = (given or {}).get(full)
+            source = None if moment is not None else (given or {}).get(full)
             if source is None and externals.has(full):
                 source = external_source(externals, full, moment)
             elif source is None:
                 source = source_of(catalog, full, moment)
             check_names(source)
             _bind(bound, name, ScannedTable(source, len(bound.scanned), bound.failures))
+        _check_moments_of_rows(bound, full_name)
         connection.execute("SET lock_configuration = true")
+        if not given:
+            _push_down(bound, externals)
         yield bound
+
+
+def _push_down(bound: RunningQuery, externals: ExternalTables) -> None:
+    """Let the source of a query's one external table do what it can of the query."""
+    node, text = bound.asked.node, bound.asked.timed.text
+    if len(bound.scanned) != 1 or not is_of_one_table(node):
+        return
+    (scanned,) = bound.scanned
+    if scanned.source.planned is None:
+        return
+    try:
+        asked = bound.connection.sql(text)
+    except duckdb.Error:
+        # It is said where the query is run.
+        return
+    found = aggregated(externals, scanned.source, text, asked.columns)
+    if found is None:
+        source = limited(externals, scanned.source, node, [*bound.plan.operators()])
+        scanned.source = source or scanned.source
+        return
+    groups = ScannedTable(found.source, len(bound.scanned), bound.failures)
+    _bind(bound, TableName("", found.view), groups, found.casts)
+    try:
+        made = bound.connection.sql(found.text)
+        same = (made.columns, made.types) == (asked.columns, asked.types)
+        same &= is_of_rows([*plan_of(bound.connection, found.text).operators()])
+    except duckdb.Error:
+        same = False
+    if same:
+        timed = replace(bound.asked.timed, text=found.text, edits=())
+        bound.asked = replace(bound.asked, timed=timed)
+    else:
+        bound.scanned.remove(groups)
+
+
+def _check_moments_of_rows(bound: RunningQuery, full_name: Callable[[str], str]) -> None:
+    """Check that a table which is joined as of each row of another is so at the time of now.
+
+    Raises:
+        InvalidStatement: a column is none `AS PROCTIME()`.
+    """
+    asked = bound.asked
+    schemas = {each.source.name: each.source.schema for each in bound.scanned}
+    for _, moment in asked.timed.databases.values():
+        if not moment.of_row:
+            continue
+        *alias, column = moment.of_row
+        found = False
+        for node in tree_nodes(asked.node):
+            if node.get("type") != "BASE_TABLE":
+                continue
+            name = TableName(node["schema_name"], node["table_name"])
+            schema = schemas.get(full_name(asked.without_moment(name)[0].said))
+            is_meant = not alias or alias[-1].lower() == (node["alias"] or name.table).lower()
+            found |= schema is not None and is_meant and _has_proctime(schema, column)
+        if not found:
+            asked.query.refuse(
+                0,
+                f"FOR SYSTEM_TIME AS OF {'.'.join(moment.of_row)} joins rows as they are when the "
+                f"row of a stream is processed, and {column} is no column AS PROCTIME() of a table "
+                "of the query; add one to it, or leave FOR SYSTEM_TIME … out",
+            )
+
+
+def _has_proctime(schema: TableSchema, name: str) -> bool:
+    return any(
+        each.name.lower() == name.lower()
+        and (each.expression or "").replace(" ", "").upper() == "PROCTIME()"
+        for each in unstored_columns(schema.options)
+    )
 
 
 def _exists(externals: ExternalTables, name: str) -> bool:
     return externals.has(name) or externals.catalog.table_exists(name)
 
 
-def _bind(bound: RunningQuery, name: TableName, scanned: ScannedTable) -> None:
-    """Make the table one that the query finds under its name."""
+def _bind(
+    bound: RunningQuery,
+    name: TableName,
+    scanned: ScannedTable,
+    casts: Mapping[str, str] | None = None,
+) -> None:
+    """Make the table one that the query finds under its name, some columns in other types."""
     scan = f"scan of {len(bound.scanned)}"
     bound.connection.register(scan, scanned)
-    columns = ", ".join(f"{own} AS {_quoted(said)}" for own, said in scanned.columns.items())
+    types = casts or {}
+    columns = ", ".join(
+        f"{f'CAST({own} AS {types[said]})' if said in types else own} AS {_quoted(said)}"
+        for own, said in scanned.columns.items()
+    )
     view = _quoted(name.table)
     if name.database:
         bound.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(name.database)}")

@@ -32,9 +32,9 @@ def _of_table(
     where = conjunction(
         tuple(part for each in filters for part in duckdb_filters(each, scanned.fields))
     )
-    if source.told is not None:
+    if source.planned is not None:
         asked = [scanned.columns[each] for each in columns if each in scanned.columns]
-        for line in source.told(where, asked):
+        for line in source.planned(where, asked).explained():
             yield "connector", line
     if source.at is None:
         return

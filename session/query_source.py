@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from lakewright.connectors.planning.plan_source import PlannedScan
 from lakewright.session.pushed_filters import PushedFilter, pushed_filter
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import to_arrow_schema
@@ -30,14 +31,14 @@ _BATCH_ROWS = 1 << 16
 class Source:
     """A table at one state, a system table, a format table or an external one.
 
-    `told` gives the plan of an external one in lines.
+    `planned` gives the plan of an external one.
     """
 
     name: str
     schema: TableSchema
     pieces: Callable[[Predicate | None, Sequence[str]], Iterator[pa.Table]]
     at: TableAt | None = None
-    told: Callable[[Predicate | None, Sequence[str]], list[str]] | None = None
+    planned: Callable[[Predicate | None, Sequence[str]], PlannedScan] | None = None
 
 
 def source_of(catalog: Catalog, name: str, moment: Moment | None = None) -> Source:

@@ -6,8 +6,10 @@ rows come before its changes. Other tables are read again for each batch.
 
 * A SELECT keeps the rows of its source in memory, carries out changes, and answers again after each
   batch.
-* An INSERT runs its query on each batch alone, so the query must work row by row. It may be started
-  again with the setting `stream.checkpoint`, and then goes on where it was.
+* An INSERT runs its query on each batch alone, so the query must work row by row. Of tables that it
+  joins by keys, a batch reads the rows of its keys where their sources can look them up
+  (`joined_by_key.py`). It may be started again with the setting `stream.checkpoint`, and then goes
+  on where it was.
 """
 
 from __future__ import annotations
@@ -22,7 +24,13 @@ from lakewright.connectors.changes import net_rows
 from lakewright.connectors.external_tables import ExternalTables
 from lakewright.connectors.factories import Context
 from lakewright.connectors.planning.plan_sink import PlannedSink, WriteRequest, plan_write
-from lakewright.connectors.planning.plan_source import PlannedScan, ScanRequest, plan_scan
+from lakewright.connectors.planning.plan_source import (
+    PlannedScan,
+    ScanRequest,
+    plan_scan,
+    source_of,
+)
+from lakewright.connectors.sources import ScanTableSource
 from lakewright.connectors.stream import follow, run_stream
 from lakewright.session.duckdb_query import (
     DuckQuery,
@@ -33,6 +41,7 @@ from lakewright.session.duckdb_query import (
     with_column,
 )
 from lakewright.session.insert_columns import filled_columns
+from lakewright.session.joined_by_key import LookedUp, key_joins
 from lakewright.session.query_source import Source
 from lakewright.session.results import StatementResult, counted, done
 from lakewright.session.run_query import FullName
@@ -79,12 +88,19 @@ def _named(query: Query, *, in_spark: bool) -> Sequence[str]:
     if in_spark:
         return spark_query(query).tables
     asked = duck_query(query)
-    return [each.said for each in asked.tables if each.table.lower() not in asked.maybe]
+    return [
+        each.said
+        for each in asked.tables
+        if each.table.lower() not in asked.maybe and each.database not in asked.timed.databases
+    ]
 
 
 def _has_no_end(externals: ExternalTables, name: str) -> bool:
-    runtime = plan_scan(externals.context(name), ScanRequest()).runtime
-    return not runtime.is_bounded
+    context = externals.context(name)
+    if not isinstance(source_of(context), ScanTableSource):
+        # It is looked up, and not read.
+        return False
+    return not plan_scan(context, ScanRequest()).runtime.is_bounded
 
 
 def _context(externals: ExternalTables, name: str) -> Context:
@@ -132,8 +148,8 @@ def follow_into(
     sink = plan_write(
         _context(externals, target), WriteRequest(mode=scan.mode, source_name=endless)
     )
-    asked = _row_by_row(externals, insert.query, settings, full_name, endless, scan)
-    transform = _transform(externals, asked, insert, settings, full_name, endless, scan, sink)
+    asked, joined = _row_by_row(externals, insert.query, settings, full_name, endless, scan)
+    transform = _transform(externals, asked, joined, insert, settings, full_name, scan, sink)
     batches = run_stream(
         scan, sink, externals.catalog.env, checkpoint=settings.checkpoint, transform=transform
     )
@@ -156,8 +172,10 @@ def _row_by_row(
     full_name: FullName,
     endless: str,
     scan: PlannedScan,
-) -> DuckQuery:
+) -> tuple[DuckQuery, Sequence[LookedUp]]:
     """The query, which gives the kind of each row too if the source gives changes.
+
+    With it come the tables that are joined with the source by keys.
 
     Raises:
         InvalidStatement: it looks at more than one row.
@@ -173,12 +191,15 @@ def _row_by_row(
             ),
             None,
         )
+        joins = key_joins(bound, full_name, endless)
     if found is not None:
         raise InvalidStatement(
             f"{endless} has no end, and the query looks at several of its rows at once "
             f"({found}); INSERT its rows INTO a table, and query that one, or SELECT it"
         )
-    return _with_kinds(asked, query) if scan.given.changes else asked
+    types = {each.name: each.type for each in scan.given.fields}
+    joined = [LookedUp(externals, each, types) for each in joins]
+    return (_with_kinds(asked, query) if scan.given.changes else asked), joined
 
 
 def _with_kinds(asked: DuckQuery, query: Query) -> DuckQuery:
@@ -203,18 +224,19 @@ def _with_kinds(asked: DuckQuery, query: Query) -> DuckQuery:
 def _transform(
     externals: ExternalTables,
     asked: DuckQuery,
+    joined: Sequence[LookedUp],
     insert: Insert,
     settings: Settings,
     full_name: FullName,
-    endless: str,
     scan: PlannedScan,
     sink: PlannedSink,
 ) -> Callable[[pa.Table], pa.Table]:
     schema = sink.table.schema
 
     def transform(rows: pa.Table) -> pa.Table:
-        held = _of_rows(scan, rows)
-        with _bound(externals, asked, settings, full_name, {endless: held}) as bound:
+        read = (_of_rows(scan, rows), *(each.source(rows) for each in joined))
+        given = {each.name: each for each in read if each is not None}
+        with _bound(externals, asked, settings, full_name, given) as bound:
             reader = bound.reader()
             with bound.told():
                 found = reader.read_all()

@@ -23,6 +23,7 @@ from lakewright.connectors.jdbc.databases import (
     Change,
     Database,
     open_database,
+    plain_literal,
     quoted,
     shown_url,
 )
@@ -39,13 +40,14 @@ from lakewright.connectors.sources import (
     ScanTableSource,
 )
 from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.errors import InvalidOption
+from lakewright.storage.errors import InvalidOption, InvalidRows
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
-from lakewright.storage.spec.predicate import Leaf, Operator, Predicate
+from lakewright.storage.spec.predicate import Leaf, Operator, Predicate, columns_of
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
 from lakewright.storage.spec.values import StoredNumber, to_python
 
-_KEYS_AT_ONCE = 500
+# Keys that one statement asks for; conditions on several columns are nested as deep.
+_KEYS_AT_ONCE, _ROWS_OF_KEYS_AT_ONCE = 5_000, 500
 _COLUMN, _NUM = "scan.partition.column", "scan.partition.num"
 _LOWER, _UPPER = "scan.partition.lower-bound", "scan.partition.upper-bound"
 _ORDERED = {
@@ -101,7 +103,18 @@ class Jdbc(DynamicTableFactory):
         Option(
             name="lookup.partial-cache.expire-after-write",
             kind=OptionKind.DURATION,
-            description="how long a row is kept",
+            description="how long a row is kept after it was read",
+        ),
+        Option(
+            name="lookup.partial-cache.expire-after-access",
+            kind=OptionKind.DURATION,
+            description="how long a row is kept after it was asked for",
+        ),
+        Option(
+            name="lookup.partial-cache.cache-missing-key",
+            kind=OptionKind.BOOLEAN,
+            description="whether it is kept, too, that a key has no row",
+            default=True,
         ),
         Option(
             name="sink.buffer-flush.max-rows",
@@ -155,9 +168,11 @@ class _Query:
     where: tuple[str, ...] = ()
     limit: int | None = None
     ranges: _Range | None = None
-    # Expressions in place of columns, and the columns of groups.
+    # Expressions in place of columns, and those of groups.
     expressions: tuple[str, ...] | None = None
     group_by: tuple[str, ...] = ()
+    # Of columns that are aggregated, which values are none of their types.
+    guards: tuple[tuple[DataField, str], ...] = ()
 
     @property
     def is_computed(self) -> bool:
@@ -170,18 +185,29 @@ class _Query:
 
     def text(self, columns: Sequence[str]) -> str:
         # A projection of nothing still counts rows.
-        shown = self.expressions or columns if self.fields else ("1",)
+        shown: Sequence[str] = self.expressions or columns if self.fields else ("1",)
+        unfit = (f"COUNT(CASE WHEN {text} THEN 1 END)" for _, text in self.guards)
+        shown = (*shown, *unfit)
         text = f"SELECT {', '.join(shown)} FROM {self.database.name}"  # noqa: S608 - quoted
         text += f" WHERE {' AND '.join(self.where)}" if self.where else ""
         if self.group_by:
-            text += f" GROUP BY {', '.join(quoted(each) for each in self.group_by)}"
+            text += f" GROUP BY {', '.join(self.group_by)}"
         return text if self.limit is None else f"{text} LIMIT {self.limit}"
 
     def rows(self, *also: str) -> Iterator[pa.RecordBatch]:
         fields = self.fields or (DataField(0, "one", AtomicType(TypeRoot.INT)),)
         query = replace(self, where=(*self.where, *also))
-        for batch in self.database.read(query, fields, self.fetch_size):
-            yield batch if self.fields else batch.select([])
+        whole = AtomicType(TypeRoot.BIGINT)
+        unfit = (DataField(0, f"unfit {each.name}", whole) for each, _ in self.guards)
+        for batch in self.database.read(query, (*fields, *unfit), self.fetch_size):
+            for at, (field, _) in enumerate(self.guards, len(fields)):
+                if pc.any(pc.greater(batch.column(at), 0)).as_py():
+                    raise InvalidRows(
+                        f"{self.database.owner}: column {field.name} is {field.type}, and the "
+                        "database has values there that are not; declare the column as STRING",
+                        column=field.name,
+                    )
+            yield batch.select(range(len(self.fields)))
 
 
 def _asked(context: Context) -> _Query:
@@ -203,6 +229,8 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
     def __init__(self, query: _Query, context: Context) -> None:
         self._query, self._context = query, context
         self._types = {each.name: each.type for each in context.table.fields}
+        # The columns that the filters of the query are of.
+        self._filtered: Sequence[str] = ()
 
     @property
     def summary(self) -> str:
@@ -213,8 +241,9 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
 
     def apply_filters(self, filters: Sequence[Predicate]) -> Filtered:
         texts = {each: self._text(each) for each in filters}
-        taken = tuple(text for text in texts.values() if text is not None)
-        self._query = replace(self._query, where=taken)
+        taken = {each: text for each, text in texts.items() if text is not None}
+        self._query = replace(self._query, where=tuple(taken.values()))
+        self._filtered = [name for each in taken for name in sorted(columns_of(each))]
         return Filtered(
             [each for each, text in texts.items() if text is not None],
             [each for each, text in texts.items() if text is None],
@@ -230,15 +259,18 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
         self._query = replace(self._query, limit=limit)
 
     def apply_aggregates(self, group_by: Sequence[str], aggregates: Sequence[Aggregate]) -> bool:
-        """Counts, and what does not depend on how a database orders or adds values."""
-        for each in aggregates:
-            if each.function not in ("count", "min", "max") or (
-                each.function != "count" and not self._is_whole(each.column)
-            ):
-                return False
-        if not all(self._is_whole(name) for name in group_by):
-            return False
+        """What the database counts, compares, adds and groups as it is done with the rows."""
+        database = self._query.database
         by_name = {each.name: each for each in self._query.fields}
+        groups = [database.group_text(by_name[name]) for name in group_by]
+        # A filter reads its columns too, and a value that is none of the type is refused then.
+        of_columns = [("count", name) for name in self._filtered]
+        of_columns += [(each.function, each.column) for each in aggregates if each.column]
+        known = [text for text in groups if text is not None]
+        if len(known) < len(groups) or not all(
+            database.can_aggregate(function, by_name[name]) for function, name in of_columns
+        ):
+            return False
         shown = [
             f"{each.function.upper()}({'*' if each.column is None else quoted(each.column)})"
             for each in aggregates
@@ -246,27 +278,26 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
         self._query = replace(
             self._query,
             fields=(*(by_name[name] for name in group_by), *(each.output for each in aggregates)),
-            expressions=(*(quoted(each) for each in group_by), *shown),
-            group_by=tuple(group_by),
+            expressions=(*known, *shown),
+            group_by=tuple(known),
+            guards=tuple(
+                (by_name[name], text)
+                for name in dict.fromkeys(name for _, name in of_columns)
+                if (text := database.unfit(by_name[name])) is not None
+            ),
             ranges=None,
         )
         return True
 
-    def _is_whole(self, name: str | None) -> bool:
-        """Whether the database orders and groups the values of a column as we do."""
-        kind = None if name is None else self._types[name]
-        return (
-            name is not None
-            and isinstance(kind, AtomicType)
-            and kind.root in _WHOLE
-            and self._query.database.can_compare(name, kind)
-        )
-
     def scan(self) -> Scan:
         return _JdbcScan(self._query)
 
+    def lookup_keys(self, columns: Sequence[str]) -> Sequence[str]:
+        by_name = {each.name: each for each in self._context.table.fields}
+        return [name for name in columns if self._query.database.can_find(by_name[name])]
+
     def lookup(self, keys: Sequence[str]) -> Lookup:
-        found = _JdbcLookup(self._query)
+        found = _JdbcLookup(replace(self._query, ranges=None))
         options = self._context.options
         if options["lookup.cache"] == "NONE":
             return found
@@ -275,6 +306,8 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
             self._context.env,
             max_rows=options["lookup.partial-cache.max-rows"],
             expire_ms=options["lookup.partial-cache.expire-after-write"],
+            idle_ms=options["lookup.partial-cache.expire-after-access"],
+            keeps_missing=options["lookup.partial-cache.cache-missing-key"],
         )
 
     def _text(self, predicate: Predicate) -> str | None:
@@ -296,21 +329,15 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
             # The database has no such moment.
             return None
         if predicate.operator in _ORDERED and kind.root is not TypeRoot.BOOLEAN:
-            return f"{column} {_ORDERED[predicate.operator]} {_literal(values[0])}"
+            return f"{column} {_ORDERED[predicate.operator]} {plain_literal(values[0])}"
         match predicate.operator:
             case Operator.EQ:
-                return f"{column} = {_literal(values[0])}"
+                return f"{column} = {plain_literal(values[0])}"
             case Operator.NE:
-                return f"{column} <> {_literal(values[0])}"
+                return f"{column} <> {plain_literal(values[0])}"
             case Operator.IN:
-                return f"{column} IN ({', '.join(map(_literal, values))})"
+                return f"{column} IN ({', '.join(map(plain_literal, values))})"
         return None
-
-
-def _literal(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).upper()
-    return str(value) if isinstance(value, int) else f"'{value}'"
 
 
 @dataclass(frozen=True)
@@ -364,43 +391,37 @@ class _JdbcScan(BoundedScan):
 
 @dataclass(frozen=True)
 class _JdbcLookup(Lookup):
+    """Asks for the rows of many keys at once; a database may hold other values to be equal, too."""
+
     query: _Query
 
     def lookup(self, keys: pa.Table) -> pa.Table:
         by_name = {each.name: each for each in self.query.fields}
         wanted = [by_name[name] for name in keys.column_names]
         batches: list[pa.RecordBatch] = []
-        for piece in keys.to_batches(_KEYS_AT_ONCE):
+        most = _KEYS_AT_ONCE if len(wanted) == 1 else _ROWS_OF_KEYS_AT_ONCE
+        for piece in keys.combine_chunks().to_batches(most):
             typed = fitted(piece, wanted, table=self.query.database.owner)
-            asked = typed.to_pylist()
             rows = [
-                " AND ".join(self._same(name, value) for name, value in row.items())
-                for row in asked
+                [self.query.database.key_literal(*each) for each in zip(wanted, row, strict=True)]
+                for row in zip(*(column.to_pylist() for column in typed.columns), strict=True)
             ]
-            if rows:
-                where = "(" + " OR ".join(f"({each})" for each in rows) + ")"
-                batches += (_of_keys(each, asked) for each in self.query.rows(where))
+            # No row has a key that the database has no literal of.
+            known = [[text for text in row if text is not None] for row in rows if None not in row]
+            if known:
+                batches += self.query.rows(_one_of(keys.column_names, known))
         return pa.Table.from_batches(batches, to_arrow_schema(self.query.fields))
 
-    def _same(self, name: str, value: object) -> str:
-        if value is None:
-            return "1 = 0"
-        if isinstance(value, (bool, int)):
-            return f"{quoted(name)} = {_literal(value)}"
-        if isinstance(value, bytes):
-            return f"{quoted(name)} = {self.query.database.bytes_literal(value)}"
-        text = str(value).replace("'", "''")
-        return f"{quoted(name)} = '{text}'"
 
-
-def _of_keys(rows: pa.RecordBatch, asked: Sequence[dict[str, object]]) -> pa.RecordBatch:
-    """The rows with the keys that were asked for: a database may hold other texts to be equal."""
-    if not asked or not set(asked[0]) <= set(rows.schema.names):
-        return rows
-    wanted = {tuple(each.values()) for each in asked}
-    keys = rows.select(list(asked[0])).to_pylist()
-    kept = [at for at, each in enumerate(keys) if tuple(each.values()) in wanted]
-    return rows.take(pa.array(kept, pa.int64()))
+def _one_of(columns: Sequence[str], keys: Sequence[Sequence[str]]) -> str:
+    """The condition of rows that have one of some keys, in the database's words."""
+    if len(columns) == 1:
+        return f"{quoted(columns[0])} IN ({', '.join(each[0] for each in keys)})"
+    same = (
+        " AND ".join(f"{quoted(name)} = {text}" for name, text in zip(columns, key, strict=True))
+        for key in keys
+    )
+    return "(" + " OR ".join(f"({each})" for each in same) + ")"
 
 
 # --- writing --------------------------------------------------------------------------------------

@@ -22,6 +22,10 @@ from lakewright.connectors.fitted import batches_of, fitted
 from lakewright.connectors.jdbc.postgres_columns import (
     Kind,
     Selected,
+    can_aggregate,
+    can_find,
+    grouped_by,
+    is_text_of,
     kinds,
     means_alike,
     selected,
@@ -36,7 +40,13 @@ from lakewright.storage.errors import (
 from lakewright.storage.extras import needed_for
 from lakewright.storage.files.store_failures import harmless
 from lakewright.storage.secret_texts import MASK, is_secret, shown_text
-from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
+from lakewright.storage.spec.data_types import (
+    INTEGER_BITS,
+    AtomicType,
+    DataField,
+    DataType,
+    TypeRoot,
+)
 from lakewright.storage.spec.rows import RowKind
 
 _ROWS_AT_ONCE = 1 << 14
@@ -98,8 +108,24 @@ class Database(ABC):
         """Whether the database compares a column, in an order too, as one of the declared type."""
 
     @abstractmethod
-    def bytes_literal(self, value: bytes) -> str:
-        """Bytes as a statement has them."""
+    def can_find(self, field: DataField) -> bool:
+        """Whether `=` finds every row whose value in a column is read as a given one."""
+
+    @abstractmethod
+    def key_literal(self, field: DataField, value: object) -> str | None:
+        """A value of such a column as a statement has it; None if no row has it."""
+
+    @abstractmethod
+    def can_aggregate(self, function: str, field: DataField) -> bool:
+        """Whether count, min, max or sum of a column is that of the values which are read."""
+
+    @abstractmethod
+    def group_text(self, field: DataField) -> str | None:
+        """A column by which the database has the groups of the values that are read; or None."""
+
+    def unfit(self, field: DataField) -> str | None:
+        """Which values of a column are no values of its type; None if its type there says it."""
+        return None
 
     @abstractmethod
     def type_of(self, data_type: DataType) -> str:
@@ -218,16 +244,57 @@ class Sqlite(Database):
         is_exact = data_type.root in _WHOLE or data_type.root is TypeRoot.BOOLEAN
         return is_exact and column in self._whole_columns
 
-    def bytes_literal(self, value: bytes) -> str:
-        return f"x'{value.hex()}'"
+    def can_find(self, field: DataField) -> bool:
+        if not isinstance(field.type, AtomicType):
+            return False
+        if field.type.root is TypeRoot.VARCHAR:
+            # Elsewhere numbers, too, are read as texts, and equal none there.
+            return field.name in self._columns_of("CHAR", "CLOB", "TEXT") - self._whole_columns
+        return self.can_compare(field.name, field.type)
 
-    @cached_property
+    def key_literal(self, field: DataField, value: object) -> str | None:
+        if not isinstance(value, str):
+            return plain_literal(value)
+        # A statement ends at the character that is none.
+        return " || char(0) || ".join(plain_literal(part) for part in value.split("\0"))
+
+    def can_aggregate(self, function: str, field: DataField) -> bool:
+        # A sum beyond 64 bits is an error there.
+        is_short = not isinstance(field.type, AtomicType) or field.type.root is not TypeRoot.BIGINT
+        return self.unfit(field) is not None and (function != "sum" or is_short)
+
+    def group_text(self, field: DataField) -> str | None:
+        if not isinstance(field.type, AtomicType):
+            return None
+        if field.type.root is TypeRoot.VARCHAR and self.can_find(field):
+            return f"{quoted(field.name)} COLLATE BINARY"
+        return quoted(field.name) if self.can_compare(field.name, field.type) else None
+
+    def unfit(self, field: DataField) -> str | None:
+        bits = INTEGER_BITS.get(field.type.root) if isinstance(field.type, AtomicType) else None
+        if bits is None or field.name not in self._whole_columns:
+            return None
+        name, least = quoted(field.name), -(1 << bits - 1)
+        fits = f"typeof({name}) = 'integer' AND {name} BETWEEN {least} AND {-least - 1}"
+        return f"{name} IS NOT NULL AND NOT ({fits})"
+
+    @property
     def _whole_columns(self) -> frozenset[str]:
         """Columns of whole numbers; in others SQLite keeps texts as texts, and compares them so."""
+        return self._columns_of("INT")
+
+    def _columns_of(self, *words: str) -> frozenset[str]:
+        """Columns whose type has one of some words, by which SQLite knows what it keeps there."""
+        return frozenset(
+            name for name, kind in self._types.items() if any(word in kind for word in words)
+        )
+
+    @cached_property
+    def _types(self) -> dict[str, str]:
         with self._connected() as connection:
             table = self.table.rpartition(".")[2]
             found = connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,))
-            return frozenset(name for name, kind in found if "INT" in kind.upper())
+            return {name: kind.upper() for name, kind in found}
 
     def type_of(self, data_type: DataType) -> str:
         root = _root_of(data_type, self.owner)
@@ -282,8 +349,27 @@ class Postgres(Database):
         # Texts are ordered by a locale there.
         return means_alike(data_type, self._kinds.get(column))
 
-    def bytes_literal(self, value: bytes) -> str:
-        return f"'\\x{value.hex()}'::bytea"
+    def can_find(self, field: DataField) -> bool:
+        return can_find(field.type, self._kinds.get(field.name))
+
+    def key_literal(self, field: DataField, value: object) -> str | None:
+        if isinstance(value, bytes):
+            return f"decode('{value.hex()}', 'hex')"
+        if not isinstance(value, str):
+            return plain_literal(value)
+        kind = self._kinds.get(field.name)
+        if "\0" in value or (kind is not None and not is_text_of(value, kind)):
+            return None
+        # What a backslash means in a plain literal is a setting of the server.
+        escaped = value.replace("\\", "\\\\")
+        return ("E" if escaped != value else "") + plain_literal(escaped)
+
+    def can_aggregate(self, function: str, field: DataField) -> bool:
+        return can_aggregate(function, field.type, self._kinds.get(field.name))
+
+    def group_text(self, field: DataField) -> str | None:
+        collation = grouped_by(field.type, self._kinds.get(field.name))
+        return None if collation is None else f"{quoted(field.name)}{collation}"
 
     @cached_property
     def _kinds(self) -> dict[str, Kind]:
@@ -433,6 +519,13 @@ def _root_of(data_type: DataType, owner: str) -> TypeRoot:
 def quoted(name: str) -> str:
     """A name as both databases quote it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def plain_literal(value: object) -> str:
+    """A number, truth value or text as both databases write it."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 
 def _secrets(url: str) -> Iterator[str]:

@@ -8,11 +8,14 @@ as it is, or as its text, which is then read by the same rule as every text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.spec.data_types import (
+    INTEGER_BITS,
+    MAX_LENGTH,
     ArrayType,
     AtomicType,
     DataField,
@@ -22,11 +25,13 @@ from lakewright.storage.spec.data_types import (
 )
 
 _TEXTS = {"text", "varchar", "bpchar", "name"}
-_WHOLE = {"int2", "int4", "int8"}
+_BITS = {"int2": 16, "int4": 32, "int8": 64}
+_WHOLE = {*_BITS}
 _NUMBERS = {*_WHOLE, "float4", "float8", "numeric"}
 _MOMENTS = {"date", "timestamp", "timestamptz"}
 _BYTES = {"bytea", "uuid"}
-_MONEY = "money"
+_MONEY, _UUID = "money", "uuid"
+_UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Types with the same meaning here and there, in which a filter means the same.
 _ALIKE = {
     TypeRoot.BOOLEAN: {"bool"},
@@ -125,6 +130,48 @@ def means_alike(data_type: DataType, kind: Kind | None) -> bool:
     if kind is None or not isinstance(data_type, AtomicType):
         return False
     return kind.name in _ALIKE.get(data_type.root, ())
+
+
+def can_find(data_type: DataType, kind: Kind | None) -> bool:
+    """Whether `=` finds every row whose value in a column is read as a given one."""
+    if kind is None or not isinstance(data_type, AtomicType):
+        return False
+    if data_type.root is TypeRoot.VARCHAR:
+        return kind.name in {*_TEXTS, _UUID}
+    if data_type.root.is_bytes:
+        return kind.name == "bytea"
+    is_exact = data_type.root is TypeRoot.BOOLEAN or data_type.root.is_integer
+    return is_exact and means_alike(data_type, kind)
+
+
+def can_aggregate(function: str, data_type: DataType, kind: Kind | None) -> bool:
+    """Whether count, min, max or sum of a column is that of the values which are read."""
+    if kind is None or not isinstance(data_type, AtomicType):
+        return False
+    if data_type.root is TypeRoot.VARCHAR:
+        # Min and max depend on the locale there; a shorter type takes not each value.
+        return function == "count" and kind.name in _TEXTS and data_type.length == MAX_LENGTH
+    return _is_within(data_type, kind)
+
+
+def grouped_by(data_type: DataType, kind: Kind | None) -> str | None:
+    """The collation by which a column has the groups of its values; None if it has others."""
+    if kind is None or not isinstance(data_type, AtomicType):
+        return None
+    if data_type.root is TypeRoot.VARCHAR:
+        return ' COLLATE "C"' if kind.name in ("text", "varchar") else None
+    is_plain = data_type.root in (TypeRoot.BOOLEAN, TypeRoot.DATE) and means_alike(data_type, kind)
+    return "" if is_plain or _is_within(data_type, kind) else None
+
+
+def _is_within(data_type: AtomicType, kind: Kind) -> bool:
+    """Whether a column is of whole numbers, and the declared type has all of them."""
+    return _BITS.get(kind.name, 65) <= INTEGER_BITS.get(data_type.root, 0)
+
+
+def is_text_of(text: str, kind: Kind) -> bool:
+    """Whether a value in such a column can have a text; others the server may refuse to compare."""
+    return kind.name != _UUID or _UUID_TEXT.fullmatch(text) is not None
 
 
 def _is_amount(data_type: AtomicType, kind: Kind) -> bool:

@@ -1,12 +1,13 @@
 """From a table and what a query asks of it to a scan that runs.
 
 Abilities are applied to a copy of the source, in this order: partitions, filters, projection,
-metadata, aggregates, limit, watermark. What the source does not take, the planned scan does itself.
+metadata, limit, watermark. What the source does not take, the planned scan does itself; aggregates
+are planned only where the source makes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -67,16 +68,22 @@ ReadSplit = Callable[[Split], Iterator[pa.RecordBatch]]
 class ScanRequest:
     """What a query asks of a table; `columns` may be physical ones and metadata, None for all.
 
-    `watermark` is that of the table, for readers that keep one. With `aggregates`, the answer is a
-    row for each group of the columns `group_by`.
+    `watermark` is that of the table, for readers that keep one.
     """
 
     columns: tuple[str, ...] | None = None
     where: Predicate | None = None
     limit: int | None = None
     watermark: Watermark | None = None
-    group_by: tuple[str, ...] = ()
-    aggregates: tuple[Aggregate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateRequest:
+    """A row for each group of some columns, with aggregates; without columns one row of all."""
+
+    where: Predicate | None
+    group_by: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
 
 
 @dataclass(frozen=True)
@@ -90,9 +97,6 @@ class PlannedScan:
     abilities: tuple[AbilitySpec, ...] = ()
     remaining: Predicate | None = None
     limit: int | None = None
-    # What the source left of aggregates.
-    group_by: tuple[str, ...] = ()
-    aggregates: tuple[Aggregate, ...] = ()
     # A column, and by how many milliseconds its rows may be late.
     watermark: tuple[str, int] | None = None
 
@@ -108,9 +112,7 @@ class PlannedScan:
     @property
     def schema(self) -> pa.Schema:
         """Of the rows."""
-        outputs = [each.output for each in self.aggregates]
-        names = self.group_by if self.aggregates else self.columns
-        return to_arrow_schema([*(self._field(name) for name in names), *outputs])
+        return to_arrow_schema([self._field(name) for name in self.columns])
 
     @cached_property
     def given(self) -> TypedRows:
@@ -139,8 +141,6 @@ class PlannedScan:
             keep_matching(each, self.remaining, self._read_schema).select(self.columns)
             for each in pieces
         )
-        if self.aggregates:
-            kept_pieces = iter([self._aggregated(kept_pieces)])
         left = self.limit
         for kept in kept_pieces:
             piece = kept if left is None else kept.slice(0, left)
@@ -176,19 +176,6 @@ class PlannedScan:
         if self.limit is not None:
             lines.append(f"  at most {self.limit} rows")
         return lines
-
-    def _aggregated(self, pieces: Iterable[pa.Table]) -> pa.Table:
-        """A row for each group of rows; without groups one row, also of no rows."""
-        held = to_arrow_schema([self._field(name) for name in self.columns])
-        rows = pa.concat_tables([held.empty_table(), *pieces])
-        asked = [
-            ([], "count_all") if each.column is None else (each.column, each.function)
-            for each in self.aggregates
-        ]
-        found = rows.group_by(list(self.group_by)).aggregate(asked)
-        made = [name for name in found.column_names if name not in self.group_by]
-        named = found.select([*self.group_by, *made]).rename_columns(self.schema.names)
-        return named.cast(self.schema)
 
     def _field(self, name: str) -> DataField:
         return next(each for each in self.fields if each.name == name)
@@ -229,11 +216,7 @@ def plan_of(
     source: ScanTableSource, table: ResolvedCatalogTable, request: ScanRequest
 ) -> PlannedScan:
     """Apply what is asked to a source that belongs to this plan."""
-    asked = request.columns
-    if request.aggregates:
-        made_of = (each.column for each in request.aggregates if each.column is not None)
-        asked = tuple(dict.fromkeys((*request.group_by, *made_of)))
-    columns, metadata = _columns(table, asked)
+    columns, metadata = _columns(table, request.columns)
     specs: list[AbilitySpec] = []
 
     def apply(spec: AbilitySpec) -> None:
@@ -257,21 +240,7 @@ def plan_of(
         _check_metadata(source, table, wanted)
         apply(ReadingMetadataSpec(tuple(key for key, _ in wanted)))
     limit = request.limit
-    is_whole = not remaining and source.changelog_mode().is_insert_only
-    if request.aggregates and is_whole and isinstance(source, SupportsAggregatePushDown):
-        outputs = tuple(each.output for each in request.aggregates)
-        if source.apply_aggregates(list(request.group_by), list(request.aggregates)):
-            specs.append(_aggregate_spec(request))
-            groups = table.schema.fields_of(request.group_by)
-            return PlannedScan(
-                table=table,
-                source=source,
-                columns=(*request.group_by, *(each.name for each in outputs)),
-                fields=(*groups, *outputs),
-                abilities=tuple(specs),
-                limit=limit,
-            )
-    can_stop = is_whole and not request.aggregates
+    can_stop = not remaining and source.changelog_mode().is_insert_only
     if limit is not None and can_stop and isinstance(source, SupportsLimitPushDown):
         apply(LimitPushDownSpec(limit))
     watermark = None
@@ -289,9 +258,36 @@ def plan_of(
         abilities=tuple(specs),
         remaining=conjunction(tuple(remaining)),
         limit=limit,
-        group_by=request.group_by,
-        aggregates=request.aggregates,
         watermark=watermark,
+    )
+
+
+def plan_aggregates(context: Context, request: AggregateRequest) -> PlannedScan | None:
+    """Plan a scan of groups; None if the source does not make the aggregates of just these rows."""
+    source, table = source_of(context), context.table
+    if not isinstance(source, ScanTableSource) or not isinstance(source, SupportsAggregatePushDown):
+        return None
+    found = source.copy()
+    specs: list[AbilitySpec] = []
+
+    def apply(spec: AbilitySpec) -> None:
+        spec.apply(found, table)
+        specs.append(spec)
+
+    remaining = _partitions(found, table, list(conjuncts(request.where)), apply)
+    remaining = _filters(found, table, remaining, specs)
+    if remaining or not found.changelog_mode().is_insert_only:
+        return None
+    if not found.apply_aggregates(list(request.group_by), list(request.aggregates)):
+        return None
+    outputs = tuple(each.output for each in request.aggregates)
+    fields = (*(table.schema.field(name) for name in request.group_by), *outputs)
+    return PlannedScan(
+        table=table,
+        source=found,
+        columns=tuple(each.name for each in fields),
+        fields=fields,
+        abilities=(*specs, _aggregate_spec(request)),
     )
 
 
@@ -310,7 +306,7 @@ def _delay_ms(watermark: Watermark, source: DynamicTableSource, table: str) -> i
     return delay_ms
 
 
-def _aggregate_spec(request: ScanRequest) -> AggregatePushDownSpec:
+def _aggregate_spec(request: AggregateRequest) -> AggregatePushDownSpec:
     told = tuple(
         (each.function, each.column, each.output.name, str(each.output.type))
         for each in request.aggregates

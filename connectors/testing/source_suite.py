@@ -10,10 +10,12 @@ import pyarrow as pa
 import pytest
 
 from lakewright.connectors.factories import Context
+from lakewright.connectors.lookups import looked_up
 from lakewright.connectors.planning.plan_source import PlannedScan, ScanRequest, plan_of, source_of
 from lakewright.connectors.runtime import Scan
-from lakewright.connectors.sources import ScanTableSource
+from lakewright.connectors.sources import LookupTableSource, ScanTableSource
 from lakewright.connectors.testing.tables import comparable, context_of
+from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.predicate import Leaf, Operator, matches
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
@@ -117,6 +119,20 @@ class SourceSuite:
                 assert {*rows.column(ROW_KIND_COLUMN).to_pylist()} <= kinds
             else:
                 assert ROW_KIND_COLUMN not in rows.column_names
+
+    def test_a_lookup_finds_the_rows_that_have_its_keys(self) -> None:
+        context = self.context()
+        source = source_of(context)
+        if not isinstance(source, LookupTableSource):
+            return
+        fields = {each.name: each for each in context.table.fields}
+        for name in source.lookup_keys(tuple(fields)):
+            values = {row[name] for row in self.rows if row[name] is not None}
+            keys = pa.table({name: pa.array(values, to_arrow_type(fields[name].type))})
+            found = looked_up(source.lookup((name,)), keys).to_pylist()
+            expected = [row for row in self.rows if row[name] is not None]
+            # It may find rows that another system holds to have such a key.
+            assert comparable([row for row in found if row[name] in values]) == comparable(expected)
 
     # --- running ----------------------------------------------------------------------------------
 

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, ClassVar
 
+import duckdb
 import pyarrow as pa
 import pytest
 
+from lakewright.connectors.external_tables import ExternalTables
 from lakewright.connectors.jdbc.connector import Jdbc
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan, source_of
 from lakewright.connectors.runtime import Lookup
@@ -365,6 +367,7 @@ def test_keys_are_looked_up_by_the_value_that_was_declared(server: str) -> None:
     options = {"url": server, "table-name": "keyed", "password": SECRET}
     source = source_of(context_of(Jdbc(), columns, options))
     assert isinstance(source, LookupTableSource)
+    assert list(source.lookup_keys(["id", "raw", "n"])) == ["id", "raw", "n"]
     by_id = source.lookup(["id"])
     assert isinstance(by_id, Lookup)
     assert by_id.lookup(pa.table({"id": [_UUID]})).column("n").to_pylist() == [1]
@@ -373,3 +376,146 @@ def test_keys_are_looked_up_by_the_value_that_was_declared(server: str) -> None:
     by_bytes = source.lookup(["raw"])
     assert isinstance(by_bytes, Lookup)
     assert by_bytes.lookup(pa.table({"raw": [b"\x00\xff"]})).column("n").to_pylist() == [1]
+
+
+_QUOTES = ("a", "A", "a  ", "", "it's", "\\", "\\' OR true --", "ü", "%", "abcde", None)
+# A type of the server, one that is declared, values there, and those of a stream.
+_KEYS: Mapping[str, tuple[str, Sequence[object], Sequence[object]]] = {
+    "text": ("STRING", _QUOTES, (*_QUOTES, "a\0", "b")),
+    "varchar(20)": ("STRING", _QUOTES, (*_QUOTES, "a\0", "x" * 30)),
+    "char(5)": ("STRING", ("a", "abcde", "ü", None), ("a", "a    ", "abcde", "ü    ", "abcdef")),
+    "name": ("STRING", ("a", "x" * 63, None), ("a", "x" * 63, "x" * 64)),
+    "citext": ("STRING", ("a", "A", None), ("a", "A", "b")),
+    "uuid": ("STRING", (_UUID, None), (_UUID, _UUID.upper(), f"{{{_UUID}}}", "none")),
+    "mood": ("STRING", ("sad", "it's", None), ("sad", "it's", "none")),
+    "int2": ("SMALLINT", (-(2**15), 7, None), (-(2**15), 7, 2**15, 2**63 - 1, None)),
+    "int8": ("BIGINT", (-(2**63), 7, None), (-(2**63), 7, 2**63 - 1, None)),
+    "bool": ("BOOLEAN", (True, False, None), (True, None)),
+    "bytea": ("BYTES", (b"", b"\\x00", b"\0'", None), (b"", b"\0'", b"x")),
+    "numeric(5, 2)": ("DECIMAL(5, 2)", (Decimal("1.50"), None), (Decimal("1.50"), Decimal(2))),
+}
+_READ_WHOLE = ("citext", "mood", "numeric(5, 2)")
+
+
+@pytest.mark.mission("CN24")
+@pytest.mark.parametrize("kind", _KEYS)
+def test_a_stream_joins_the_rows_of_the_server_that_a_query_joins(
+    server: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    declared, values, asked = _KEYS[kind]
+    monkeypatch.setenv("PG_PASSWORD", SECRET)
+    statement(
+        server,
+        "DROP TABLE IF EXISTS keyed; DROP TYPE IF EXISTS mood; CREATE EXTENSION IF NOT EXISTS "
+        "citext; CREATE TYPE mood AS ENUM ('sad', 'it''s'); "
+        f"CREATE TABLE keyed (m INT, k {kind}); INSERT INTO keyed VALUES "
+        + ", ".join(f"({at}, {_in_sql(value)})" for at, value in enumerate(values)),
+    )
+    # Whatever a backslash means there.
+    statement(server, "ALTER DATABASE postgres SET standard_conforming_strings = off")
+    session = Session(Catalog.open(str(tmp_path / "warehouse")))
+    of_stream = {"SMALLINT": "BIGINT"}.get(declared, declared)
+    session.sql(f"""
+        CREATE DATABASE db; USE db;
+        CREATE TABLE keyed (m INT, k {declared}) WITH ('connector' = 'jdbc', 'url' = '{server}',
+          'password' = '${{env:PG_PASSWORD}}', 'table-name' = 'keyed');
+        CREATE TABLE orders (n INT, k {of_stream}, now AS PROCTIME());
+        CREATE TABLE kept (n INT, m INT)
+    """)
+    orders = session.catalog.table("db.orders")
+    rows = [{"n": at, "k": value} for at, value in enumerate(asked)]
+    orders.write(pa.Table.from_pylist(rows, orders.arrow_schema))
+    query = "SELECT n, m FROM orders o LEFT JOIN keyed FOR SYSTEM_TIME AS OF o.now d ON o.k = d.k"
+    session.sql("SET 'execution.runtime-mode' = 'streaming'")
+    told = session.run(f"INSERT INTO kept {query}")
+    next(told)
+    told.close()  # type: ignore[attr-defined]
+    session.sql("RESET 'execution.runtime-mode'")
+    found = session.sql("SELECT * FROM kept ORDER BY n, m").rows
+    assert found == session.sql(f"{query} ORDER BY n, m").rows
+    source = source_of(ExternalTables(session.catalog).context("db.keyed"))
+    assert isinstance(source, LookupTableSource)
+    assert list(source.lookup_keys(["k"])) == ([] if kind in _READ_WHOLE else ["k"])
+    statement(server, "ALTER DATABASE postgres RESET standard_conforming_strings")
+
+
+def _in_sql(value: object) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bytes():
+            return f"decode('{value.hex()}', 'hex')"
+        case str():
+            text = value.replace("\\", "\\\\").replace("'", "''")
+            return f"E'{text}'"
+    return str(value)
+
+
+_AGGREGATED = """
+DROP TABLE IF EXISTS items; CREATE TABLE items (id INT8, n INT4, small INT2, wide INT8, name TEXT,
+  short VARCHAR(2), padded CHAR(3), ok BOOL, day DATE, moment TIMESTAMP, x FLOAT8, price NUMERIC);
+INSERT INTO items SELECT CASE WHEN g % 9 > 0 THEN 9223372036854775807 - g % 3 END,
+  CASE WHEN g % 7 > 0 THEN g % 5 - 2 END, g % 4, CASE WHEN g % 5 > 0 THEN g % 2 END,
+  (ARRAY['a', 'A', 'b ', '', 'ü', NULL])[g % 6 + 1], (ARRAY['a', 'A', 'b', NULL])[g % 4 + 1],
+  (ARRAY['a', 'b', NULL])[g % 3 + 1], (ARRAY[true, false, NULL])[g % 3 + 1],
+  DATE '2024-01-01' + g % 3, TIMESTAMP '2024-01-01' + g % 3 * INTERVAL '1 us', g / 3.0, g / 8.0
+  FROM generate_series(1, {count}) AS g
+"""
+_AT_SERVER = [
+    "SELECT count(*), count(n), count(name), sum(id), sum(n), sum(small) FROM items",
+    "SELECT min(id), max(id), min(n), max(n), min(small), max(small) FROM items WHERE n >= 0",
+    "SELECT name, count(*), sum(id) FROM items GROUP BY name",
+    "SELECT short, ok, day, n, count(name) FROM items GROUP BY short, ok, day, n",
+    "SELECT name FROM items WHERE id > 5 GROUP BY name HAVING sum(n) > 0 ORDER BY max(n), 1",
+]
+_HERE = [
+    "SELECT min(name), max(short) FROM items",
+    "SELECT count(short), count(padded) FROM items",
+    "SELECT sum(wide) FROM items",
+    "SELECT count(*) FROM items WHERE wide = 1",
+    "SELECT sum(x), max(x), sum(price), max(moment), min(day), max(ok), count(moment) FROM items",
+    "SELECT padded, count(*) FROM items GROUP BY padded",
+    "SELECT moment, count(*) FROM items GROUP BY moment",
+    "SELECT x, price, count(*) FROM items GROUP BY x, price",
+]
+
+
+@pytest.mark.mission("CN22")
+@pytest.mark.parametrize("count", [0, 1, 300])
+def test_aggregates_of_the_server_are_those_of_its_rows(
+    server: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setenv("PG_PASSWORD", SECRET)
+    statement(server, _AGGREGATED.format(count=count))
+    session = Session(Catalog.open(str(tmp_path / "warehouse")))
+    session.sql(f"""
+        CREATE DATABASE db; USE db;
+        CREATE TABLE items (id BIGINT, n BIGINT, small SMALLINT, wide INT, name STRING,
+          short VARCHAR(2), padded STRING, ok BOOLEAN, day DATE, moment TIMESTAMP(6), x DOUBLE,
+          price DECIMAL(10, 3)) WITH ('connector' = 'jdbc', 'url' = '{server}',
+          'password' = '${{env:PG_PASSWORD}}', 'table-name' = 'items')
+    """)
+    rows = session.sql("SELECT * FROM items").rows
+    for query in (*_AT_SERVER, *_HERE):
+        found = session.sql(query).rows
+        assert found is not None
+        with duckdb.connect() as connection:
+            connection.register("items", rows)
+            expected = connection.sql(query).to_arrow_table()
+        assert found.schema == expected.schema, query
+        answers = [sorted(map(repr, each.to_pylist())) for each in (found, expected)]
+        if "sum(x)" not in query:
+            assert answers[0] == answers[1], query
+        is_at_server = "AggregatePushDown" in explained(session, query)
+        assert is_at_server == (query in _AT_SERVER), query
+    limited = session.sql("SELECT id FROM items LIMIT 2").rows
+    assert limited is not None
+    assert limited.num_rows == min(count, 2)
+    asked = explained(session, "SELECT id FROM items WHERE n = 1 LIMIT 2")
+    assert '"items" WHERE "n" = 1 LIMIT 2' in asked
+
+
+def explained(session: Session, query: str) -> str:
+    rows = session.sql(f"EXPLAIN {query}").rows
+    assert rows is not None
+    return str(rows.to_pylist())

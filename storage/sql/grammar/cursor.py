@@ -64,6 +64,10 @@ class Word:
         return self.kind in (_PLAIN, _SIGN) and self.text.upper() == text
 
     @property
+    def is_name(self) -> bool:
+        return self.kind in (_PLAIN, _QUOTED)
+
+    @property
     def is_text(self) -> bool:
         return self.kind == _TEXT
 
@@ -239,14 +243,14 @@ class Cursor:
     def is_named_argument(self) -> bool:
         """Whether a name and `=>` come next."""
         words = self._words[self._at : self._at + 2]
-        return len(words) == 2 and words[0].kind in (_PLAIN, _QUOTED) and words[1].is_word("=>")
+        return len(words) == 2 and words[0].is_name and words[1].is_word("=>")
 
     # --- names and literals ---------------------------------------------------------------------
 
     def name(self, what: str) -> str:
         """A plain word or a name in backticks."""
         word = None if self.is_at_end else self._words[self._at]
-        if word is None or word.kind not in (_PLAIN, _QUOTED):
+        if word is None or not word.is_name:
             self.refuse(
                 f"expected {what}, found {self.shown()}; a name is a plain word, or stands in "
                 "backticks: `a name`"

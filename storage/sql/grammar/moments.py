@@ -1,5 +1,6 @@
 """Tables at a moment of their history: `t VERSION AS OF 3`, `t FOR SYSTEM_TIME AS OF '…'`.
 
+`FOR SYSTEM_TIME AS OF s.at` is the moment of each row of another table, as in Flink's lookup joins.
 The changes between two moments are `paimon_incremental_query('t', 3, 7)`, as in Paimon's Spark.
 """
 
@@ -13,18 +14,21 @@ from lakewright.storage.sql.grammar.query import Query
 
 _CHANGES = "paimon_incremental_query"
 _VERSION, _TIME = ("VERSION", "SYSTEM_VERSION"), ("TIMESTAMP", "SYSTEM_TIME")
+_OF_ROWS = "SYSTEM_TIME"
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
     """A state of a table: `version` is an id of a snapshot or a tag, `time` a text or seconds.
 
-    With `after` it is the changes after that snapshot or tag, up to the version.
+    With `after` it is the changes after that snapshot or tag, up to the version. `of_row` is the
+    column with the moment of each row of another table, by its parts.
     """
 
     version: str | None = None
     time: str | int | None = None
     after: str | None = None
+    of_row: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ def with_moments(query: Query) -> TimedText:
         last = at - 2 if words[at - 1].is_word("FOR") else at - 1
         if last < 0:
             continue
-        moment, after = _moment(query, words, at + 3, is_version=is_version)
+        moment, after = _moment(query, words, at, is_version=is_version)
         first = _begin(words, last)
         dots = [each for each in words[first:last] if each.text == "."]
         database = "" if not dots else query.text[words[first].start : dots[-1].start]
@@ -115,9 +119,10 @@ def _begin(words: Sequence[Word], last: int) -> int:
 
 
 def _moment(
-    query: Query, words: Sequence[Word], at: int, *, is_version: bool
+    query: Query, words: Sequence[Word], said: int, *, is_version: bool
 ) -> tuple[Moment, int]:
-    """The moment that begins at a word, and the word behind it."""
+    """The moment behind `said` AS OF, and the word behind it."""
+    at = said + 3
     if at < len(words) - 1 and not is_version and words[at].is_word("TIMESTAMP"):
         at += 1
     word = words[at] if at < len(words) else None
@@ -125,6 +130,11 @@ def _moment(
         return Moment(version=word.text), at + 1
     if word is not None and not is_version and (word.is_text or word.is_whole):
         return Moment(time=word.text if word.is_text else whole(word.text)), at + 1
+    if word is not None and word.is_name and words[said].is_word(_OF_ROWS):
+        last = at
+        while last + 2 < len(words) and words[last + 1].text == "." and words[last + 2].is_name:
+            last += 2
+        return Moment(of_row=tuple(each.text for each in words[at : last + 1 : 2])), last + 1
     what = "the id of a snapshot or 'a tag'" if is_version else "'2024-01-31 10:00:00'"
     start = len(query.text) if word is None else word.start
     query.refuse(start, f"expected {what} behind AS OF")

@@ -150,6 +150,9 @@ class _OnlyLookups(LookupTableSource):
     def __init__(self, _: Context) -> None:
         pass
 
+    def lookup_keys(self, columns: Sequence[str]) -> Sequence[str]:
+        return columns
+
     def lookup(self, keys: Sequence[str]) -> Any:
         raise NotImplementedError
 

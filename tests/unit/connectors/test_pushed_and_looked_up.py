@@ -15,7 +15,14 @@ from lakewright.connectors.factories import Context
 from lakewright.connectors.formats.model import Decoder
 from lakewright.connectors.jdbc.connector import Jdbc
 from lakewright.connectors.lookups import CachedLookup, looked_up
-from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan, source_of
+from lakewright.connectors.planning.plan_source import (
+    AggregateRequest,
+    PlannedScan,
+    ScanRequest,
+    plan_aggregates,
+    plan_scan,
+    source_of,
+)
 from lakewright.connectors.runtime import AsyncLookup, BoundedScan, Split
 from lakewright.connectors.sources import Aggregate, LookupTableSource, ScanTableSource
 from lakewright.connectors.testing.tables import context_of
@@ -51,33 +58,32 @@ def aggregate(function: str, column: str | None, name: str) -> Aggregate:
 
 
 @pytest.mark.mission("CN22")
-def test_aggregates_go_to_the_database_or_are_made_behind_it(shop: Context) -> None:
+def test_aggregates_are_planned_where_the_database_makes_them(shop: Context) -> None:
     asked = (aggregate("count", None, "n"), aggregate("max", "id", "last"))
-    pushed = plan_scan(shop, ScanRequest(aggregates=asked))
-    assert [each.to_json()["type"] for each in pushed.abilities] == [
-        "ProjectionPushDown",
+
+    def planned(where: Leaf | None, *group_by: str) -> PlannedScan | None:
+        request = AggregateRequest(where=where, group_by=group_by, aggregates=asked)
+        return plan_aggregates(shop, request)
+
+    every = planned(None)
+    assert every is not None
+    assert [each.to_json()["type"] for each in every.abilities] == ["AggregatePushDown"]
+    assert "MAX" in every.source.summary
+    assert rows_of(every) == [{"n": 10, "last": 9}]
+    some = planned(Leaf("id", Operator.GE, (5,)), "name")
+    assert some is not None
+    assert [each.to_json()["type"] for each in some.abilities] == [
+        "FilterPushDown",
         "AggregatePushDown",
     ]
-    assert "MAX" in pushed.source.summary
-    assert rows_of(pushed) == [{"n": 10, "last": 9}]
-
-    by_name = plan_scan(shop, ScanRequest(aggregates=asked, group_by=("name",)))
-    expected = [
-        {"name": "n0", "n": 4, "last": 9},
-        {"name": "n1", "n": 3, "last": 7},
-        {"name": "n2", "n": 3, "last": 8},
+    assert sorted(rows_of(some), key=lambda row: row["name"]) == [
+        {"name": "n0", "n": 2, "last": 9},
+        {"name": "n1", "n": 1, "last": 7},
+        {"name": "n2", "n": 2, "last": 8},
     ]
-    assert sorted(rows_of(by_name), key=lambda row: row["name"]) == expected
-
     # Texts are compared here, so the rows have to come.
-    filtered = Leaf("name", Operator.STARTS_WITH, ("n",))
-    behind = plan_scan(shop, ScanRequest(aggregates=asked, group_by=("name",), where=filtered))
-    assert "AggregatePushDown" not in {each.to_json()["type"] for each in behind.abilities}
-    assert sorted(rows_of(behind), key=lambda row: row["name"]) == expected
-    none = Leaf("name", Operator.EQ, ("nobody",))
-    assert rows_of(plan_scan(shop, ScanRequest(aggregates=asked, where=none))) == [
-        {"n": 0, "last": None}
-    ]
+    assert planned(Leaf("name", Operator.EQ, ("n1",))) is None
+    assert planned(None, "price") is None
 
 
 def test_what_goes_to_the_database_is_what_it_reads_alike(shop: Context) -> None:
@@ -140,7 +146,7 @@ def test_a_cache_asks_again_when_rows_are_old_or_were_displaced() -> None:
     assert first == [{"id": 1, "name": "n1"}, {"id": 2, "name": "n2"}]
     assert cached.lookup(keys).to_pylist() == first
     # That a key has no row is kept, too.
-    assert inner.asked == [[2, 99, 1]]
+    assert inner.asked == [[1, 2, 99]]
     _Clock.now = 2000
     cached.lookup(pa.table({"id": [1]}))
     assert inner.asked[-1] == [1]

@@ -513,8 +513,8 @@ def test_a_managed_table_is_looked_up_by_its_key(session: Session) -> None:
     assert lookup.lookup(pa.table({"id": [2, 9]})).to_pylist() == [{"id": 2, "n": "b"}]
     session.sql("INSERT INTO t VALUES (9, 'late')")
     assert lookup.lookup(pa.table({"id": [9]})).to_pylist() == [{"id": 9, "n": "late"}]
-    with pytest.raises(UnsupportedError, match="looked up by its primary key"):
-        source.lookup(["n"])
+    assert [*source.lookup_keys(["n", "id"])] == ["id"]
+    assert [*source.lookup_keys(["n"])] == []
 
 
 def test_a_definition_that_is_damaged_is_named(session: Session) -> None:

@@ -211,6 +211,20 @@ def test_the_mode_decides_whether_a_table_is_read_once_or_followed(session: Sess
     told.close()  # type: ignore[attr-defined]
 
 
+def test_computed_columns_of_tables_of_the_warehouse_are_followed_too(session: Session) -> None:
+    session.sql("""
+        CREATE TABLE orders (id BIGINT, twice AS id * 2, n INT);
+        CREATE TABLE kept (id BIGINT, more AS id + 1);
+        INSERT INTO orders (id, n) VALUES (1, 10);
+        SET 'execution.runtime-mode' = 'streaming'
+    """)
+    told = session.run("INSERT INTO kept SELECT twice + n FROM orders")
+    next(told)
+    told.close()  # type: ignore[attr-defined]
+    session.sql("RESET 'execution.runtime-mode'")
+    assert rows_of(session, "SELECT * FROM kept") == [(12, 13)]
+
+
 def test_a_checkpoint_is_not_passed_over(session: Session, tmp_path: Path) -> None:
     session.sql(f"""
         CREATE TABLE numbers (id BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '3');
