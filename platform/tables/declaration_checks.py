@@ -34,6 +34,7 @@ from lakewright.platform.tables.stream_checks import check_stream
 from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.storage.errors import StorageError
 from lakewright.storage.file_reader.path_pattern import PathPattern
+from lakewright.storage.secret_texts import kept_secret
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, parse_data_type
 from lakewright.storage.spec.log_options import LOG_SYSTEM, as_kept
 from lakewright.storage.spec.options import read_options
@@ -70,6 +71,7 @@ def check_declaration(declaration: TableDeclaration) -> Iterator[Finding]:
     """Every problem of one declaration, without regard to other declarations."""
     checks: Sequence[Callable[[TableDeclaration], Iterator[Finding]]] = (
         _check_names,
+        _check_tags,
         _check_columns,
         _check_keys,
         _check_contract,
@@ -182,6 +184,13 @@ def _check_names(declaration: TableDeclaration) -> Iterator[Finding]:
             yield ("depends_on", at), f"{upstream!r} is not a table name; write database.table"
         if upstream == declaration.table:
             yield ("depends_on", at), "a table cannot depend on itself"
+
+
+def _check_tags(declaration: TableDeclaration) -> Iterator[Finding]:
+    for name, text in declaration.tags.items():
+        if kept_secret(name, text) is not None:
+            message = "the tag holds a secret, and is shown to all who see the table; leave it out"
+            yield ("tags", name), message
 
 
 def _check_columns(declaration: TableDeclaration) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+import pytest
 from dagster._core.storage.asset_check_execution_record import (
     COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES,
     AssetCheckExecutionRecord,
@@ -18,6 +19,7 @@ from dagster._core.storage.asset_check_execution_record import (
 from lakewright.definitions import build_definitions
 from lakewright.jobs.upkeep import REQUESTS_JOB
 from lakewright.jobs.verbs import REQUESTED_JOBS
+from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
@@ -302,6 +304,18 @@ class Lake:
         for event in answer.asset_events:
             self.instance.report_runless_asset_event(event)
         return answer
+
+    def failure_of(self, sensor_name: str) -> str:
+        """What the tick of a sensor says, which must fail."""
+        with pytest.raises((DeclarationError, dg.Failure)) as failed:
+            self.tick_of(sensor_name)
+        error = failed.value
+        return str(error.description if isinstance(error, dg.Failure) else error)
+
+    @property
+    def wrong(self) -> str:
+        """What is said of declarations that are wrong."""
+        return self.failure_of(UpkeepNames().declarations_sensor)
 
     def write_small_files(self, day: str, count: int, name: str = "shop.events") -> None:
         """Commits of one row each, as somebody outside this platform would make them."""

@@ -58,8 +58,7 @@ MISTAKES = {
     ),
     "a password": (
         STREAM.replace('number-of-rows: "3"', "password: hunter2"),
-        "wrong.yaml:5: source.stream.options.password: option password of the source holds a "
-        "secret",
+        "wrong.yaml:5: source.stream.options.password: option password of the source holds a sec",
     ),
     "policies": ("warehouse: {mode: live}\n", "these are policies of upkeep"),
 }
@@ -70,14 +69,6 @@ def declared(lake: Lake, text: str = STREAM) -> None:
     lake.declare(EVENTS, "events.yaml")
     lake.declare(MORE, "more.yaml")
     lake.declare(text, "wrong.yaml")
-
-
-def failing(lake: Lake, sensor: str) -> str:
-    """What the tick of a sensor that fails says."""
-    with pytest.raises((DeclarationError, dg.Failure)) as failed:
-        lake.tick_of(sensor)
-    error = failed.value
-    return str(error.description if isinstance(error, dg.Failure) else error)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -91,7 +82,7 @@ def test_a_wrong_declaration_is_told_with_its_line_and_stops_no_other_table(
     lake.materialize(partitions="2024-01-01")
 
     assert len(lake.rows()) == 3
-    said = failing(lake, "declarations_sensor")
+    said = lake.wrong
     assert told in said
     assert "hunter2" not in said
     assert "shop.events" not in said
@@ -115,7 +106,7 @@ def test_the_table_keeps_its_page_whose_runs_and_sensor_say_why(lake: Lake) -> N
     (reference,) = spec.metadata["dagster/code_references"].code_references
     assert reference.line_number == 6
     assert told in lake.materialize("shop.wrong", fails=True).failure
-    said = failing(lake, WRONG.stream_sensor)
+    said = lake.failure_of(WRONG.stream_sensor)
     assert told in said
 
 
@@ -124,7 +115,7 @@ def test_a_declaration_that_is_put_right_is_served_after_a_reload(lake: Lake) ->
     before = lake.definitions
     declared(lake)
     lake.definitions_are(before)
-    said = failing(lake, "declarations_sensor")
+    said = lake.wrong
     assert "reload it" in said
     lake.forget_what_was_read()
     assert "3 declarations: nothing is wrong" in lake.tick_of("declarations_sensor").skip_message
@@ -142,7 +133,7 @@ def test_a_declaration_that_becomes_wrong_fails_its_own_runs_and_is_told_at_once
     declared(lake, STREAM.replace("automation", "automatoin"))
     # The code server has the definitions of before, and asks for runs by them.
     lake.definitions_are(before)
-    said = failing(lake, "declarations_sensor")
+    said = lake.wrong
     assert "wrong.yaml:6: automatoin" in said
     (request,) = lake.tick_of(WRONG.stream_sensor).run_requests
     assert request is not None
@@ -194,7 +185,7 @@ def test_of_tables_in_a_circle_one_is_wrong(lake: Lake) -> None:
     one = "table: a.one\ncolumns: [{name: x, type: INT}]\nsource: {python: 'a:b'}\ndepends_on: [%s]"
     lake.declare(one % "a.two", "one.yaml")
     lake.declare((one % "a.one").replace("table: a.one", "table: a.two"), "two.yaml")
-    said = failing(lake, "declarations_sensor")
+    said = lake.wrong
     assert "in a circle: a.one → a.two → a.one" in said
     describe(lake.definitions)
 
@@ -275,7 +266,7 @@ def test_wrong_policies_stop_the_upkeep_alone_from_the_start(
     lake.declare(EVENTS, "events.yaml")
     (lake.folder / "policy.yaml").write_text("warehouse: {mod: live}\n")
     kept()
-    said = failing(lake, "upkeep_sensor")
+    said = lake.failure_of("upkeep_sensor")
     assert "policy.yaml:1: " in said
     assert "policy.yaml:1: " in lake.run("compact", "shop.other", fails=True).failure
     assert "nothing is wrong" in lake.tick_of("declarations_sensor").skip_message
