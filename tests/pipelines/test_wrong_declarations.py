@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +13,6 @@ from dagster._core.definitions.definitions_load_context import (
     DefinitionsLoadContext,
     DefinitionsLoadType,
 )
-from dagster._core.remote_origin import InProcessCodeLocationOrigin
-from dagster._core.test_utils import InProcessTestWorkspaceLoadTarget
-from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
-from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster_graphql.test.utils import execute_dagster_graphql
 
 from lakewright.definitions import build_definitions
@@ -26,7 +20,7 @@ from lakewright.platform.documents.variables import STRICT_VARIABLE
 from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.orchestration.names import TableNames
 from tests.pipelines.describe import describe
-from tests.pipelines.lake import EVENTS, Lake, events, ingest_job
+from tests.pipelines.lake import EVENTS, Lake, events, ingest_job, loaded
 
 WRONG = TableNames("shop.wrong")
 STREAM = """
@@ -274,31 +268,12 @@ def test_wrong_policies_stop_the_upkeep_alone_from_the_start(
 
 # --- the pages of Dagster -------------------------------------------------------------------------
 
-LOCATION = """
-import dagster as dg
-from lakewright.definitions import build_definitions
-from lakewright.platform.orchestration.resources import WarehouseResource
-
-defs = build_definitions([{tables!r}], warehouse=WarehouseResource(uri={warehouse!r}))
-"""
 SENSORS = """{
   workspaceOrError { ... on Workspace { locationEntries { locationOrLoadError { __typename } } } }
   sensorsOrError(repositorySelector: {
     repositoryName: "__repository__", repositoryLocationName: "LOCATION"
   }) { ... on Sensors { results { name } } ... on PythonError { message } }
 }"""
-
-
-@contextmanager
-def loaded(lake: Lake) -> Iterator[WorkspaceProcessContext]:
-    """The code location as the web server and the daemon load it."""
-    file = lake.folder / "their_location.py"
-    tables, warehouse = str(lake.folder / "tables"), str(lake.folder / "warehouse")
-    file.write_text(LOCATION.format(tables=tables, warehouse=warehouse))
-    origin = LoadableTargetOrigin(python_file=str(file), executable_path=sys.executable)
-    target = InProcessTestWorkspaceLoadTarget(InProcessCodeLocationOrigin(origin))
-    with WorkspaceProcessContext(lake.instance, target) as context:
-        yield context
 
 
 @pytest.mark.filterwarnings("ignore:Property `ScheduleDefinition.environment_vars` is deprecated")
