@@ -190,6 +190,14 @@ def test_what_is_wrong_with_a_declaration_names_its_file(
     assert "events.yaml:6: columns[2].type: " in str(raised.value.__cause__)
 
 
+def test_a_table_whose_declaration_is_wrong_keeps_its_key(project: Path) -> None:
+    write_component(project, "lake", f"  warehouse: {project}/warehouse\n  key_prefix: [ours]\n")
+    file = project / "defs" / "lake" / "tables" / "events.yaml"
+    file.write_text(file.read_text().replace("DOUBLE", "DUBLE"))
+    loaded = dg.load_from_defs_folder(path_within_project=project)
+    assert "asset ours/shop/events in shop\n" in describe(loaded)
+
+
 @pytest.mark.parametrize("wrong", ["adoptt: ['crm.*']", "tables: tables", "spark_conf: {a: [1]}"])
 def test_an_attribute_that_is_unknown_or_of_another_type_is_refused_by_name(
     project: Path, wrong: str
