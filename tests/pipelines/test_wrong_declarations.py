@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import dagster as dg
@@ -16,9 +18,12 @@ from dagster._core.definitions.definitions_load_context import (
 from dagster_graphql.test.utils import execute_dagster_graphql
 
 from lakewright.definitions import build_definitions
+from lakewright.demo.dagster_server import DagsterServer
 from lakewright.platform.documents.variables import STRICT_VARIABLE
 from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.orchestration.names import TableNames
+from lakewright.project.new import SETTINGS
+from lakewright.storage import Catalog
 from tests.pipelines.describe import describe
 from tests.pipelines.lake import EVENTS, Lake, events, ingest_job, loaded
 
@@ -100,6 +105,8 @@ def test_the_table_keeps_its_page_whose_runs_and_sensor_say_why(lake: Lake) -> N
     (reference,) = spec.metadata["dagster/code_references"].code_references
     assert reference.line_number == 6
     assert told in lake.materialize("shop.wrong", fails=True).failure
+    replay = {"ops": {"replay_rejects": {"config": {"table": "shop.wrong"}}}}
+    assert told in lake.run_job("replay_rejects", replay, fails=True).failure
     said = lake.failure_of(WRONG.stream_sensor)
     assert told in said
 
@@ -293,3 +300,55 @@ def test_the_page_of_sensors_answers(tmp_path: Path) -> None:
     assert entry["locationOrLoadError"]["__typename"] == "RepositoryLocation"
     sensors = {each["name"] for each in answer.data["sensorsOrError"]["results"]}
     assert {"declarations_sensor", "schema_sensor", WRONG.stream_sensor} <= sensors
+
+
+TICKS = """query Ticks($name: String!) { sensorOrError(sensorSelector: {
+  repositoryName: "__repository__", repositoryLocationName: "lakewright.definitions",
+  sensorName: $name
+}) { ... on Sensor {
+  sensorState { ticks(limit: 1) { status error { causes { message } } } }
+} } }"""
+
+
+@pytest.mark.deep
+def test_the_daemon_runs_other_streams_while_a_declaration_is_wrong(tmp_path: Path) -> None:
+    """From the start, and after a file was edited while the location runs."""
+    for name in ("home", "tables"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "home" / "dagster.yaml").write_bytes(SETTINGS.read_bytes())
+    tables = tmp_path / "tables"
+    right, wrong = dedent(STREAM), dedent(STREAM.replace("automation", "automatoin"))
+    (tables / "first.yaml").write_text(right.replace("shop.wrong", "shop.first"))
+    (tables / "edited.yaml").write_text(right.replace("shop.wrong", "shop.edited"))
+    (tables / "wrong.yaml").write_text(wrong)
+    environment = {
+        "LAKEWRIGHT_TABLES": str(tables),
+        "LAKEWRIGHT_WAREHOUSE": str(tmp_path / "warehouse"),
+    }
+    catalog = Catalog.open(str(tmp_path / "warehouse"))
+
+    def until(holds: Callable[[], bool]) -> None:
+        for _ in range(1200):
+            if holds():
+                return
+            time.sleep(0.5)
+        raise AssertionError("it did not happen within ten minutes")
+
+    def is_filled(table: str) -> bool:
+        return catalog.table_exists(table) and catalog.table(table).read().num_rows == 3
+
+    with DagsterServer(None, tmp_path / "home", environment) as server:
+
+        def fails_with(sensor: str, told: str) -> bool:
+            state = server.query(TICKS, name=sensor)["sensorOrError"]["sensorState"]
+            return any(tick["status"] == "FAILURE" and told in str(tick) for tick in state["ticks"])
+
+        until(lambda: is_filled("shop.first") and is_filled("shop.edited"))
+        until(lambda: fails_with("declarations_sensor", "wrong.yaml:6: automatoin"))
+        until(lambda: fails_with(WRONG.stream_sensor, "wrong.yaml:6: automatoin"))
+        (tables / "edited.yaml").write_text(wrong.replace("shop.wrong", "shop.edited"))
+        until(lambda: fails_with("declarations_sensor", "edited.yaml:6: automatoin"))
+        # The process of the next run loads the declarations anew.
+        catalog.drop_table("shop.first")
+        until(lambda: is_filled("shop.first"))
+    assert not catalog.table_exists("shop.wrong")
