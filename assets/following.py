@@ -6,7 +6,8 @@
    be late, and then goes on; else the drain compacts it.
 3. A run that the stream's sensor asked for stays up to the time that rows may be late, as long as
    each look finds more at the source. It looks a few times only, since each commit leaves files.
-4. It ends early if another run waits for a place, such as a compaction.
+4. It ends early if another run waits for a place, such as a compaction, or if another process runs
+   the stream: a run of another Dagster, or one that a second daemon launched for the same tick.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from lakewright.platform.orchestration.stream_reports import (
     source_observation,
     unreachable,
 )
-from lakewright.storage.errors import StorageError
+from lakewright.storage.errors import StorageError, StreamRunsElsewhere
 
 # So many looks at the source in the time that a run stays.
 _LOOKS = 4
@@ -50,6 +51,8 @@ class Following:
     # None of files, and of a source that could not be asked.
     lag: StreamLag | None = None
     waited_ms: int = 0
+    # Why the other process is known to go on with the stream; empty if there is none.
+    elsewhere: str = ""
 
     def run(self) -> Published | Rejected:
         """Drain once, or for the declared delay; `Rejected` is the batch at which it ends."""
@@ -59,17 +62,27 @@ class Following:
             self.began = committed_offset(drain.declaration, drain.table)
         until_ms = drain.env.now_ms() + self._stays_ms
         self._wait_for_compaction(until_ms)
-        outcome = drain.run()
+        outcome = self._drain()
         self._look()
         pause_ms = self._stays_ms / _LOOKS
         while isinstance(outcome, Published) and drain.env.now_ms() + pause_ms < until_ms:
+            if self.elsewhere:
+                break
             if self._is_waited_for(pause_ms) or not self._look():
                 break
             if not self._wait_for_compaction(until_ms):
                 break
-            outcome = drain.run()
+            outcome = self._drain()
             self._look()
         return outcome
+
+    def _drain(self) -> Published | Rejected:
+        """What is committed; the other process goes on with what is not."""
+        try:
+            return self.drain.run()
+        except StreamRunsElsewhere as error:
+            self.elsewhere = error.message
+            return self.drain.published
 
     @property
     def _stays_ms(self) -> int:

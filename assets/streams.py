@@ -19,6 +19,7 @@ from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import rejected_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
+from lakewright.platform.orchestration.runs import runs_that_write
 from lakewright.platform.orchestration.schema_reports import evaluate_schema
 from lakewright.platform.orchestration.stream_reports import lag_specs
 from lakewright.platform.tables.declarations import TableDeclaration
@@ -120,6 +121,17 @@ def build_stream_asset(
     return stream_asset
 
 
+def _skipped(ingest: IngestRun, why: str) -> str:
+    """Why a run leaves what is new to another process, which is named if it is known here."""
+    context, names = ingest.context, ingest.names
+    runs = runs_that_write(context.instance, names, [dg.DagsterRunStatus.STARTED])
+    others = [f"run {each.run_id}" for each in runs if each.run_id != context.run.run_id]
+    other = " and ".join(others) or "a process that this Dagster does not know"
+    told = f"{other} runs the stream into {names.table}, and writes what this run leaves"
+    context.log.warning("%s: %s", told, why)
+    return told
+
+
 def _so_far(ingest: IngestRun, following: Following) -> dg.AssetMaterialization:
     """The batches that a run committed before it failed."""
     metadata = _metadata(ingest, following, following.drain.published)
@@ -132,6 +144,8 @@ def _metadata(ingest: IngestRun, following: Following, outcome: Published) -> di
     metadata["lakewright/batches"] = len(drain.batches)
     if drain.columns_not_read:
         metadata["columns not read"] = ", ".join(drain.columns_not_read)
+    if following.elsewhere:
+        metadata["skipped"] = _skipped(ingest, following.elsewhere)
     if not drain.batches:
         return metadata
     last = drain.batches[-1]

@@ -40,6 +40,7 @@ from lakewright.storage.errors import (
     CommitConflictError,
     CorruptionError,
     InvalidRequestError,
+    StreamRunsElsewhere,
 )
 from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.files.stream_store import place_of
@@ -114,10 +115,10 @@ class Checkpoint:
         """Note what a batch reads, before it does.
 
         Raises:
-            InvalidRequestError: another process runs the stream.
+            StreamRunsElsewhere: another process runs the stream.
         """
         if not self.fs.put_if_absent(f"{self.path}/offsets/{number}", _note(start, end)):
-            raise InvalidRequestError(
+            raise StreamRunsElsewhere(
                 f"another process runs the stream of {self.path}: it has begun batch {number}; "
                 "stop one of them, or give it a checkpoint of its own"
             )

@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass, replace
 
 import dagster as dg
 
-from lakewright.jobs.ingest import VERB, is_written_by_runs, written_assets
+from lakewright.jobs.ingest import VERB, written_assets
 from lakewright.platform.ingest.stream_lag import StreamLag, read_lag
 from lakewright.platform.orchestration.check_events import check_event
 from lakewright.platform.orchestration.names import CONTINUOUS_TAG, TABLE_TAG, VERB_TAG, TableNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
-from lakewright.platform.orchestration.runs import UNFINISHED
+from lakewright.platform.orchestration.runs import UNFINISHED, runs_that_write
 from lakewright.platform.orchestration.stream_reports import (
     lag_result,
     source_key,
@@ -83,7 +83,7 @@ def build_continuous_sensor(
     )
     def continuous_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         instance, now_ms = context.instance, SystemEnv().now_ms()
-        if is_written_by_runs(instance, names, UNFINISHED):
+        if any(runs_that_write(instance, names, UNFINISHED)):
             return dg.SkipReason("a run writes the table, and takes what is new")
         cursor = _Cursor.read(context.cursor, now_ms)
         warehouse: WarehouseResource = getattr(context.resources, resources.warehouse)

@@ -9,8 +9,7 @@ import dagster as dg
 from lakewright.platform.ledger.kept_verbs import INGEST
 from lakewright.platform.orchestration.asset_partitions import ended_last, with_other_dimensions
 from lakewright.platform.orchestration.check_events import HEALTHY
-from lakewright.platform.orchestration.names import VERB_TAG, TableNames
-from lakewright.platform.orchestration.runs import tables_of
+from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.tables.declaration_checks import SCHEMA_MATCHES, STORED_ROWS_FIT
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.partition_schemes import TimeDimension
@@ -29,16 +28,6 @@ def written_assets(names: TableNames) -> dg.AssetSelection:
     others = (STORED_ROWS_FIT, SCHEMA_MATCHES, HEALTHY)
     checks = [dg.AssetCheckKey(names.asset_key, each) for each in others]
     return dg.AssetSelection.assets(names.asset_key) - dg.AssetSelection.checks(*checks)
-
-
-def is_written_by_runs(
-    instance: dg.DagsterInstance, names: TableNames, statuses: Sequence[dg.DagsterRunStatus]
-) -> bool:
-    """Whether a run in one of these states writes the table."""
-    return any(
-        names.table in tables_of(run, names.keys) and run.tags.get(VERB_TAG, VERB) == VERB
-        for run in instance.get_runs(filters=dg.RunsFilter(statuses=list(statuses)))
-    )
 
 
 def build_ingest_schedule(

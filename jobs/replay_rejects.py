@@ -38,7 +38,9 @@ def build_replay_rejects_job(
     def run(context: dg.OpExecutionContext, catalog: Catalog, config: ReplayRejectsConfig) -> None:
         declaration = workspace.declaration(config.table)
         if declaration is None:
-            raise NotFoundError(f"{config.table} is not declared here")
+            wrong = [str(each) for each in workspace.wrong if each.table == config.table]
+            why = "; its declaration is wrong: " + "; ".join(wrong) if wrong else ""
+            raise NotFoundError(f"{config.table} is not declared here{why}")
         context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag([config.table])})
         found = replay_rejects(catalog, declaration, dry_run=config.dry_run)
         told: dict[str, Any] = {

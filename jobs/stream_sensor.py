@@ -10,8 +10,9 @@ import json
 
 import dagster as dg
 
-from lakewright.jobs.ingest import VERB, is_written_by_runs, written_assets
+from lakewright.jobs.ingest import VERB, written_assets
 from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.runs import runs_that_write
 from lakewright.platform.tables.declarations import TableDeclaration
 
 _INTERVAL_SECONDS = 30
@@ -42,7 +43,7 @@ def build_stream_sensor(declaration: TableDeclaration, names: TableNames) -> dg.
         cursor = json.dumps(last, sort_keys=True)
         if not last or cursor == context.cursor:
             return dg.SkipReason("nothing upstream was written since the last run was asked for")
-        if is_written_by_runs(context.instance, names, _WAITING):
+        if any(runs_that_write(context.instance, names, _WAITING)):
             context.update_cursor(cursor)
             return dg.SkipReason("a run that waits will read what is new")
         return dg.SensorResult(

@@ -146,6 +146,12 @@ class _Run:
                 deferred[name] = "half of the run's time is over"
                 continue
             try:
+                wrong = self.tables.withheld_by(name)
+                if wrong is not None:
+                    raise dg.Failure(
+                        f"{wrong}\nno upkeep of {name} is done until this is right",
+                        allow_retries=False,
+                    )
                 kept = self.tables.table(name)
                 progress.work_at(f"{name}, {kind.name}")
                 one = _OneTable(

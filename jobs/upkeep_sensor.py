@@ -58,10 +58,9 @@ def build_upkeep_sensor(
     names: UpkeepNames | None = None,
     resources: ResourceKeys | None = None,
     shown: Sequence[AdoptedTable] | None = None,
-    is_run: bool = False,
     page: str = "",
 ) -> dg.SensorDefinition:
-    """The sensor of all kept tables; `is_run` says that a run loads it, which never looks.
+    """The sensor of all kept tables.
 
     `shown` are the adopted tables that are assets. Of further tables, and of those that have other
     partition keys by now, it asks for a run of the job `refresh_assets`, which then is one of the
@@ -78,7 +77,7 @@ def build_upkeep_sensor(
     @dg.sensor(
         name=names.sensor,
         jobs=list(jobs),
-        minimum_interval_seconds=max(_interval_ms(tables, is_run=is_run) // 1000, 1),
+        minimum_interval_seconds=max(_interval_ms(tables) // 1000, 1),
         default_status=dg.DefaultSensorStatus.RUNNING,
         required_resource_keys={keys.warehouse},
         description=(
@@ -170,12 +169,12 @@ def _moved(shown: Iterable[AdoptedTable], watch: TableWatch) -> Iterator[str]:
             yield each.table
 
 
-def _interval_ms(tables: KeptTables, *, is_run: bool) -> int:
+def _interval_ms(tables: KeptTables) -> int:
     """How often the sensor looks: as often as the warehouse or any declaration says.
 
     The default holds only if none of them says it.
     """
-    warehouse = tables.files.shown(is_run=is_run).warehouse
+    warehouse = tables.files.shown().warehouse
     sections: list[CompactionPolicy | WarehousePolicy] = [
         warehouse,
         *(each.maintenance.compaction for each in tables.declarations.values()),

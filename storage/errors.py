@@ -10,7 +10,7 @@
     │   ├── InvalidSchema
     │   │   └── ColumnInUse, SchemaDenied
     │   ├── InvalidOption, InvalidRows, InvalidPredicate, InvalidStatement, NotRevertible
-    │   └── SourceChanged
+    │   └── SourceChanged, StreamRunsElsewhere
     ├── UnsupportedError           this table needs a feature we lack: refused, never guessed
     │   └── UnsafeStore, UnfitValues
     ├── AccessError                give the store credentials that it accepts
@@ -148,6 +148,10 @@ class NotRevertible(InvalidRequestError):
 
 class SourceChanged(InvalidRequestError):
     """What the position of a stream rests on is different at its source; `details` name it."""
+
+
+class StreamRunsElsewhere(InvalidRequestError):
+    """Another process has begun the next batch of a stream, and goes on with it."""
 
 
 class UnsupportedError(StorageError):

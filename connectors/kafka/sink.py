@@ -4,10 +4,14 @@ In a stream, a transaction holds the messages of a batch and its number, as the 
 that is named after the stream: both are there or neither. The commit of a batch that is repeated
 finds its number and sends nothing. The transactional id is the stream's too, so that a process
 which was taken for dead cannot commit beside its successor.
+
+With the number, a group keeps a digest of the stream's checkpoint. A new stream with the checkpoint
+of another one would send all messages again: that checkpoint was deleted, and it is refused.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +29,7 @@ from lakewright.storage.errors import InvalidRequestError, UnavailableError
 EXACTLY_ONCE, AT_LEAST_ONCE, NONE = "exactly-once", "at-least-once", "none"
 _PARTITION_OF_KEY = -1
 _FULL_SECONDS = 0.1
+_MARK = "lakewright checkpoint "
 
 
 @dataclass(frozen=True)
@@ -44,10 +49,16 @@ class KafkaSink(Sink):
     """Sends messages; without transactions in the tasks, with them in the commit."""
 
     def __init__(
-        self, cluster: Cluster, target: Target, rows: RowWriter, env: Env, stream: str | None = None
+        self,
+        cluster: Cluster,
+        target: Target,
+        rows: RowWriter,
+        env: Env,
+        stream: str | None = None,
+        checkpoint: str = "",
     ) -> None:
         self._cluster, self._target, self._rows = cluster, target, rows
-        self._env, self._stream = env, stream
+        self._env, self._stream, self._checkpoint = env, stream, checkpoint
         self._producer: Any = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -55,7 +66,7 @@ class KafkaSink(Sink):
 
     def of_stream(self, name: str, checkpoint: str) -> KafkaSink:
         """The same for the batches of a stream."""
-        return KafkaSink(self._cluster, self._target, self._rows, self._env, name)
+        return KafkaSink(self._cluster, self._target, self._rows, self._env, name, checkpoint)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> list[Record] | None:
         records = chain.from_iterable(map(self._rows.records, batches))
@@ -110,15 +121,57 @@ class KafkaSink(Sink):
             [found] = group.committed([place], ANSWER_SECONDS)
             if found.offset > epoch:
                 return
+            if found.offset < 0:
+                self._check_is_new(epoch)
             producer.begin_transaction()
             self._send(producer, records, count)
-            place.offset = epoch + 1
+            after = TopicPartition(self._target.topic, 0, epoch + 1, self._mark)
             producer.send_offsets_to_transaction(
-                [place], group.consumer_group_metadata(), ANSWER_SECONDS
+                [after], group.consumer_group_metadata(), ANSWER_SECONDS
             )
             _persistently(lambda: producer.commit_transaction(ANSWER_SECONDS))
         finally:
             group.close()
+
+    @property
+    def _mark(self) -> str:
+        """What tells the checkpoint of this stream from those of others; it may be long."""
+        place = self._checkpoint
+        return _MARK + hashlib.sha256(place.encode()).hexdigest()[:32] if place else ""
+
+    def _check_is_new(self, epoch: int) -> None:
+        """Check that the topic has no batch of an earlier stream with the same checkpoint.
+
+        Raises:
+            InvalidRequestError: it has some.
+        """
+        if not self._mark:
+            return
+        from confluent_kafka import (  # noqa: PLC0415
+            ConsumerGroupTopicPartitions,
+            TopicPartition,
+        )
+
+        topic, own = self._target.topic, f"{self._target.prefix}-{self._stream}"
+        admin = self._cluster.admin()
+        listed = admin.list_consumer_groups(request_timeout=ANSWER_SECONDS).result(ANSWER_SECONDS)
+        if listed.errors:
+            raise self._cluster.failure(listed.errors[0].args[0], f"the streams into {topic}")
+        for group in sorted(each.group_id for each in listed.valid):
+            if not group.startswith(f"{self._target.prefix}-") or group == own:
+                continue
+            asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])
+            answer = admin.list_consumer_group_offsets([asked], request_timeout=ANSWER_SECONDS)
+            [place] = answer[group].result(ANSWER_SECONDS).topic_partitions
+            if place.offset > 0 and place.metadata == self._mark:
+                raise InvalidRequestError(
+                    f"topic {topic} has batches 0 to {place.offset - 1} of an earlier stream with "
+                    f"the checkpoint {self._checkpoint}, which was deleted: this one begins at "
+                    f"batch {epoch}, and would send its messages again; nothing was sent; put the "
+                    f"checkpoint back, or empty the topic and delete the consumer group {group}, "
+                    "or give the stream a checkpoint at another place if messages may come twice "
+                    "or its source begins where those of the topic end"
+                )
 
     def close(self) -> None:
         self._producer = None

@@ -52,6 +52,7 @@ from lakewright.platform.ledger.kept_verbs import (
     EXPIRE_PARTITIONS,
     EXPIRE_SNAPSHOTS,
     EXPIRE_TAGS,
+    INGEST,
     REMOVE_ORPHANS,
     RESCALE,
     RESPEC,
@@ -60,7 +61,7 @@ from lakewright.platform.ledger.kept_verbs import (
     SORT_COMPACT,
     waits_for,
 )
-from lakewright.platform.ledger.known_work import LONGEST_DELAY_MS, Past, Try
+from lakewright.platform.ledger.known_work import LONGEST_DELAY_MS, Past, Running, Try
 from lakewright.platform.ledger.taken_back import TakenBack, policy_digest
 from lakewright.platform.policies.setting_text import lasting
 from lakewright.platform.tables.upkeep_policies import CompactionPolicy, Scheduled, UpkeepPolicy
@@ -685,7 +686,7 @@ class _Look:
         running = [
             each.told
             for each in self.past.in_flight.get(self.table, ())
-            if waits_for(intent.verb, each.verb)
+            if waits_for(intent.verb, each.verb) and not self._goes_beside_stream(intent, each)
         ]
         if running:
             return intent.waiting(WhyNot.IN_FLIGHT, f"waits for {', '.join(running)}")
@@ -705,6 +706,13 @@ class _Look:
         told = f"was asked for already in this state, and is again from {time_text(again_ms)} on"
         told += error
         return intent.waiting(WhyNot.ASKED_BEFORE, told, again_ms)
+
+    def _goes_beside_stream(self, intent: Intent, running: Running) -> bool:
+        """Whether this is a compaction, and the other work the run of the table's stream.
+
+        Such runs follow each other, and would leave a compaction the moments between them.
+        """
+        return self.is_streamed and intent.verb == COMPACT and running.verb == INGEST
 
     def _is_of_another(self, tried: Try) -> bool:
         """Whether it was a table of the same name that has been dropped since."""

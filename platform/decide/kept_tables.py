@@ -11,6 +11,7 @@ from lakewright.platform.decide.surveys import LEAST_EXPIRED_OF_OWN, OWN_TABLES
 from lakewright.platform.documents.yaml_files import Problem
 from lakewright.platform.policies.policies import DayBudget, PolicySet
 from lakewright.platform.policies.policy_watch import PolicyFiles
+from lakewright.platform.tables.declaration_files import WrongDeclaration
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.upkeep_policies import (
     CompactionPolicy,
@@ -44,12 +45,15 @@ class KeptTables:
     """Declared tables, and tables of the warehouse whose names match one of the patterns.
 
     Policy files that change are read again; `problems` are those of the last reading, and until
-    they are put right tables are looked at by the policies of before.
+    they are put right tables are looked at by the policies of before. A table that one of the
+    `wrong` declarations is about, or may be about, is not kept until that is put right: it may say
+    that more is to stay than the policies do.
     """
 
     files: PolicyFiles
     declarations: Mapping[str, TableDeclaration] = field(default_factory=dict)
     adopted: tuple[str, ...] = ()
+    wrong: tuple[WrongDeclaration, ...] = ()
 
     @property
     def warehouse(self) -> WarehousePolicy:
@@ -78,13 +82,22 @@ class KeptTables:
             declared_keys=known.declared_keys.get(name),
         )
 
+    def withheld_by(self, name: str) -> WrongDeclaration | None:
+        """The wrong declaration because of which a table is not kept; None if it is."""
+        found = next((each for each in self.wrong if each.table == name), None)
+        if found is not None or name in self.declarations or name in OWN_TABLES:
+            return found
+        # It is not known which table this one is about.
+        return next((each for each in self.wrong if each.table is None), None)
+
     def present(self, catalog: Catalog) -> Iterator[str]:
         """The names of kept tables that exist, sorted."""
         if not self.adopted:
             yield from (name for name in sorted(self.declarations) if catalog.table_exists(name))
             return
         for name in _names(catalog):
-            if name in self.declarations or _matches(name, self.adopted):
+            is_kept = name in self.declarations or _matches(name, self.adopted)
+            if is_kept and self.withheld_by(name) is None:
                 yield name
 
 

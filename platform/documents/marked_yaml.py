@@ -52,6 +52,17 @@ class MalformedYamlError(Exception):
         self.line = line
 
 
+_MEANT_AS_TEXT = {
+    "found undefined alias": (
+        "* refers to a part that & marks, and none has this name; put a text that begins with * in "
+        "quotes"
+    ),
+    "a constructor for the tag": (
+        "! begins a tag, and this one is unknown; put a text that begins with ! in quotes"
+    ),
+}
+
+
 def read_marked(text: str) -> Iterator[MarkedDocument]:
     """The documents of a text, empty ones left out.
 
@@ -105,6 +116,9 @@ def _read(text: str, *, typed: bool = False) -> Iterator[tuple[object, MarkedDoc
     except yaml.MarkedYAMLError as err:
         mark = err.problem_mark or err.context_mark
         problem = " ".join(part for part in (err.context, err.problem) if part)
+        for begins, message in _MEANT_AS_TEXT.items():
+            # What follows the sign may be a password.
+            problem = message if begins in problem else problem
         raise MalformedYamlError(
             f"{problem}{_way_out(problem)}", mark.line + 1 if mark else 1
         ) from err

@@ -4,3 +4,5 @@ TABLES_VARIABLE = "LAKEWRIGHT_TABLES"
 POLICY_VARIABLE = "LAKEWRIGHT_POLICY"
 WAREHOUSE_VARIABLE = "LAKEWRIGHT_WAREHOUSE"
 DEFAULT_WAREHOUSE = "./warehouse"
+# With a value, definitions are loaded only if all declarations and policies are right.
+STRICT_VARIABLE = "LAKEWRIGHT_STRICT"

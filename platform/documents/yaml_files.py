@@ -15,6 +15,7 @@ from lakewright.platform.documents.marked_yaml import (
 from lakewright.storage.secret_texts import shown_text
 
 _SUFFIXES = {".yaml", ".yml"}
+FileStamp = tuple[str, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,7 +37,7 @@ class DeclarationError(Exception):
     """Invalid declarations or policies; the message lists every problem on its own line."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(sorted(problems))
+        self.problems = tuple(sorted({*problems}))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
@@ -81,6 +82,19 @@ def _shown(path: Path) -> str:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
         return str(path)
+
+
+def stamps_of(files: Iterable[Path]) -> tuple[FileStamp, ...]:
+    """What changes when one of these files does, or is gone."""
+    found = []
+    for file in files:
+        try:
+            seen = file.stat()
+        except OSError:
+            continue
+        stamp = (str(file), seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size, seen.st_ino)
+        found.append(stamp)
+    return tuple(found)
 
 
 def documents_in(file: Path, problems: list[Problem]) -> list[WrittenText]:

@@ -12,6 +12,7 @@ from lakewright.platform.documents.marked_yaml import Place
 from lakewright.platform.documents.wrong_places import Finding
 from lakewright.platform.orchestration.refresh import freshness_policy, longest_before
 from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.storage.secret_texts import kept_secret
 from lakewright.storage.spec.option_values import duration_of_ms
 
 # Dagster allows ten kinds; format and engine are two of them.
@@ -27,8 +28,12 @@ def check_for_dagster(declaration: TableDeclaration) -> Iterator[Finding]:
 
 
 def _check_labels(declaration: TableDeclaration) -> Iterator[Finding]:
+    # Dagster would repeat a secret, which is refused elsewhere.
+    tags = {
+        name: each for name, each in declaration.tags.items() if kept_secret(name, each) is None
+    }
     try:
-        dg.AssetSpec("any", tags=dict(declaration.tags))
+        dg.AssetSpec("any", tags=tags)
     except dg.DagsterInvalidDefinitionError as err:
         yield ("tags",), str(err).splitlines()[0]
     for at, owner in enumerate(declaration.owners):

@@ -127,6 +127,10 @@ class UpkeepNames:
     def schema_sensor(self) -> str:
         return self.job("schema_sensor")
 
+    @property
+    def declarations_sensor(self) -> str:
+        return self.job("declarations_sensor")
+
 
 @dataclass(frozen=True, slots=True)
 class TableNames:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
-from lakewright.platform.orchestration.names import TABLE_TAG, AssetKeys, tables_of_tag
+from lakewright.platform.ledger.kept_verbs import INGEST
+from lakewright.platform.orchestration.names import (
+    TABLE_TAG,
+    VERB_TAG,
+    AssetKeys,
+    TableNames,
+    tables_of_tag,
+)
 from lakewright.platform.orchestration.run_identity import origin_of, root_of
 from lakewright.storage import Table
 from lakewright.storage.operations.leases.leases import release_lease
@@ -33,6 +40,15 @@ def tables_of(run: dg.DagsterRun, asset_keys: AssetKeys) -> tuple[str, ...]:
     if not named and TABLE_TAG in run.tags:
         return tables_of_tag(run.tags[TABLE_TAG])
     return (*named, *map(asset_keys.table, sorted(run.asset_selection or (), key=str)))
+
+
+def runs_that_write(
+    instance: dg.DagsterInstance, names: TableNames, statuses: Sequence[dg.DagsterRunStatus]
+) -> Iterator[dg.DagsterRun]:
+    """The runs in one of these states that write a table."""
+    for run in instance.get_runs(filters=dg.RunsFilter(statuses=list(statuses))):
+        if names.table in tables_of(run, names.keys) and run.tags.get(VERB_TAG, INGEST) == INGEST:
+            yield run
 
 
 def release_of_ended_runs(

@@ -26,9 +26,13 @@ _OF_COLUMNS = frozenset({("sort", "columns"), ("respec", "keys"), ("respec", "pr
 
 @dataclass(frozen=True, slots=True)
 class CheckedFiles:
-    """What files hold, and everything that is wrong with them."""
+    """What files hold, and everything that is wrong with them.
+
+    `named` are the tables of all declarations, also of those that are wrong.
+    """
 
     declared: tuple[DeclaredTable, ...]
+    named: frozenset[str]
     policies: PolicySet
     policy_documents: int
     problems: tuple[Problem, ...]
@@ -42,19 +46,20 @@ def check_files(paths: Sequence[Path], *, check: Check, infer: Infer = no_files)
         documents += documents_in(file, problems)
     kinds = [(each, kind_of(each.value) is DocumentKind.POLICY) for each in documents]
     of_policies: list[Problem] = []
-    declared = read_declarations(
-        [each for each, is_policy in kinds if not is_policy], problems, check=check, infer=infer
+    read = read_declarations(
+        [each for each, is_policy in kinds if not is_policy], check=check, infer=infer
     )
     policies = read_policies(
         [each for each, is_policy in kinds if is_policy],
         of_policies,
-        workspace=workspace_of_declared(declared),
+        workspace=workspace_of_declared(read.right),
     )
     return CheckedFiles(
-        declared,
+        read.right,
+        read.named,
         policies,
         sum(is_policy for _, is_policy in kinds),
-        tuple(sorted((*problems, *of_policies))),
+        tuple(sorted((*problems, *read.problems, *of_policies))),
     )
 
 

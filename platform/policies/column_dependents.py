@@ -46,6 +46,12 @@ def column_dependents(
     found += _in_policies(workspace, table, columns)
     for each in workspace.declarations:
         found += _queries(each, table, columns)
+    for wrong in workspace.wrong:
+        # It is not known what it uses.
+        name = f"{wrong.problems[0].file}:{wrong.problems[0].line}"
+        found.append(
+            Dependent(column=EVERY_COLUMN, kind="wrong declaration", name=name, is_certain=False)
+        )
     for file, name in workspace.sql_files().items():
         found += _in_sql(text_of(file, errors="replace"), name, table, columns)
     return tuple(dict.fromkeys(found))

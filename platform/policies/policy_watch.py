@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakewright.platform.documents.yaml_files import DeclarationError, Problem, yaml_files
+from lakewright.platform.documents.yaml_files import (
+    DeclarationError,
+    FileStamp,
+    Problem,
+    stamps_of,
+    yaml_files,
+)
 from lakewright.platform.policies.policies import PolicySet
 from lakewright.platform.policies.policy_files import load_policies
 from lakewright.platform.tables.workspace import Workspace
-
-_Stamp = tuple[str, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class PolicyFiles:
     def __init__(self, paths: Sequence[str | Path], *, workspace: Workspace | None = None) -> None:
         self._paths = tuple(map(Path, paths))
         self._workspace = workspace or Workspace()
-        self._stamps: tuple[_Stamp, ...] | None = None
+        self._stamps: tuple[FileStamp, ...] | None = None
         self._current: CurrentPolicies | None = None
 
     def current(self) -> CurrentPolicies:
@@ -42,7 +46,7 @@ class PolicyFiles:
             DeclarationError: something is wrong, and the files have never been right.
         """
         # Taken first: a file that changes while it is read is read again by the next call.
-        stamps = tuple(_stamps(self._paths))
+        stamps = stamps_of(yaml_files(self._paths, []))
         if self._current is not None and stamps == self._stamps:
             return self._current
         try:
@@ -56,30 +60,12 @@ class PolicyFiles:
         self._stamps = stamps
         return self._current
 
-    def shown(self, *, is_run: bool) -> PolicySet:
-        """The policies by which definitions are loaded.
+    def shown(self) -> PolicySet:
+        """The policies by which definitions are loaded, which may need none.
 
-        The process of a run loads them anew, for a job that may need no policy. So wrong files
-        fail what asks for the policies there (`current`), and not the loading.
-
-        Raises:
-            DeclarationError: something is wrong, and this is no process of a run.
+        Wrong files fail what asks for the policies (`current`): the upkeep, and no write of rows.
         """
         try:
             return self.current().policies
         except DeclarationError:
-            if not is_run:
-                raise
             return load_policies((), workspace=self._workspace)
-
-
-def _stamps(paths: Sequence[Path]) -> list[_Stamp]:
-    found = []
-    for file in yaml_files(paths, []):
-        try:
-            seen = file.stat()
-        except OSError:
-            continue
-        stamp = (str(file), seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size, seen.st_ino)
-        found.append(stamp)
-    return found

@@ -9,7 +9,7 @@ import datetime as dt
 import difflib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from lakewright.platform.documents.expectation_catalog import COLUMN_ARGUMENTS, EXPECTATION_KINDS
@@ -34,6 +34,7 @@ from lakewright.platform.tables.stream_checks import check_stream
 from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.storage.errors import StorageError
 from lakewright.storage.file_reader.path_pattern import PathPattern
+from lakewright.storage.secret_texts import kept_secret
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, parse_data_type
 from lakewright.storage.spec.log_options import LOG_SYSTEM, as_kept
 from lakewright.storage.spec.options import read_options
@@ -70,6 +71,7 @@ def check_declaration(declaration: TableDeclaration) -> Iterator[Finding]:
     """Every problem of one declaration, without regard to other declarations."""
     checks: Sequence[Callable[[TableDeclaration], Iterator[Finding]]] = (
         _check_names,
+        _check_tags,
         _check_columns,
         _check_keys,
         _check_contract,
@@ -91,14 +93,20 @@ def check_declaration(declaration: TableDeclaration) -> Iterator[Finding]:
             yield from check_times(declaration)
 
 
-def check_together(declarations: Sequence[TableDeclaration]) -> Iterator[tuple[int, Finding]]:
-    """Problems between declarations, each with the index of the declaration to change."""
+def check_together(
+    declarations: Sequence[TableDeclaration], *, named: Collection[str] = ()
+) -> Iterator[tuple[int, Finding]]:
+    """Problems between declarations, each with the index of the declaration to change.
+
+    `named` are tables that are declared too, in texts that cannot be used.
+    """
     names = {each.table: position for position, each in enumerate(declarations)}
+    known = {*names, *named}
     for position, declaration in enumerate(declarations):
-        for place, named in _named_tables(declaration):
-            near = difflib.get_close_matches(named, names, n=1, cutoff=0.8)
-            if near and named not in names:
-                message = f"no table {named!r} is declared; did you mean {near[0]!r}?"
+        for place, other in _named_tables(declaration):
+            near = difflib.get_close_matches(other, known, n=1, cutoff=0.8)
+            if near and other not in known:
+                message = f"no table {other!r} is declared; did you mean {near[0]!r}?"
                 yield position, (place, message)
         for finding in _check_upstream_columns(declaration, declarations):
             yield position, finding
@@ -161,16 +169,28 @@ def _cycle(upstreams: dict[str, list[str]]) -> list[str]:
     return []
 
 
+def is_table_name(text: str) -> bool:
+    """Whether a text may be the name of a declared table."""
+    return _TABLE_NAME.fullmatch(text) is not None
+
+
 def _check_names(declaration: TableDeclaration) -> Iterator[Finding]:
-    if _TABLE_NAME.fullmatch(declaration.table) is None:
+    if not is_table_name(declaration.table):
         yield ("table",), f"{declaration.table!r} is not a table name; write database.table"
     if declaration.group is not None and _DAGSTER_NAME.fullmatch(declaration.group) is None:
         yield ("group",), f"{declaration.group!r} may hold letters, digits and _ only"
     for at, upstream in enumerate(declaration.depends_on):
-        if _TABLE_NAME.fullmatch(upstream) is None:
+        if not is_table_name(upstream):
             yield ("depends_on", at), f"{upstream!r} is not a table name; write database.table"
         if upstream == declaration.table:
             yield ("depends_on", at), "a table cannot depend on itself"
+
+
+def _check_tags(declaration: TableDeclaration) -> Iterator[Finding]:
+    for name, text in declaration.tags.items():
+        if kept_secret(name, text) is not None:
+            message = "the tag holds a secret, and is shown to all who see the table; leave it out"
+            yield ("tags", name), message
 
 
 def _check_columns(declaration: TableDeclaration) -> Iterator[Finding]:

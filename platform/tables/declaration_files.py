@@ -7,7 +7,7 @@ problem names the file, the line, the place and the correction.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -25,7 +25,11 @@ from lakewright.platform.documents.yaml_files import (
     place_from,
     yaml_files,
 )
-from lakewright.platform.tables.declaration_checks import check_declaration, check_together
+from lakewright.platform.tables.declaration_checks import (
+    check_declaration,
+    check_together,
+    is_table_name,
+)
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.query_declarations import with_query_told
 from lakewright.storage.errors import InvalidRequestError, StorageError
@@ -57,6 +61,50 @@ class DeclaredTable:
         return self.written.problem(place, message)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongDeclaration:
+    """A declaration that cannot be used, and all that is wrong with it.
+
+    `table` is None if it is not known which table, or how many, the text would declare.
+    """
+
+    table: str | None = None
+    written: WrittenText | None = None
+    problems: tuple[Problem, ...]
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the source that is written is a stream."""
+        value = None if self.written is None else self.written.value
+        source = value.get("source") if isinstance(value, dict) else None
+        return isinstance(source, dict) and "stream" in source
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDeclarations:
+    """The declarations that are right, by table name, and those that are not.
+
+    No table is in both: a name that several texts declare is right in none of them.
+    """
+
+    right: tuple[DeclaredTable, ...] = ()
+    wrong: tuple[WrongDeclaration, ...] = ()
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The tables of all declarations, as far as it is known which those are."""
+        right = {each.declaration.table for each in self.right}
+        return frozenset(right | {each.table for each in self.wrong if each.table is not None})
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """All that is wrong, each once."""
+        return tuple(sorted({each for one in self.wrong for each in one.problems}))
+
+
 def load_declarations(
     paths: Sequence[str | Path],
     *,
@@ -72,6 +120,20 @@ def load_declarations(
     Raises:
         DeclarationError: something is wrong; all of it is listed.
     """
+    found = read_files(paths, check=check, others=others, infer=infer)
+    if found.problems:
+        raise DeclarationError(found.problems)
+    return found.right
+
+
+def read_files(
+    paths: Sequence[str | Path],
+    *,
+    check: Check,
+    others: Sequence[WrittenText] = (),
+    infer: Infer = no_files,
+) -> ReadDeclarations:
+    """The same, with what is wrong beside what is right."""
     problems: list[Problem] = []
     documents = [*others]
     for file in yaml_files(map(Path, paths), problems):
@@ -81,48 +143,71 @@ def load_declarations(
             message = f"these are policies of upkeep; name the file in ${POLICY_VARIABLE}"
             problems.append(each.problem((), message))
     declarations = [each for each in documents if kind_of(each.value) is not DocumentKind.POLICY]
-    found = read_declarations(declarations, problems, check=check, infer=infer)
-    if problems:
-        raise DeclarationError(problems)
-    return found
+    found = read_declarations(declarations, check=check, infer=infer)
+    unread = (WrongDeclaration(problems=(each,)) for each in problems)
+    return replace(found, wrong=(*unread, *found.wrong))
+
+
+@dataclass(slots=True)
+class _Read:
+    """A text that declares a table, what was read of it, and what is wrong with it."""
+
+    written: WrittenText
+    problems: list[Problem] = field(default_factory=list)
+    declaration: TableDeclaration | None = None
+
+    @property
+    def table(self) -> str | None:
+        value = self.written.value
+        name = value.get("table") if isinstance(value, dict) else None
+        return name if isinstance(name, str) and is_table_name(name) else None
+
+    @property
+    def declared(self) -> DeclaredTable | None:
+        """The declaration, if nothing is known to be wrong with it."""
+        if self.declaration is None or self.problems:
+            return None
+        return DeclaredTable(self.declaration, self.written)
+
+    def add(self, place: Place, message: str) -> None:
+        self.problems.append(self.written.problem(place, message))
 
 
 def read_declarations(
-    documents: Iterable[WrittenText],
-    problems: list[Problem],
-    *,
-    check: Check,
-    infer: Infer = no_files,
-) -> tuple[DeclaredTable, ...]:
-    """The declarations in documents, by table name; adds to `problems` what is wrong."""
-    found: list[DeclaredTable] = []
-
-    def whole(declaration: TableDeclaration) -> Iterator[Finding]:
-        yield from check_declaration(declaration)
-        yield from check(declaration)
-
-    for document in documents:
-        for table in _tables(document, problems):
-            _read_table(table, found, problems, infer)
-    found = list(_told_by_queries(found, problems))
-    for each in found:
-        problems += [each.problem(*finding) for finding in whole(each.declaration)]
-    problems += _repeated(found)
-    if not problems:
-        together = check_together([each.declaration for each in found])
-        problems += [found[position].problem(*finding) for position, finding in together]
-    return tuple(sorted(found, key=lambda each: each.declaration.table))
+    documents: Iterable[WrittenText], *, check: Check, infer: Infer = no_files
+) -> ReadDeclarations:
+    """The declarations in documents, by table name, and what is wrong with the others."""
+    every = [table for document in documents for table in _tables(document)]
+    for each in every:
+        _read_table(each, infer)
+    _ask_queries(every)
+    for each in every:
+        if each.declaration is not None:
+            for finding in (*check_declaration(each.declaration), *check(each.declaration)):
+                each.add(*finding)
+    _check_repeated(every)
+    _check_together(every)
+    wrong = tuple(
+        WrongDeclaration(table=each.table, written=each.written, problems=tuple(each.problems))
+        for each in every
+        if each.problems
+    )
+    right = (each.declared for each in every)
+    found = [each for each in right if each is not None]
+    return ReadDeclarations(tuple(sorted(found, key=lambda each: each.declaration.table)), wrong)
 
 
-def _tables(document: WrittenText, problems: list[Problem]) -> Iterator[WrittenText]:
+def _tables(document: WrittenText) -> Iterator[_Read]:
+    """The texts of tables in a document; what is wrong with it is wrong with each of them."""
     value = document.value
     if not isinstance(value, dict):
         message = "a declaration is a mapping that begins with `table: database.name`"
-        problems.append(document.problem((), message))
+        yield _Read(document, [document.problem((), message)])
         return
     if "tables" not in value:
-        yield document
+        yield _Read(document)
         return
+    problems: list[Problem] = []
     others = [key for key in value if key != "tables"]
     if others:
         message = "only `tables` may stand at the top of the file; move the key into the tables"
@@ -130,44 +215,49 @@ def _tables(document: WrittenText, problems: list[Problem]) -> Iterator[WrittenT
     tables = value["tables"]
     if not isinstance(tables, list):
         problems.append(document.problem(("tables",), "`tables` is a list of declarations"))
-        return
+        tables = []
+    if problems and not tables:
+        yield _Read(document, problems)
     for at, table in enumerate(tables):
-        yield replace(document, value=table, place=("tables", at))
+        yield _Read(replace(document, value=table, place=("tables", at)), [*problems])
 
 
-def _read_table(
-    written: WrittenText, found: list[DeclaredTable], problems: list[Problem], infer: Infer
-) -> None:
+def _read_table(read: _Read, infer: Infer) -> None:
+    written = read.written
+    if read.problems and not written.place:
+        # The document itself is none of a table.
+        return
     try:
         declaration = TableDeclaration.model_validate(written.value)
     except ValidationError as error:
-        problems += [written.problem(*each) for each in findings_of(error, TableDeclaration)]
+        for finding in findings_of(error, TableDeclaration):
+            read.add(*finding)
         return
     try:
         declaration = _from_its_file(declaration, written.folder)
         if declaration.schema_policy.infer:
             declaration = infer(declaration)
-        found.append(DeclaredTable(declaration, written))
+        read.declaration = declaration
     except StorageError as error:
-        problems.append(written.problem(("schema",), error.message))
+        read.add(("schema",), error.message)
     except (OSError, UnicodeError) as error:
-        problems.append(written.problem(("source", "sql"), f"the file cannot be read: {error}"))
+        read.add(("source", "sql"), f"the file cannot be read: {error}")
 
 
-def _told_by_queries(
-    found: Sequence[DeclaredTable], problems: list[Problem]
-) -> Iterator[DeclaredTable]:
-    """The tables with what their queries say of them."""
+def _ask_queries(every: Sequence[_Read]) -> None:
+    """Add to the declarations what their queries say of them."""
     columns = {
         each.declaration.table: [column.name for column in each.declaration.columns]
-        for each in found
+        for each in every
+        if each.declaration is not None
     }
-    for each in found:
+    for each in every:
+        if each.declaration is None:
+            continue
         try:
-            yield replace(each, declaration=with_query_told(each.declaration, columns))
+            each.declaration = with_query_told(each.declaration, columns)
         except StorageError as error:
-            problems.append(each.problem(("source", "sql"), error.message))
-            yield each
+            each.add(("source", "sql"), error.message)
 
 
 def _from_its_file(declaration: TableDeclaration, folder: str) -> TableDeclaration:
@@ -183,21 +273,38 @@ def _from_its_file(declaration: TableDeclaration, folder: str) -> TableDeclarati
     return declaration.model_copy(update={"source": source.with_paths(paths)})
 
 
-def _repeated(found: Sequence[DeclaredTable]) -> Iterator[Problem]:
-    first: dict[str, DeclaredTable] = {}
-    for each in found:
+def _check_repeated(every: Sequence[_Read]) -> None:
+    """Names that several texts declare: it is not known which of them is meant."""
+    first: dict[str, _Read] = {}
+    for each in every:
+        if each.table is None:
+            continue
         # Names in Dagster do not distinguish the two characters.
-        name = each.declaration.table.replace("-", "_").replace(".", "__")
+        name = each.table.replace("-", "_").replace(".", "__")
         if name not in first:
             first[name] = each
             continue
         other = first[name]
         there = f"{other.written.file}:{other.written.line_of(('table',))}"
-        if each.declaration.table == other.declaration.table:
-            message = f"table {each.declaration.table} is declared in {there} too; keep one"
+        if each.table == other.table:
+            message = f"table {each.table} is declared in {there} too; keep one"
         else:
             message = (
-                f"{each.declaration.table} and {other.declaration.table} ({there}) would share the "
+                f"{each.table} and {other.table} ({there}) would share the "
                 f"name {name} in Dagster; rename one"
             )
-        yield each.problem(("table",), message)
+        each.add(("table",), message)
+        other.problems.append(each.problems[-1])
+
+
+def _check_together(every: Sequence[_Read]) -> None:
+    """Problems between declarations, until those that are left are right together."""
+    named = {each.table for each in every if each.table is not None}
+    while True:
+        right = [(each, each.declaration) for each in every if each.declared is not None]
+        declarations = [declared for _, declared in right if declared is not None]
+        findings = list(check_together(declarations, named=named))
+        for at, finding in findings:
+            right[at][0].add(*finding)
+        if not findings:
+            return

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lakewright.platform.documents.wrong_places import Finding
-from lakewright.platform.documents.yaml_files import WrittenText
+from lakewright.platform.documents.yaml_files import DeclarationError, Problem, WrittenText
 from lakewright.platform.tables.column_lineage import Lineage
 from lakewright.platform.tables.declaration_files import (
     DeclaredTable,
     Infer,
-    load_declarations,
+    WrongDeclaration,
     no_files,
+    read_files,
 )
 from lakewright.platform.tables.declarations import TableDeclaration
 
@@ -38,7 +39,8 @@ class Workspace:
 
     `policy_paths` are files and folders of upkeep policies. `other_assets` are those that the
     orchestrator knows beside the declared tables. `written` tells by table where its declaration
-    is; one that was made in Python has no entry.
+    is; one that was made in Python has no entry. `wrong` are declarations that cannot be used: what
+    serves the others says so, and does nothing to tables of theirs.
     """
 
     declarations: tuple[TableDeclaration, ...] = ()
@@ -46,6 +48,12 @@ class Workspace:
     other_assets: tuple[OtherAsset, ...] = ()
     written: Mapping[str, WrittenText] = field(default_factory=dict)
     policy_paths: tuple[Path, ...] = ()
+    wrong: tuple[WrongDeclaration, ...] = ()
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """All that is wrong with declarations, each once."""
+        return tuple(sorted({each for one in self.wrong for each in one.problems}))
 
     def declaration(self, table: str) -> TableDeclaration | None:
         """The declaration of a table, None if it is not declared."""
@@ -108,10 +116,24 @@ def read_workspace(
     Raises:
         DeclarationError: something is wrong with the declarations; all of it is listed.
     """
-    declared: tuple[DeclaredTable, ...] = ()
-    if paths or others:
-        declared = load_declarations(paths, check=check, others=others, infer=infer)
-    return workspace_of_declared(declared, (*sql_beside(paths), *map(Path, sql)))
+    found = read_right(paths, sql=sql, check=check, others=others, infer=infer)
+    if found.problems:
+        raise DeclarationError(found.problems)
+    return found
+
+
+def read_right(
+    paths: Sequence[str | Path],
+    *,
+    sql: Sequence[str | Path] = (),
+    check: Callable[[TableDeclaration], Iterable[Finding]] = lambda _: (),
+    others: Sequence[WrittenText] = (),
+    infer: Infer = no_files,
+) -> Workspace:
+    """The same of the declarations that are right; it knows what is wrong with the others."""
+    read = read_files(paths, check=check, others=others, infer=infer)
+    found = workspace_of_declared(read.right, (*sql_beside(paths), *map(Path, sql)))
+    return replace(found, wrong=read.wrong)
 
 
 def workspace_of_declared(

@@ -2,6 +2,10 @@
 
 `LAKEWRIGHT_TABLES` names the files and folders of declarations, parted as in PATH, and
 `LAKEWRIGHT_POLICY` those of policies, under which all tables of the warehouse are kept.
+
+What serves tables leaves out what is wrong, and says so: a wrong declaration stops its own table,
+and wrong policies the upkeep. `lakewright check` refuses both, and so does loading with
+`LAKEWRIGHT_STRICT`.
 """
 
 from __future__ import annotations
@@ -36,6 +40,11 @@ from lakewright.assets.stored_rows_check import stored_rows_check
 from lakewright.assets.table_checks import build_table_checks
 from lakewright.assets.tables import build_asset, derived_spec
 from lakewright.assets.warehouse_report import REPORT, build_warehouse_report, can_be_reported
+from lakewright.assets.wrong_tables import (
+    build_declarations_sensor,
+    build_wrong_tables,
+    wrong_spec,
+)
 from lakewright.jobs.automation_sensor import build_automation_sensors
 from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.ingest import build_ingest_schedule
@@ -53,7 +62,11 @@ from lakewright.jobs.upkeep_sensor import build_upkeep_sensor
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
 from lakewright.platform.decide.adopted import AdoptedTable, read_adopted
 from lakewright.platform.decide.kept_tables import KeptTables
-from lakewright.platform.documents.variables import POLICY_VARIABLE, TABLES_VARIABLE
+from lakewright.platform.documents.variables import (
+    POLICY_VARIABLE,
+    STRICT_VARIABLE,
+    TABLES_VARIABLE,
+)
 from lakewright.platform.documents.yaml_files import WrittenText
 from lakewright.platform.ingest.inferred_columns import with_columns_of_source
 from lakewright.platform.orchestration.check_events import HEALTHY
@@ -68,8 +81,10 @@ from lakewright.platform.orchestration.resources import (
 )
 from lakewright.platform.orchestration.stream_reports import source_spec
 from lakewright.platform.policies.policy_watch import PolicyFiles
+from lakewright.platform.tables.declaration_files import WrongDeclaration
+from lakewright.platform.tables.declaration_watch import DeclarationWatch
 from lakewright.platform.tables.declarations import TableDeclaration
-from lakewright.platform.tables.workspace import Workspace, read_workspace
+from lakewright.platform.tables.workspace import Workspace, read_right, read_workspace
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.log_options import LOG_SYSTEM
 
@@ -104,21 +119,28 @@ def build_definitions(
     declarations that stand elsewhere.
 
     Raises:
-        DeclarationError: something is wrong with the declarations; all of it is listed.
+        DeclarationError: something is wrong, and LAKEWRIGHT_STRICT asks for it; all is listed.
         InvalidOption: the config of a resource holds a secret.
     """
     keys, hooks = resources or ResourceKeys(), hooks or PlainHooks()
-    workspace = replace(
-        read_workspace(paths, check=check_for_dagster, others=others, infer=with_columns_of_source),
-        policy_paths=tuple(map(Path, policies)),
+    strict = bool(os.environ.get(STRICT_VARIABLE))
+    read = read_workspace if strict else read_right
+    watch = DeclarationWatch(
+        paths,
+        lambda: read(paths, check=check_for_dagster, others=others, infer=with_columns_of_source),
     )
+    workspace = replace(watch.loaded, policy_paths=tuple(map(Path, policies)))
     tables = KeptTables(
         files=PolicyFiles(policies, workspace=workspace),
         declarations={each.table: each for each in workspace.declarations},
         adopted=tuple(adopted),
+        wrong=workspace.wrong,
     )
+    if strict:
+        tables.files.current()
+    wrong = _wrong_tables(workspace)
     declared, undeclared, names = _shown(
-        workspace, adopted_tables, tables, UpkeepNames(group), hooks
+        workspace, wrong, adopted_tables, tables, UpkeepNames(group), hooks
     )
     health = HealthChecks(
         tables=tables, verbs=[kind.name for kind in KEEPING_JOBS], names=names, resources=keys
@@ -134,7 +156,9 @@ def build_definitions(
             _declared_table(each, declared[each.table], workspace, health, hooks)
             for each in workspace.declarations
         ),
+        build_wrong_tables(wrong, declared, names),
         _undeclared_tables(undeclared, health),
+        _declarations(watch, names) if paths or others else dg.Definitions(),
         _writing(workspace.declarations, names, keys, hooks),
         _schemas(workspace, tables, names, keys),
         build_warehouse_report(tables, names=names, resources=keys)
@@ -148,9 +172,20 @@ def build_definitions(
     )
 
 
-def _is_run() -> bool:
-    """Whether this process loads the definitions that another one has, to carry out a run."""
-    return DefinitionsLoadContext.get().load_type is DefinitionsLoadType.RECONSTRUCTION
+def _wrong_tables(workspace: Workspace) -> dict[str, WrongDeclaration]:
+    """All that is wrong with a table's declarations, by its name, as far as that is known."""
+    found: dict[str, WrongDeclaration] = {}
+    for each in workspace.wrong:
+        if each.table is not None:
+            before = found.get(each.table, each)
+            problems = tuple(dict.fromkeys((*before.problems, *each.problems)))
+            found[each.table] = replace(before, problems=problems)
+    return found
+
+
+def _declarations(watch: DeclarationWatch, names: UpkeepNames) -> dg.Definitions:
+    """What says that declarations are wrong."""
+    return dg.Definitions(sensors=[build_declarations_sensor(watch, names)])
 
 
 def _declared_table(
@@ -254,7 +289,6 @@ def _upkeep(
         names=names,
         resources=keys,
         shown=shown,
-        is_run=_is_run(),
         page=names.job(page) if page else "",
     )
     return dg.Definitions(jobs=jobs, sensors=[sensor])
@@ -292,6 +326,7 @@ def _on_request(
 
 def _shown(
     workspace: Workspace,
+    wrong: Mapping[str, WrongDeclaration],
     adopted_tables: Sequence[AdoptedTable],
     tables: KeptTables,
     names: UpkeepNames,
@@ -299,9 +334,11 @@ def _shown(
 ) -> tuple[dict[str, dg.AssetSpec], dict[str, dg.AssetSpec], UpkeepNames]:
     """By name, the assets of declared tables, and those of adopted ones that are not declared.
 
+    A table whose declaration is wrong has an asset, too.
+
     The names have the keys of both, and know those of tables that the warehouse gets later.
     """
-    policies = tables.files.shown(is_run=_is_run())
+    policies = tables.files.shown()
     location = DefinitionsLoadContext.get().code_location_name
 
     def adopted(table: AdoptedTable) -> dg.AssetSpec:
@@ -316,9 +353,15 @@ def _shown(
     undeclared = {
         each.table: adopted(each)
         for each in adopted_tables
-        if each.table not in tables.declarations
+        if each.table not in tables.declarations and each.table not in wrong
     }
     declared = {
+        table: spec_by_hooks(
+            hooks, ShownTable(spec=wrong_spec(each, table), adopted=AdoptedTable(table=table))
+        )
+        for table, each in wrong.items()
+    }
+    declared |= {
         each.table: spec_by_hooks(
             hooks,
             ShownTable(

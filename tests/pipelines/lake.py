@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
@@ -10,14 +12,24 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+import pytest
+from dagster._core.definitions.definitions_load_context import (
+    DefinitionsLoadContext,
+    DefinitionsLoadType,
+)
+from dagster._core.remote_origin import InProcessCodeLocationOrigin
 from dagster._core.storage.asset_check_execution_record import (
     COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES,
     AssetCheckExecutionRecord,
 )
+from dagster._core.test_utils import InProcessTestWorkspaceLoadTarget
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from dagster._core.workspace.context import WorkspaceProcessContext
 
 from lakewright.definitions import build_definitions
 from lakewright.jobs.upkeep import REQUESTS_JOB
 from lakewright.jobs.verbs import REQUESTED_JOBS
+from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.orchestration.check_events import HEALTHY
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
@@ -26,6 +38,16 @@ from lakewright.storage import Catalog, Table
 from tests.pipelines import sources
 from tests.support.tables.invariants import assert_sound
 
+LOCATION = """
+import dagster as dg
+from lakewright.definitions import build_definitions
+from lakewright.platform.orchestration.resources import WarehouseResource
+
+defs = dg.Definitions.merge(
+    build_definitions([{tables!r}], warehouse=WarehouseResource(uri={warehouse!r})),
+    dg.Definitions(executor=dg.in_process_executor),
+)
+"""
 _OF_THE_STORED_TABLE = (SCHEMA_MATCHES, STORED_ROWS_FIT, HEALTHY)
 EVENTS = """
     table: shop.events
@@ -303,6 +325,18 @@ class Lake:
             self.instance.report_runless_asset_event(event)
         return answer
 
+    def failure_of(self, sensor_name: str) -> str:
+        """What the tick of a sensor says, which must fail."""
+        with pytest.raises((DeclarationError, dg.Failure)) as failed:
+            self.tick_of(sensor_name)
+        error = failed.value
+        return str(error.description if isinstance(error, dg.Failure) else error)
+
+    @property
+    def wrong(self) -> str:
+        """What is said of declarations that are wrong."""
+        return self.failure_of(UpkeepNames().declarations_sensor)
+
     def write_small_files(self, day: str, count: int, name: str = "shop.events") -> None:
         """Commits of one row each, as somebody outside this platform would make them."""
         table = self.table(name)
@@ -323,3 +357,21 @@ def opened(folder: Path) -> Iterator[Lake]:
         lake = Lake(folder, instance)
         yield lake
         lake.check_soundness()
+
+
+@contextmanager
+def loaded(lake: Lake) -> Iterator[WorkspaceProcessContext]:
+    """The code location as the web server and the daemon load it."""
+    # Python would import a file of one name once.
+    file = lake.folder / f"location_{len(list(lake.folder.iterdir()))}.py"
+    tables, warehouse = str(lake.folder / "tables"), str(lake.folder / "warehouse")
+    file.write_text(LOCATION.format(tables=tables, warehouse=warehouse))
+    origin = LoadableTargetOrigin(python_file=str(file), executable_path=sys.executable)
+    target = InProcessTestWorkspaceLoadTarget(InProcessCodeLocationOrigin(origin))
+    # Loading in this process names the location to all that is loaded later.
+    load = DefinitionsLoadContext(load_type=DefinitionsLoadType.INITIALIZATION)
+    with (
+        DefinitionsLoadContext.scoped(load),
+        WorkspaceProcessContext(lake.instance, target) as context,
+    ):
+        yield context

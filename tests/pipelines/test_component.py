@@ -26,6 +26,7 @@ from dagster.components.core.component_tree import ComponentTreeException
 from lakewright.component import LakehouseTables, Table
 from lakewright.definitions import build_definitions
 from lakewright.platform.decide.adopted import parse_adopted, read_adopted, write_adopted
+from lakewright.platform.documents.variables import STRICT_VARIABLE
 from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.storage import Catalog
@@ -58,6 +59,19 @@ def write_component(project: Path, folder: str, attributes: str) -> None:
     (project / "defs" / folder / "defs.yaml").write_text(
         f"type: lakewright.component.LakehouseTables\nattributes:\n{attributes}"
     )
+
+
+def wrong_in(loaded: dg.Definitions) -> str:
+    """What the sensor of declarations fails with."""
+    sensors = loaded.get_repository_def().sensor_defs
+    (sensor,) = (each for each in sensors if each.name.startswith("declarations_sensor"))
+    with (
+        dg.DagsterInstance.ephemeral() as instance,
+        dg.build_sensor_context(instance=instance) as context,
+        pytest.raises(DeclarationError) as raised,
+    ):
+        sensor.evaluate_tick(context)
+    return str(raised.value)
 
 
 def test_a_defs_yaml_gives_asset_checks_jobs_sensor_and_schedule(project: Path) -> None:
@@ -112,9 +126,9 @@ def test_a_component_without_tables_is_no_error(project: Path) -> None:
     (folder / "tables").rmdir()
     dg.Definitions.validate_loadable(dg.load_from_defs_folder(path_within_project=project))
     write_component(project, "lake", "  warehouse: s3://bucket/wh\n  tables: [tables]\n")
-    with pytest.raises(ComponentTreeException) as raised:
+    assert "no such file or folder" in wrong_in(
         dg.load_from_defs_folder(path_within_project=project)
-    assert "no such file or folder" in str(raised.value.__cause__)
+    )
     (folder / "tables").mkdir()
     loaded = dg.load_from_defs_folder(path_within_project=project)
     assert loaded.resources["lakewright_warehouse"].location == "s3://bucket/wh"
@@ -161,15 +175,27 @@ def test_an_asset_refers_to_the_line_of_its_declaration_and_names_the_upkeep_sen
     assert metadata["job of validate_schema"] == dg.MetadataValue.text("validate_schema__lake")
 
 
-def test_what_is_wrong_with_a_declaration_names_its_file(project: Path) -> None:
+def test_what_is_wrong_with_a_declaration_names_its_file(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_component(project, "lake", "  tables: [tables]\n")
     file = project / "defs" / "lake" / "tables" / "events.yaml"
     file.write_text(file.read_text().replace("DOUBLE", "DUBLE"))
+    loaded = dg.load_from_defs_folder(path_within_project=project)
+    assert "events.yaml:6: columns[2].type: " in wrong_in(loaded)
+    # `dg check defs` of a test is to fail.
+    monkeypatch.setenv(STRICT_VARIABLE, "1")
     with pytest.raises(ComponentTreeException) as raised:
         dg.load_from_defs_folder(path_within_project=project)
-    cause = raised.value.__cause__
-    assert isinstance(cause, DeclarationError)
-    assert "events.yaml:6: columns[2].type: " in str(cause)
+    assert "events.yaml:6: columns[2].type: " in str(raised.value.__cause__)
+
+
+def test_a_table_whose_declaration_is_wrong_keeps_its_key(project: Path) -> None:
+    write_component(project, "lake", f"  warehouse: {project}/warehouse\n  key_prefix: [ours]\n")
+    file = project / "defs" / "lake" / "tables" / "events.yaml"
+    file.write_text(file.read_text().replace("DOUBLE", "DUBLE"))
+    loaded = dg.load_from_defs_folder(path_within_project=project)
+    assert "asset ours/shop/events in shop\n" in describe(loaded)
 
 
 @pytest.mark.parametrize("wrong", ["adoptt: ['crm.*']", "tables: tables", "spark_conf: {a: [1]}"])
@@ -680,7 +706,11 @@ def test_a_component_that_is_a_table_joins_the_tables_of_its_project(
     place = graph.get(DAILY_TABLE).metadata["dagster/code_references"].code_references[0]
     assert (Path(place.file_path).parent.name, place.line_number) == ("daily", 3)
     names = [each.name for each in loaded.get_repository_def().sensor_defs]
-    assert sorted(names) == ["schema_sensor__lake", "upkeep_sensor__lake"]
+    assert sorted(names) == [
+        "declarations_sensor__lake",
+        "schema_sensor__lake",
+        "upkeep_sensor__lake",
+    ]
     sources.forget()
     sources.give("shop.events", events("2024-01-02", 0, 3))
     with dg.DagsterInstance.ephemeral() as instance:
@@ -711,8 +741,7 @@ def test_a_wrong_declaration_of_a_table_component_is_told_with_its_line(project:
     (project / "defs" / "daily" / "defs.yaml").write_text(
         "type: lakewright.component.Table\nattributes:\n  table: shop.daily\n  freshnes: 3h\n"
     )
-    with pytest.raises(Exception, match="definitions for daily") as error:
-        dg.load_from_defs_folder(path_within_project=project)
-    assert "defs.yaml:4: freshnes: " in str(error.value.__cause__)
+    said = wrong_in(dg.load_from_defs_folder(path_within_project=project))
+    assert "defs.yaml:4: freshnes: " in said
     properties = Table.get_model_cls().model_json_schema()["properties"]
     assert {"table", "columns", "source", "freshness"} <= properties.keys()

@@ -20,9 +20,12 @@ from dagster._core.remote_origin import (
 from dagster._core.test_utils import create_run_for_test
 
 from lakewright.assets.following import Following
+from lakewright.jobs.ingest import VERB
+from lakewright.platform.ingest.drain_stream import StreamDrain
 from lakewright.platform.orchestration.names import CONTINUOUS_TAG, TableNames
 from lakewright.storage.env import SystemEnv
-from tests.pipelines.lake import Lake, Outcome, opened
+from lakewright.storage.spec.stream import CommittedBatch
+from tests.pipelines.lake import Lake, Outcome, ingest_job, opened
 from tests.support.stores.servers import free_port
 from tests.support.tables.builders import new_table, rows
 
@@ -193,6 +196,39 @@ def test_no_second_run_is_asked_for_while_one_writes(
     # Its process dies, which says nothing of the work.
     feed.lake.instance.report_run_failed(run)
     assert feed.tick().run_requests
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_run_that_meets_another_one_of_its_stream_is_skipped_and_names_it(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    """Two daemons launch the run of a tick, or two instances of Dagster have one warehouse."""
+    file = feed.lake.folder / "tables" / "tables.yaml"
+    file.write_text(file.read_text().replace("  stream:\n", "  stream:\n    rows_per_batch: 2\n"))
+    for first in (1, 3, 5):
+        feed.add(first, first + 1)
+    definitions, told = feed.lake.definitions, StreamDrain._told
+    known = run_in(feed.lake, dg.DagsterRunStatus.STARTED, **NAMES.tags(VERB)) if is_known else None
+    others: list[bool] = []
+
+    def told_and_overtaken(drain: StreamDrain, batch: CommittedBatch) -> None:
+        told(drain, batch)
+        if not others:
+            others.append(False)
+            with dg.DagsterInstance.ephemeral() as instance:
+                job = ingest_job(definitions, NAMES.asset_key)
+                others[0] = job.execute_in_process(instance=instance).success
+
+    monkeypatch.setattr(StreamDrain, "_told", told_and_overtaken)
+    outcome = feed.run()
+
+    assert others == [True]
+    assert feed.ids == [1, 2, 3, 4, 5, 6]
+    other = f"run {known.run_id}" if known else "a process that this Dagster does not know"
+    skipped = f"{other} runs the stream into shop.orders, and writes what this run leaves"
+    assert outcome.materializations[None]["skipped"] == skipped
+    assert outcome.materializations[None]["lakewright/batches"] == 1
+    assert outcome.checks["lag"].passed
 
 
 def test_after_a_run_that_failed_the_next_one_waits_a_while(

@@ -15,7 +15,6 @@ from lakewright.definitions import build_definitions, defs
 from lakewright.jobs.upkeep import REQUESTS_JOB
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
 from lakewright.platform.documents.variables import TABLES_VARIABLE
-from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.upkeep.verbs import VERBS
 from tests.pipelines.describe import REVIEWED, describe, describe_demo
@@ -37,12 +36,6 @@ def test_the_workspace_loads_what_the_environment_names(
     assert "asset shop/events in shop, 31 partitions, single run" in describe(loaded)
     # Steps with Spark share one process, also those of assets materialized without a job.
     assert loaded.executor is dg.in_process_executor
-
-
-def test_what_is_wrong_with_a_declaration_is_what_loading_says(lake: Lake) -> None:
-    lake.declare(EVENTS.replace("partition_keys", "partition_key"))
-    with pytest.raises(DeclarationError, match="did you mean 'partition_keys'"):
-        _ = lake.definitions
 
 
 @pytest.mark.mission("PT18")
@@ -123,7 +116,11 @@ def test_a_declared_table_brings_its_asset_and_no_job_of_its_own(lake: Lake) -> 
     assert _jobs(lake) == shared
     assert len(shared) == 20
     assert [each.name for each in many.schedule_defs] == ["validate_schema_schedule"]
-    assert {each.name for each in many.sensor_defs} == {"upkeep_sensor", "schema_sensor"}
+    assert {each.name for each in many.sensor_defs} == {
+        "declarations_sensor",
+        "schema_sensor",
+        "upkeep_sensor",
+    }
 
 
 def test_definitions_are_made_without_warnings_of_dagster(lake: Lake) -> None:

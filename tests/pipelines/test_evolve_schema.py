@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.ledger.action import Verdict
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.storage import AddColumn
@@ -124,8 +123,7 @@ def test_a_policy_that_allows_makes_all_changes(filled: Lake) -> None:
 
 def test_a_policy_that_is_misspelt_is_told(lake: Lake) -> None:
     lake.declare(EVENTS + POLICY % "deny")
-    with pytest.raises(DeclarationError, match="deny is not one of refuse, plan or allow"):
-        _ = lake.definitions
+    assert "deny is not one of refuse, plan or allow" in lake.wrong
     lake.declare(EVENTS + "    schema: {on_destruct: plan}\n")
-    with pytest.raises(DeclarationError, match=r"schema\.on_destruct: .*'on_destructive'"):
-        _ = lake.definitions
+    assert "schema.on_destruct: " in lake.wrong
+    assert "'on_destructive'" in lake.wrong

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.orchestration.names import TableNames
 from tests.pipelines.lake import EVENTS, Lake, events
 
@@ -512,5 +511,4 @@ def test_columns_that_are_not_declared_come_from_the_first_file(lake: Lake) -> N
 def test_columns_that_cannot_be_inferred_are_a_finding(lake: Lake, source: str, told: str) -> None:
     put(lake, "a.csv", "1,2\n")
     declare(lake, source, INFERRED)
-    with pytest.raises(DeclarationError, match=told):
-        _ = lake.definitions
+    assert told in lake.wrong

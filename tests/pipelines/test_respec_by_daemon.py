@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
-from dagster._core.remote_origin import InProcessCodeLocationOrigin
-from dagster._core.test_utils import InProcessTestWorkspaceLoadTarget
-from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._daemon.backfill import execute_backfill_iteration
 from dagster_graphql.test.utils import execute_dagster_graphql
 
-from tests.pipelines.lake import Lake
+from tests.pipelines.lake import Lake, loaded
 from tests.pipelines.test_respec import KEY, declared, flights
 
 # Dagster itself uses what it has deprecated.
@@ -33,16 +28,6 @@ pytestmark = pytest.mark.filterwarnings(
 
 # A moment after all declared partitions; Dagster knows those that had begun by then.
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC).timestamp()
-LOCATION = """
-import dagster as dg
-from lakewright.definitions import build_definitions
-from lakewright.platform.orchestration.resources import WarehouseResource
-
-defs = dg.Definitions.merge(
-    build_definitions([{tables!r}], warehouse=WarehouseResource(uri={warehouse!r})),
-    dg.Definitions(executor=dg.in_process_executor),
-)
-"""
 # Runs are executed where they are launched, and none waits in a queue.
 AT_ONCE = {
     "run_launcher": {
@@ -82,19 +67,6 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
         lake.materialize(partitions=("2024-01-01", "2024-01-02"))
         yield lake
         lake.check_soundness()
-
-
-@contextmanager
-def loaded(lake: Lake) -> Iterator[WorkspaceProcessContext]:
-    """The code location as the web server and the daemon load it."""
-    # Python would import a file of one name once.
-    file = lake.folder / f"location_{len(list(lake.folder.iterdir()))}.py"
-    tables, warehouse = str(lake.folder / "tables"), str(lake.folder / "warehouse")
-    file.write_text(LOCATION.format(tables=tables, warehouse=warehouse))
-    origin = LoadableTargetOrigin(python_file=str(file), executable_path=sys.executable)
-    target = InProcessTestWorkspaceLoadTarget(InProcessCodeLocationOrigin(origin))
-    with WorkspaceProcessContext(lake.instance, target) as context:
-        yield context
 
 
 def page(context: WorkspaceProcessContext) -> Any:

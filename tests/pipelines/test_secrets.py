@@ -26,8 +26,10 @@ from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.open_lineage import run_event
 from lakewright.platform.ledger.recording import Recorder
+from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.policies.policy_watch import PolicyFiles
+from lakewright.platform.tables.workspace import read_workspace
 from lakewright.platform.upkeep.alter import ALTER, AlterOptions
 from lakewright.platform.upkeep.verb import Work
 from lakewright.session import Session
@@ -85,9 +87,12 @@ def _declared(text: str) -> Callable[[Session, str, str], object]:
         file.write_text(
             "table: d.t\ncolumns: [{name: id, type: INT}]\n" + text.replace("OPTION", option)
         )
-        where = WarehouseResource(uri=session.catalog.uri)
         try:
-            return build_definitions([file], warehouse=where)
+            # What serves the tables tells it, too, and goes on.
+            where = WarehouseResource(uri=session.catalog.uri)
+            shown = build_definitions([file], warehouse=where).resolve_all_asset_specs()
+            assert is_clean(*shown, *(each.metadata for each in shown))
+            return read_workspace([file], check=check_for_dagster)
         finally:
             file.unlink()
 
@@ -129,6 +134,7 @@ DOORS: dict[str, Callable[[Session, str, str], object]] = {
     "options of a declaration": _declared("options: {OPTION}"),
     "source of a declaration": _declared("source: {connector: kafka, options: {OPTION}}"),
     "stream of a declaration": _declared("source: {stream: {connector: kafka, options: {OPTION}}}"),
+    "tags of a declaration": _declared("tags: {OPTION}"),
     "conf of Spark in Dagster": _resource,
     "options of a catalog in Dagster": _catalog_options,
 }
@@ -143,6 +149,8 @@ def test_no_door_takes_a_secret(
     with pytest.raises(Refused) as refused:
         DOORS[door](session, name, value)
     assert "holds a secret" in str(refused.value)
+    if isinstance(refused.value, DeclarationError):
+        assert refused.value.problems[0].line == 3
     assert is_clean(refused.value, repr(refused.value))
     assert is_clean(files_of(tmp_path))
 
@@ -161,6 +169,9 @@ def test_a_wrong_value_of_a_declaration_is_not_repeated(session: Session) -> Non
         "{connector: jdbc, options: {password: [hunter2]}}",
         "{connector: jdbc, options: {password: {x: hunter2}}}",
         "{connector: jdbc, options: 'postgresql://u:hunt/er2@h/db'}",
+        # YAML takes the sign for its own.
+        "{connector: jdbc, options: {password: *hunter2}}",
+        "{connector: jdbc, options: {password: !hunter2 x}}",
     ):
         with pytest.raises(DeclarationError) as refused:
             _declared(f"source: {source}")(session, "unused", "unused")

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from lakewright.connectors.kafka.connector import Kafka, UpsertKafka
 from lakewright.connectors.kafka.positions import positions_of
 from lakewright.connectors.planning.plan_sink import WriteRequest, plan_write
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
+from lakewright.connectors.stream import run_stream
 from lakewright.connectors.testing import KeyedSinkSuite, SinkSuite, SourceSuite
 from lakewright.connectors.testing.tables import context_of
 from lakewright.session import Session
@@ -32,6 +34,7 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import (
     FileMissing,
     InvalidOption,
+    InvalidRequestError,
     InvalidRows,
     SourceChanged,
     UnavailableError,
@@ -632,3 +635,47 @@ def test_a_batch_that_is_repeated_is_in_the_topic_once(
     # Another stream begins at batch 0 too, and its batches are its own.
     assert stream("another") == 0
     assert len(messages_of(broker, into)) == 200
+
+
+def test_a_stream_whose_checkpoint_was_deleted_does_not_send_its_messages_again(
+    broker: str, tmp_path: Path
+) -> None:
+    topic, into, other = new_topic(broker, 1), new_topic(broker, 2), new_topic(broker, 1)
+    send(broker, topic, [(None, b'{"id": %d}' % at) for at in range(100)])
+    catalog = Catalog.open(str(tmp_path / "w"))
+    kafka = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{broker}'"
+    once = f"'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = '{into}'"
+    Session(catalog).sql(f"""
+        CREATE DATABASE d; USE d;
+        CREATE TABLE t (id BIGINT) WITH ({kafka}, 'topic' = '{into}', 'format' = 'csv', {once});
+        CREATE TABLE o (id BIGINT) WITH ({kafka}, 'topic' = '{other}', 'format' = 'csv', {once});
+        CREATE TABLE k (id BIGINT) WITH ({kafka}, 'topic' = '{topic}', 'format' = 'json')""")
+    tables = ExternalTables(catalog)
+
+    def stream(checkpoint: str, target: str = "d.t") -> int:
+        scan = plan_scan(tables.context("d.k"), ScanRequest())
+        sink = plan_write(tables.context(target), WriteRequest())
+        place = str(tmp_path / checkpoint)
+        return len([*run_stream(scan, sink, catalog.env, checkpoint=place, available_now=True)])
+
+    def ids(into: str) -> list[int]:
+        return sorted(int(each.value()) for each in messages_of(broker, into))
+
+    assert stream("c") == 1
+    shutil.move(tmp_path / "c", tmp_path / "saved")
+    send(broker, topic, [(None, b'{"id": 100}')])
+    # However the place is written.
+    for place in ("c", "saved/../c"):
+        with pytest.raises(InvalidRequestError, match="batches 0 to 0 of an earlier stream") as one:
+            stream(place)
+        assert "delete the consumer group" in one.value.message
+        assert ids(into) == list(range(100))
+    # Of another topic it is a new stream.
+    shutil.rmtree(tmp_path / "c")
+    assert stream("c", "d.o") == 1
+    assert ids(other) == list(range(101))
+    # Put back, it goes on.
+    shutil.rmtree(tmp_path / "c")
+    shutil.move(tmp_path / "saved", tmp_path / "c")
+    assert stream("c") == 1
+    assert ids(into) == list(range(101))

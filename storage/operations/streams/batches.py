@@ -24,6 +24,7 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     NotFoundError,
     StorageError,
+    StreamRunsElsewhere,
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit import commit_write
@@ -179,6 +180,7 @@ def _holds(files: TableFiles, batch: StreamBatch, record: StreamRecord | None) -
 
     Raises:
         InvalidRequestError: it is neither.
+        StreamRunsElsewhere: another process has committed that batch.
     """
     if record is None:
         _check_not_begun_anew(files, batch)
@@ -230,7 +232,7 @@ def _check_same(files: TableFiles, batch: StreamBatch, record: StreamRecord) -> 
             "or begin a new one where the rows of the table end"
         )
     if batch.position != record.position:
-        raise InvalidRequestError(
+        raise StreamRunsElsewhere(
             f"another process runs the stream {batch.stream} of {batch.checkpoint}: it has "
             f"committed batch {record.batch} to {files.name} up to {record.position}, so this one "
             f"did not commit batch {batch.number} up to {batch.position}; stop one of them, or "
@@ -241,6 +243,11 @@ def _check_same(files: TableFiles, batch: StreamBatch, record: StreamRecord) -> 
 def _check_not_begun_anew(files: TableFiles, batch: StreamBatch) -> None:
     for other in streams_of(files).values():
         if other.checkpoint == batch.checkpoint and other.stream != batch.stream:
+            if None not in (batch.position, other.position):
+                raise StreamRunsElsewhere(
+                    f"another process began the stream of {batch.checkpoint} into {files.name}, "
+                    f"and has committed batch {other.batch}; stop one of them"
+                )
             raise InvalidRequestError(
                 f"{files.name} holds the batches of stream {other.stream} up to batch "
                 f"{other.batch}, and their checkpoint {batch.checkpoint} was deleted: it is now "

@@ -88,8 +88,7 @@ def _notes(call: Call, checked: CheckedFiles) -> list[Problem]:
         tables = known_tables(call)
     except NotFoundError:
         return []
-    declared = {each.declaration.table for each in checked.declared}
-    found = list(unused_policies(checked.policies, tables | declared))
+    found = list(unused_policies(checked.policies, tables | checked.named))
     for name in sorted(tables):
         if names_columns(checked.policies, name):
             # What is wrong with the table itself, other commands tell.

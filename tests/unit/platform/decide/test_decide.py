@@ -150,6 +150,18 @@ def test_a_bucket_at_which_a_stream_waits_is_compacted_whatever_the_policy_waits
     assert "8 sorted runs ≥ 8, at which its stream waits" in due.reason
 
 
+def test_a_compaction_does_not_wait_for_the_moments_between_runs_of_a_stream() -> None:
+    def due(verb: str, *, is_streamed: bool) -> bool:
+        past = Past(in_flight={"nyc.flights": (Running(verb, "run 7"),)})
+        decided = decide(state(partition("a", 9)), SMALL, past, CLOCK, is_streamed=is_streamed)
+        return any(each.verb == "compact" for each in intents(decided))
+
+    assert due("ingest", is_streamed=True)
+    assert not due("ingest", is_streamed=False)
+    assert not due("compact", is_streamed=True)
+    assert not due("backfill", is_streamed=True)
+
+
 def test_little_work_waits_until_it_is_worth_a_run_or_has_waited_long() -> None:
     policy = UpkeepPolicy(
         compaction=CompactionPolicy.model_validate({"min_bytes": "1 MB", "at_latest": "1h"})

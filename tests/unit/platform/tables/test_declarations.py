@@ -11,7 +11,7 @@ import pytest
 
 from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster
-from lakewright.platform.tables.declaration_files import load_declarations
+from lakewright.platform.tables.declaration_files import load_declarations, read_files
 from lakewright.platform.tables.declarations import ExpectationSeverity, TableDeclaration, WriteKind
 from lakewright.platform.tables.open_declared import open_declared
 from lakewright.platform.tables.partition_schemes import StaticDimension
@@ -637,6 +637,45 @@ def test_tables_that_depend_in_a_ring_are_refused(tmp_path: Path) -> None:
         DeclarationError, match=r"depend on each other in a circle: a\.one → a\.two → a\.one"
     ):
         load(tmp_path, f"tables: [{one % 'a.two'}, {two % 'a.one'}]")
+
+
+MISTAKES = [
+    # What is in the folder beside `a.right`, the tables that are wrong, and how many problems.
+    ({"one.yaml": "table: a.one\ncolums: []\n"}, ["a.one"], 1),
+    ({"one.yaml": "tables: [{table: a.one}, {table: a.two, colums: []}]\n"}, ["a.two"], 1),
+    # What stands at the top may be meant for each of them.
+    (
+        {"one.yaml": "maintenance: {}\ntables: [{table: a.one}, {table: a.two}]\n"},
+        ["a.one", "a.two"],
+        1,
+    ),
+    ({"one.yaml": "table: a.one\n", "two.yaml": "table: a.one\n"}, ["a.one", "a.one"], 1),
+    # Which of them is meant is as unknown if one of them is wrong.
+    (
+        {"one.yaml": "table: a.one\n", "two.yaml": "table: a.one\ncolums: []\n"},
+        ["a.one", "a.one"],
+        2,
+    ),
+    ({"one.yaml": "tabel: a.one\n"}, [None], 1),
+    ({"one.yaml": "table: [a.one]\n"}, [None], 1),
+    ({"one.yaml": "table: one\n"}, [None], 1),
+    ({"one.yaml": "table: a.one\ncolumns: [\n---\ntable: a.two\n"}, [None], 1),
+    ({"one.yaml": "warehouse: {mode: live}\n"}, [None], 1),
+]
+
+
+@pytest.mark.parametrize(("files", "tables", "problems"), MISTAKES)
+def test_a_wrong_declaration_leaves_the_others_right(
+    tmp_path: Path, files: dict[str, str], tables: list[str | None], problems: int
+) -> None:
+    for name, text in {**files, "right.yaml": "table: a.right\n"}.items():
+        (tmp_path / name).write_text(text)
+    read = read_files([tmp_path], check=check_for_dagster)
+    right = {each.declaration.table for each in read.right}
+    assert "a.right" in right
+    assert [each.table for each in read.wrong] == tables
+    assert len(read.problems) == problems
+    assert not right & {*tables}
 
 
 def test_two_checks_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,99 @@
+"""Tables whose declarations are wrong: assets and sensors that say so, in place of their own.
+
+A table keeps its page, with all that was told of it before. Its runs fail, and so does the sensor
+of its stream: a process that began before the mistake may ask for them.
+"""
+
+from collections.abc import Mapping
+
+import dagster as dg
+
+from lakewright.platform.documents.yaml_files import DeclarationError
+from lakewright.platform.orchestration.names import TableNames, UpkeepNames
+from lakewright.platform.orchestration.reports import STORAGE_KIND, code_reference
+from lakewright.platform.tables.declaration_files import WrongDeclaration
+from lakewright.platform.tables.declaration_watch import DeclarationWatch
+from lakewright.platform.upkeep.words import counted
+
+_INTERVAL_SECONDS = 60
+
+
+def wrong_spec(wrong: WrongDeclaration, table: str) -> dg.AssetSpec:
+    """The spec of a table with a wrong declaration, of which nothing else is known."""
+    names, first = TableNames(table), wrong.problems[0]
+    return dg.AssetSpec(
+        names.asset_key,
+        description=f"The declaration is wrong, and nothing is done until it is right:\n\n{wrong}",
+        group_name=TableNames(table.partition(".")[0]).identifier,
+        kinds={STORAGE_KIND},
+        metadata={
+            "dagster/table_name": table,
+            "wrong declaration": str(wrong),
+            **code_reference(first.file, max(first.line, 1)),
+        },
+    )
+
+
+def build_wrong_tables(
+    wrong: Mapping[str, WrongDeclaration], specs: Mapping[str, dg.AssetSpec], names: UpkeepNames
+) -> dg.Definitions:
+    """The assets of wrong declarations by table, and the sensors of those that are streams."""
+    # Names in Dagster do not distinguish all names of tables.
+    shown = {names.of(table).identifier: table for table in wrong}
+    return dg.Definitions(
+        assets=[_asset(wrong[each], specs[each], names.of(each)) for each in shown.values()],
+        sensors=[
+            _stream_sensor(wrong[each], names.of(each))
+            for each in shown.values()
+            if wrong[each].is_stream
+        ],
+    )
+
+
+def _asset(wrong: WrongDeclaration, spec: dg.AssetSpec, names: TableNames) -> dg.AssetsDefinition:
+    @dg.multi_asset(name=names.identifier, specs=[spec], pool=names.writers_pool)
+    def wrong_table(_: dg.AssetExecutionContext) -> None:
+        told = f"{wrong}\nnothing of {names.table} was written; correct the declaration"
+        raise dg.Failure(told, allow_retries=False)
+
+    return wrong_table
+
+
+def _stream_sensor(wrong: WrongDeclaration, names: TableNames) -> dg.SensorDefinition:
+    @dg.sensor(
+        name=names.stream_sensor,
+        target=dg.AssetSelection.assets(names.asset_key),
+        minimum_interval_seconds=_INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"Fails until the declaration of {names.table} is right.",
+    )
+    def stream_sensor(_: dg.SensorEvaluationContext) -> dg.SensorResult:
+        raise DeclarationError(wrong.problems)
+
+    return stream_sensor
+
+
+def build_declarations_sensor(watch: DeclarationWatch, names: UpkeepNames) -> dg.SensorDefinition:
+    """The sensor whose tick fails while a declaration is wrong, and names each with its line."""
+
+    @dg.sensor(
+        name=names.declarations_sensor,
+        minimum_interval_seconds=_INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Fails while a declaration is wrong. The tables of the others go on.",
+    )
+    def declarations_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        problems = watch.problems()
+        for each in problems:
+            context.log.error("%s", each)
+        if problems:
+            raise DeclarationError(problems)
+        if watch.loaded.wrong:
+            raise dg.Failure(
+                "the declarations are right by now, and this code location was loaded before: "
+                "reload it, so that it serves all of their tables"
+            )
+        count = len(watch.loaded.declarations)
+        return dg.SkipReason(f"{counted(count, 'declaration')}: nothing is wrong")
+
+    return declarations_sensor
