@@ -294,7 +294,7 @@ class _Backfill:
                 self._missed(keys, f"{type(error).__name__}: {error}")
 
     def _missed(self, keys: Sequence[str] | None, why: str) -> None:
-        """Keep a reason in mind; without keys nobody knows the partitions of the source."""
+        """Keep a reason in mind; without keys the partitions of the source are unknown."""
         known = (ALL_ROWS,) if keys is None else keys
         self.reasons |= {key: why for key in known if key not in self.rows}
 

@@ -19,7 +19,7 @@ _INTERVAL_SECONDS = 60
 
 
 def wrong_spec(wrong: WrongDeclaration, table: str) -> dg.AssetSpec:
-    """The spec of a table with a wrong declaration, of which nothing else is known."""
+    """The spec of a table whose declaration cannot be read."""
     names, first = TableNames(table), wrong.problems[0]
     return dg.AssetSpec(
         names.asset_key,

@@ -98,7 +98,7 @@ class _Column:
         return int(self.high) - int(self.low) + 1
 
     def values(self, first: int, count: int, seed: int) -> list[Any]:
-        """The values of rows by their numbers, whoever asks for them."""
+        """The values of rows by their numbers, the same in every process."""
         if self.is_sequence:
             begin = int(self.low or 0) + first
             return list(range(begin, begin + count))

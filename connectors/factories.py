@@ -37,7 +37,7 @@ class DynamicTableFactory:
     `format_options` are the options whose values are names of formats: the options of `csv` are
     then found behind `csv.`, those of a `value.format` behind `value.csv.`. Options that begin
     with one of `option_prefixes` are read by the factory itself, in `context.table.options`. The
-    values of `named_by` say what is read, such as a topic, whoever reads it.
+    values of `named_by` name what is read, such as a topic, for every reader.
     """
 
     identifier: str

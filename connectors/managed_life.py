@@ -1,4 +1,4 @@
-"""What is told of a managed table before it is made or dropped, to the factories of such tables.
+"""Notifies the factories of managed tables before such a table is made or dropped.
 
 One is of the table's storage, the other of its log. Factories of connectors are told nothing: their
 tables are definitions alone.

@@ -74,7 +74,7 @@ class Filtered:
 
 @runtime_checkable
 class SupportsPartitionPushDown(Protocol):
-    """A source that need not read partitions that nobody asks for."""
+    """A source that can skip partitions that the query does not need."""
 
     def list_partitions(self) -> Sequence[Mapping[str, str | None]] | None:
         """All partitions, values as texts; None if they are not known."""

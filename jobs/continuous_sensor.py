@@ -1,7 +1,7 @@
 """The sensor of a continuous stream: asks for a run when its source has more than its table.
 
 A run stays about as long as rows may be late, so that the next one begins when its source has more
-again. While a run writes the table the source is left alone: many sources serve one reader.
+again. While a run writes the table the source is not asked: many sources serve one reader.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def _tag(context: dg.OpExecutionContext, found: Undo) -> None:
 def _metadata(found: Undo) -> dict[str, Any]:
     columns = [dg.TableColumn(name) for name in ("table", "what", "result")]
     rows = [(each.table, each.what, each.summary) for each in found.parts]
-    rows += [(each.table, each.what, f"left alone: {each.why}") for each in found.left_alone]
+    rows += [(each.table, each.what, f"skipped: {each.why}") for each in found.left_alone]
     return {
         "undone_run": dg.MetadataValue.text(found.run),
         "parts": dg.MetadataValue.table(

@@ -362,7 +362,7 @@ class _OneTable:
         kind, context = self.kind, self.context
         if self.asked is not None and not may_be_done(kind.name, self.kept, self.asked.why):
             # The policy changed while the run waited.
-            context.log.info("%s is left alone by its policy", self.kept.name)
+            context.log.info("%s is skipped by its policy", self.kept.name)
             return
         warehouse: WarehouseResource = getattr(context.resources, self.keys.warehouse)
         with failures_for_dagster():

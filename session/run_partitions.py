@@ -232,7 +232,7 @@ def repair_table(
     left = [f"{each.folder}: {each.reason}" for each in plan.left]
     return done(
         f"{name} is repaired ({asked.mode}): {counted(result.files_added, 'file')} added, "
-        f"{result.files_dropped} dropped" + "".join(f"; left alone: {each}" for each in left),
+        f"{result.files_dropped} dropped" + "".join(f"; skipped: {each}" for each in left),
         table=name,
         files_added=result.files_added,
         rows_added=result.rows_added,

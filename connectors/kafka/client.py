@@ -42,7 +42,7 @@ _CLIENT = {
     "log_level": "1",
     "queued.max.messages.kbytes": "16384",
 }
-# A group that nobody joins: positions are the stream's own.
+# No consumer joins this group: the stream keeps its own positions.
 _NO_GROUP = "lakewright"
 _FENCED = (
     "_FENCED",

@@ -41,7 +41,7 @@ _AGAIN_MS = 600_000
 _BUDGETS = (WhyNot.OUT_OF_BYTES, WhyNot.OUT_OF_TIME)
 # The verb is due, works or is tried again: whether it comes through is seen later.
 _UNDECIDED = (WhyNot.IN_FLIGHT, WhyNot.CAPPED, WhyNot.ASKED_BEFORE, *_BUDGETS)
-# So often a verb comes to nothing in one state before it counts as stuck.
+# A verb that had no effect so often in one state counts as stuck.
 _STUCK = 3
 
 # Table, event, and what of it: a verb, a day, or a digest.

@@ -10,7 +10,7 @@ from lakewright.platform.upkeep.respec import other_keys_text
 from lakewright.platform.upkeep.settle import away_text
 from lakewright.platform.upkeep.words import counted, size_text
 
-# History of this length is nobody's debt; Paimon's own default keeps ten snapshots at least.
+# History of this length is no debt; Paimon's own default keeps ten snapshots at least.
 USUAL_SNAPSHOTS = 100
 _USUAL_MANIFESTS = 30
 _DAY_MS = 86_400_000

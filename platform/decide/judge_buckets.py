@@ -15,7 +15,7 @@ _MANY_BUCKETS = 100
 
 
 def bucket_hint(survey: TableSurvey, policy: RescalePolicy) -> str | None:
-    """What is told of the buckets of a table; None if they fit or are not fixed."""
+    """The finding about the buckets of a table; None if they fit or are not fixed."""
     count, buckets = survey.bucket, survey.layout.buckets
     if count < 1 or not buckets or not policy.hint:
         return None

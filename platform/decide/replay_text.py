@@ -62,9 +62,7 @@ def span_text(found: Replay) -> str:
 def notes(found: Replay, *, rebuilt: int) -> Iterator[str]:
     """What a reader of the figures must know; `rebuilt` states are of snapshots."""
     if found.shadows:
-        yield (
-            f"then: {counted(found.shadows, 'decision')} in shadow mode, of which nothing was done"
-        )
+        yield (f"then: {counted(found.shadows, 'decision')} in shadow mode, not carried out")
     if rebuilt:
         yield f"{counted(rebuilt, 'state')} from snapshots, since none were recorded"
     if found.without_history:

@@ -47,7 +47,7 @@ _MOST_NAMED = 6
 _MOST_POINTS = 1000
 _MOST_WAITING, _MOST_ACTIONS, _MOST_OF_TABLE, _MOST_PARTITIONS = 200, 50, 10, 10
 _SECOND_MS, _MINUTE_MS = 1000, 60_000
-# What is left alone comes last.
+# What is skipped comes last.
 _ORDER = {"due": 0, "shadow": 1, "waits": 2}
 _HERE = Path(__file__).parent
 _NO_PLOT = '<p class="faint">{}</p>'

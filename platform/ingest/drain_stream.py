@@ -275,7 +275,7 @@ def _merged(before: ExpectationOutcome, after: ExpectationOutcome) -> Expectatio
         met=before.met and after.met,
         checked_count=_sum(before.checked_count, after.checked_count),
         unexpected_count=_sum(before.unexpected_count, after.unexpected_count),
-        # A value that was observed is told of the batch that does not meet the expectation.
+        # The observed value is that of the failing batch.
         observed=after.observed if before.met else before.observed,
         unexpected_by_partition=dict(sorted(by_partition.items())),
         sample=(*before.sample, *after.sample)[:SAMPLE_ROWS],

@@ -20,7 +20,7 @@ RESPEC = "respec"
 SETTLE = "settle"
 # How the state begins from which `respec` was decided to end a change that was stopped.
 ENDS_CHANGE = "ends"
-# What a decision about a table as a whole is told of.
+# Decisions about a table as a whole are recorded under this name.
 EVERY_VERB = "upkeep"
 
 INGEST = "ingest"

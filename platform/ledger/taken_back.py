@@ -41,7 +41,7 @@ class TakenBack:
     @property
     def told(self) -> str:
         return (
-            f"run {self.run} did it and {self.by} took it back; left alone until its policy is "
+            f"run {self.run} did it and {self.by} took it back; skipped until its policy is "
             "changed or it is run by hand"
         )
 

@@ -50,7 +50,7 @@ from lakewright.platform.upkeep.words import (
 )
 from lakewright.storage.operations.retention.retention_outlook import RetentionOutlook
 
-# What is told of a decision: its verb, and why it is declined; None if the verb is due.
+# A decision in the report: its verb, and why it is declined; None if the verb is due.
 Said: TypeAlias = tuple[str, WhyNot | None]
 # A verb with these is as good as due: they come and go with each run.
 _AS_DUE = frozenset({WhyNot.IN_FLIGHT, WhyNot.CAPPED})
@@ -244,7 +244,7 @@ def _left_alone(decisions: Iterable[Decision]) -> str:
     if not verbs:
         return ""
     told = "was taken back and is" if len(verbs) == 1 else "were taken back and are"
-    return f"; {' and '.join(verbs)} {told} left alone"
+    return f"; {' and '.join(verbs)} {told} skipped"
 
 
 def _listed(decisions: Sequence[Decision]) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""What Dagster is told of a stream: the asset of its source, how far it is read, and the lag."""
+"""A stream in Dagster: the asset of its source, how far it is read, and the lag."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def lag_specs(declaration: TableDeclaration, names: TableNames) -> list[dg.Asset
 def lag_result(
     declaration: TableDeclaration, lag: StreamLag, seconds: float | None
 ) -> dg.AssetCheckResult:
-    """The check `lag`: rows wait for so many seconds, None if nobody knows."""
+    """The check `lag`: rows wait for so many seconds, None if it is unknown."""
     rows = lag.row_count
     error_ms, warn_ms = _limits(declaration)
     waited_ms = 0 if seconds is None else int(seconds * 1000)

@@ -323,7 +323,7 @@ def _check_path(declaration: TableDeclaration, kind: str, where: str) -> Iterato
     try:
         columns = declaration.partition_columns
     except (StorageError, KeyError):
-        # The types or keys are wrong, which is told of themselves.
+        # The types or keys are wrong: they have errors of their own.
         return
     for message in check_path(where, columns):
         yield ("source", kind), message

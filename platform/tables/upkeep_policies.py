@@ -351,7 +351,7 @@ Scheduled = (
 class UpkeepPolicy(Declared):
     """The upkeep of a table: a section for each verb.
 
-    A table under `freeze` is left alone by every verb.
+    A table under `freeze` is skipped by every verb.
     """
 
     mode: UpkeepMode = Field(

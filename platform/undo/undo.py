@@ -163,7 +163,7 @@ def run_undo(
     recorder: Recorder | None = None,
     told: Callable[[Undone], object] = id,
 ) -> Undo:
-    """Undo the planned parts; a part that fails is left alone with the reason.
+    """Undo the planned parts; a part that fails is skipped with the reason.
 
     `told` is called with each part before it is undone. The recorder keeps each part as an action
     of upkeep, so that what the run saved is not counted twice; without one, the ledger keeps it.

@@ -221,7 +221,7 @@ def _drift_rows(table: Table, plan: RepairPlan) -> Rows:
     gone = (
         (each.partition, "gone", len(each.files), each.rows, each.files[0]) for each in plan.gone
     )
-    left = ((each.partition, "left alone", None, None, each.reason) for each in plan.left)
+    left = ((each.partition, "skipped", None, None, each.reason) for each in plan.left)
     return [
         {
             "partition": NamedPartition(partition if partition or not is_partitioned else None),
@@ -249,7 +249,7 @@ def _report_repair(table: Table, done: Outcome[RepairOptions, RepairPlan, Repair
     }
     drift = (
         f"{counted(found, 'file')} found, {counted(gone, 'file')} gone, "
-        f"{counted(len(plan.left), 'folder')} left alone"
+        f"{counted(len(plan.left), 'folder')} skipped"
     )
     rows = _drift_rows(table, plan)
     snapshot = None if result is None else result.snapshot
@@ -287,7 +287,7 @@ REPAIR_PARTITIONS = Verb(
         purpose="Partitions",
         notes="""
 Without FOLDER, all folders that the table took over are compared. The report has the files that
-the table lacks, those that are gone, and folders that are left alone, with the reasons: a writer
+the table lacks, those that are gone, and folders that are skipped, with the reasons: a writer
 is at work, a file was written over, or the partition has files of the table's own.
 """,
         examples="""

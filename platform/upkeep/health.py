@@ -124,7 +124,7 @@ def partition_health(
 ) -> PartitionHealth:
     """The health of one partition: that of its worst bucket.
 
-    Amid a change of the partition keys a partition may lack a value for some; its key lacks them
+    During a change of the partition keys a partition may lack a value for some; its key lacks them
     then, too.
     """
     known = [each for each in columns if each.name in stats.spec]

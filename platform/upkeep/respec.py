@@ -4,7 +4,7 @@ All files of a primary-key table are rewritten, and none is split before.
 
 With `split_only` the keys stay, and a later run finds less to split.
 
-The file is long since it holds all that is told of one plan: report, measures and words.
+The file is long since it holds the whole output for one plan: report, measures and words.
 """
 
 from __future__ import annotations

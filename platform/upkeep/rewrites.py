@@ -231,7 +231,7 @@ def _compaction_plan_report(table: Table, plan: BucketsPlan[Any]) -> Report:
             f"in {counted(len(plan.tasks), 'task')}"
         )
         if plan.skipped:
-            notes.append(f"{counted(len(plan.skipped), 'bucket')} left alone")
+            notes.append(f"{counted(len(plan.skipped), 'bucket')} skipped")
         if plan.bytes_left:
             notes.append(f"{size_text(plan.bytes_left)} left for a later run")
     else:
@@ -246,7 +246,7 @@ def _compaction_plan_report(table: Table, plan: BucketsPlan[Any]) -> Report:
             "bytes_left": plan.bytes_left,
         },
         record=_plan_record(plan),
-        tables={"plan": tasks, "left alone": skipped},
+        tables={"plan": tasks, "skipped": skipped},
         notes=tuple(notes),
         is_empty=not plan.tasks,
     )
@@ -277,7 +277,7 @@ def move_report(
     if not plan.tasks:
         return replace(_move_plan_report(plan, purpose), record=record)
     left = (
-        f"{counted(len(result.dropped), 'partition')} left alone: others changed them meanwhile, "
+        f"{counted(len(result.dropped), 'partition')} skipped: others changed them meanwhile, "
         f"or work on them: {'; '.join(map(describe_partition, result.dropped))}"
     )
     return Report(

@@ -89,7 +89,7 @@ class Work:
     """The context of a running verb.
 
     `run` names the lease's holder. `session` starts Spark; a verb calls it only for Spark work.
-    `counts` is told of tasks, in this process and on Spark, and of what a plan has looked at.
+    `counts` counts tasks, in this process and on Spark, and of what a plan has looked at.
     """
 
     run: str

@@ -42,7 +42,7 @@ from lakewright.storage.spec.schema import TableSchema
 _NAME = re.compile(r"[a-z0-9_]{1,128}")
 _NO_LIMIT = 2**31 - 1
 _ZONED = "timestamp with local time zone"
-# How often the metastore is told of newer schemas that other writers add meanwhile.
+# How often newer schemas of other writers are passed to the metastore.
 _MOST_ROUNDS = 20
 
 
@@ -354,7 +354,7 @@ def local_path(uri: str) -> str:
 
 
 def root_uri(warehouse: str, root: str) -> str:
-    """The URI by which a metastore is told of a warehouse, without encoded characters."""
+    """The URI of a warehouse for a metastore, without encoded characters."""
     is_local = "://" not in warehouse or warehouse.startswith("file:")
     return f"file:{root}" if is_local else warehouse
 

@@ -286,7 +286,7 @@ def sizes_and_times(folder: str, names: Sequence[str]) -> array[int]:
 
 
 def _handle_of(folder: str) -> int | None:
-    """An open folder, of which nothing is read; None if that is not possible."""
+    """An open folder, for its descriptor alone; None if that is not possible."""
     flags = getattr(os, "O_PATH", None)
     with suppress(OSError):
         return None if flags is None else os.open(folder, flags)

@@ -69,7 +69,7 @@ class TablePartitions:
     def as_named(self, row: bytes, schema_id: int) -> Partition:
         """The partition of a row as the keys of this version name it, where the row says so.
 
-        Amid a change of keys rows have more values, of which the first are those of either list,
+        During a change of keys rows have more values; the first are those of either list,
         and a client that opened the table before keys went writes rows that hold all others. A row
         that lacks values of this version's keys has the partition of its own keys.
         """

@@ -1,4 +1,4 @@
-"""What Hive's metastore is told of a table: columns in Hive's types, and parameters.
+"""A table as Hive's metastore knows it: columns in Hive's types, and parameters.
 
 Paimon's clients read the schema file, and ask the metastore only whether a table is one of theirs
 and where it lies. Hive itself compares the columns with those of the schema file.

@@ -209,7 +209,7 @@ _NUMBER_TEXT = re.compile(r"\s*[+-]?(?!\d{8}\s*$)\d+(\.\d*)?\s*")
 
 
 def is_number_text(text: str) -> bool:
-    """Whether a text is a number, of which nothing says what moment it means."""
+    """Whether a text is a number, without a unit that would make it a moment."""
     return _NUMBER_TEXT.fullmatch(text) is not None
 
 

@@ -79,7 +79,7 @@ def test_a_power_loss_amid_a_verb_leaves_the_table_as_it_was_or_as_it_is_to_be(
     catalog = laid_out(trial, folder)
     with disk.under():
         case.verb(Place(catalog, trial.ready))
-    tally("power losses amid a verb", count)
+    tally("power losses during a verb", count)
 
 
 @pytest.mark.deep

@@ -189,7 +189,7 @@ def test_a_run_that_never_began_holds_its_table_until_it_is_given_up(
 @pytest.mark.parametrize(
     "moment",
     [
-        pytest.param(each, marks=[] if each == "amid its work" else [pytest.mark.deep])
+        pytest.param(each, marks=[] if each == "during its work" else [pytest.mark.deep])
         for each in MOMENTS
     ],
 )
@@ -214,7 +214,7 @@ def test_a_killed_run_is_made_up_for_after_as_many_runs_as_are_looked_at(ordeal:
             status=dg.DagsterRunStatus.SUCCESS,
             run_config={"ops": {COMPACT: {"config": asked}}},
         )
-    ordeal.die("amid its work")
+    ordeal.die("during its work")
     ordeal.ends_well()
 
 
@@ -265,7 +265,7 @@ CHANGES: list[tuple[Callable[[Ordeal], None], bool]] = [
 ]
 
 
-@pytest.mark.parametrize("moment", ["amid its work", "before its commit"])
+@pytest.mark.parametrize("moment", ["during its work", "before its commit"])
 @pytest.mark.parametrize(("change", "is_due"), CHANGES)
 @pytest.mark.deep
 def test_what_changed_while_a_killed_run_was_thought_to_work_is_decided_by_the_next_tick(
@@ -283,8 +283,8 @@ def test_what_changed_while_a_killed_run_was_thought_to_work_is_decided_by_the_n
 
 @pytest.mark.deep
 def test_runs_killed_one_after_the_other_are_made_up_for_later_and_later(ordeal: Ordeal) -> None:
-    ordeal.die("amid its work")
-    ordeal.die("amid its work")
+    ordeal.die("during its work")
+    ordeal.die("during its work")
     answer = ordeal.lake.tick()
     assert "was asked for already in this state, and is again from " in answer.skip_message
     ordeal.time_passes(LATER_MS)

@@ -84,7 +84,7 @@ def test_the_sensor_leaves_alone_what_was_undone_until_rows_come(lake: Lake) -> 
     assert not ticked.run_requests
     (healthy,) = ticked.asset_events
     assert healthy.passed
-    said = "**Upkeep**: nothing is due; compact was taken back and is left alone."
+    said = "**Upkeep**: nothing is due; compact was taken back and is skipped."
     assert said in healthy.description.splitlines()
     rows = [each.data for each in healthy.metadata["not due"].records]
     (told,) = [each for each in rows if each["verb"] == "compact"]

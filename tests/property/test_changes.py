@@ -79,7 +79,7 @@ def test_a_difference_leads_from_any_state_to_any_later_one(
 def test_a_difference_leads_across_changes_of_the_partition_keys(
     tmp_path: Path, setting: Any, seed: Any
 ) -> None:
-    """From the first state and from each one to all others, those amid a change too."""
+    """From the first state and from each one to all others, those during a change too."""
     catalog = Catalog.open(str(tmp_path / "warehouse"), env=FixedEnv())
     for number in [seed] if isinstance(seed, int) else seed:
         history = draw_with_changed_keys(setting, number, length=5)

@@ -1,4 +1,4 @@
-"""A small warehouse that was left alone: many commits of a few rows, and files of dead writers.
+"""A small warehouse that no one maintained: many commits of a few rows, and files of dead writers.
 
 It is written by a clock that is set back by some weeks, so that its snapshots are old today.
 """

@@ -120,7 +120,7 @@ def check_key_stands(files: TableFiles, schema_ids: Iterable[int]) -> None:
     """
     if any(files.at_schema(each).schema.is_keyed != files.schema.is_keyed for each in schema_ids):
         raise UnsupportedError(
-            f"{files.name} got its primary key amid these changes, and rows of before have none; "
+            f"{files.name} got its primary key during these changes, and rows of before have none; "
             "read what came before by a snapshot, and the changes after the key"
         )
 

@@ -102,7 +102,7 @@ def _renumbered(
     if latest is None or latest.delta_manifest_list == staged.base_commit:
         return None
     # Rows of postponed buckets have no numbers yet. A changed dynamic bucket is a conflict, but for
-    # that of a table whose change of keys ended since: its files are in other buckets amid it.
+    # that of a table whose change of keys ended since: its files are in other buckets during it.
     numbered = files.options.bucket_mode in (BucketMode.FIXED, BucketMode.DYNAMIC)
     if not files.schema.is_keyed or not numbered or staged.mode is not WriteMode.APPEND:
         return None

@@ -132,7 +132,7 @@ def partition_rows(view: View) -> Iterator[Row]:
         created, total_buckets = max(
             (entry.file.creation_time or 0, entry.total_buckets) for entry in entries
         )
-        # Amid a change of keys, files of one partition have several rows.
+        # During a change of keys, files of one partition have several rows.
         counts = [deleted.get(row, 0) for row in {entry.partition for entry in entries}]
         rows.append(
             (

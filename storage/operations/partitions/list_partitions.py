@@ -43,6 +43,6 @@ def list_partitions(
 
 def _matches(asked: Selection, partition: Partition) -> bool:
     """Whether a filter selects a partition, by those keys that its rows have."""
-    # Entries with rows of other keys, amid a change of keys, were judged by these.
+    # Entries with rows of other keys, during a change of keys, were judged by these.
     predicate = only_on(asked.predicate, frozenset(partition.keys.names))
     return predicate is None or matches(predicate, partition.stored) is True

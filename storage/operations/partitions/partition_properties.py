@@ -56,7 +56,7 @@ def partition_properties(
 ) -> dict[Partition, PartitionProperties]:
     """The properties of some partitions; reads their manifests and no data file."""
     state = state_at(files, snapshot, takes=ANY_KEYS)
-    # Amid a change of keys, files of a partition have several rows.
+    # During a change of keys, files of a partition have several rows.
     rows = [each.row for each in partitions] if state.is_settled else None
     found: dict[Partition, list[ManifestEntry]] = {partition: [] for partition in partitions}
     for entry in state.entries_of(rows):

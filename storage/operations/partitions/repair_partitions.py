@@ -141,7 +141,7 @@ def plan_repair_partitions(
 
     `partition`, `keys` and `age_ms` are those of `add_partitions`. Without `keys`, folders that
     hold values alone are read as the files that the table has there. A folder that the table took
-    over is left alone if no file and no name says its partitions, and so is one that is no
+    over is skipped if no file and no name says its partitions, and so is one that is no
     partition beside others that are.
 
     Raises:

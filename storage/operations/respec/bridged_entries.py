@@ -80,6 +80,6 @@ def bridged_entries(
 
 
 def _unknown(count: int) -> SimpleStats:
-    """Bounds of so many columns of which nothing is known."""
+    """Bounds of so many columns without statistics."""
     row = encode_row((None,) * count, (AtomicType(TypeRoot.INT),) * count)
     return SimpleStats(row, row, (None,) * count)

@@ -306,7 +306,7 @@ def sql_over(others: Others, tables: Mapping[str, pa.Table]) -> Iterator[duckdb.
             connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {held}")  # noqa: S608
         for name, rows in tables.items():
             connection.register(name, rows)
-        # As queries have it; the zone of the machine is nobody's.
+        # As queries have it; the zone of the machine means nothing.
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET lock_configuration = true")
         yield connection

@@ -88,7 +88,7 @@ def remove_rows(
     for each in removals:
         after = _Remains() if each.whole else next(remains)
         by_bucket[each.split.partition, each.split.bucket].append((each, after))
-    # Amid a change of the keys the commit waits, and is refused if they became others.
+    # During a change of the keys the commit waits, and is refused if they became others.
     held = held_partitions(state_at(files, snapshot, takes=ANY_KEYS)) if by_bucket else {}
     return [
         _message(files, held[partition][bucket], changed, f"{write_id}-{number}")

@@ -2,8 +2,8 @@
 
 1. Decode one manifest after the other to columns, and keep twelve numbers of each entry.
 2. Fold ADD and DELETE entries: of several entries of one file in one place, the last one counts.
-3. Sum up by bucket of each partition, as the table's keys name it: amid a change of keys, the files
-   of one partition have several rows.
+3. Sum up by bucket of each partition, as the table's keys name it: during a change of keys, the
+   files of one partition have several rows.
 
 Memory: 62 bytes for each entry, held twice for a moment, and two decoded manifests.
 """
@@ -174,7 +174,7 @@ class _Partitions:
         ]
 
     def named_by(self, files: TableFiles, others: Iterable[int]) -> np.ndarray:
-        """The number of each row's partition, of which several rows are, amid a change of keys.
+        """The number of each row's partition, of which several rows are, during a change of keys.
 
         `others` are the rows of other keys.
         """
@@ -341,7 +341,7 @@ def _by_bucket(files: TableFiles, found: _Numbers, partitions: _Partitions) -> B
         names=found.name,
         begins=begins,
         shapes=tuple(_shapes(found)),
-        # Amid a change of keys those of a keyed table are for a moment.
+        # During a change of keys those of a keyed table are for a moment.
         away_files=0 if keyed else int(found.away.sum()),
         away_bytes=0 if keyed else int(found.size[found.away].sum()),
     )

@@ -3,7 +3,7 @@
 An entry of a manifest has a partition row, whose length tells how many keys it has, and its file's
 schema tells which ones. Two kinds of entries have others than the table's.
 
-* Amid a change of the keys, rows have more values than the table has keys. Those of a primary-key
+* During a change of the keys, rows have more values than the table has keys. Those of a primary-key
   table are bridged (`commit/bridged_base.py`): more values than the table has keys before or after,
   and bounds of no keys. Bridged files share no key, so they are read without a merge.
 * A client that opened the table before its keys changed writes under the former ones. Its entries

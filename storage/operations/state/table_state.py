@@ -55,8 +55,8 @@ class Keys(Enum):
     SETTLED: the row of each entry has one value for each key, and the schema of its file has these
     keys, or the first of them. A table is so between changes of its keys, and all may read it.
 
-    MIXED: an entry has a row or a schema of other keys. Amid a change of an append table, and after
-    one that was stopped, all rows have the longer list of keys; a client that opened a table before
+    MIXED: an entry has a row or a schema of other keys. During a change of an append table, and
+    after one that was stopped, all rows have the longer list of keys; a client that opened a table before
     a change leaves files of the former keys. Scans read an append table, and refuse a primary-key
     table whose rows may replace others. Committers and `respec` bring the files to the keys.
 

@@ -6,7 +6,7 @@
 2. A batch follows the one before it. A number below the last one is refused: the checkpoint is
    older than the table, or another process runs the stream. One that leaves batches out is
    refused, too: the table was rolled back. So is a new stream with the checkpoint of another,
-   since its source begins again, and a stream that the table does not know amid its batches.
+   since its source begins again, and a stream that the table does not know during its batches.
 3. An engine may let the table keep the position of its source. Then a batch also has to begin
    where the rows of the table end. This is checked on the very snapshot that it is committed on.
 4. After the commit, partitions that are over by the stream's watermark are marked as done.

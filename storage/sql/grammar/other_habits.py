@@ -55,7 +55,7 @@ INSTEAD: Mapping[str, str] = {
     "ENFORCED",
     "CREATE MATERIALIZED": "declare a derived table, which is an asset; or CREATE TABLE t AS "
     "SELECT …",
-    "CREATE SEQUENCE": "rows are numbered by whoever writes them",
+    "CREATE SEQUENCE": "the writer numbers the rows",
     "ALTER DATABASE": "a database has no properties; tables have options: ALTER TABLE t SET (…)",
     "ALTER SCHEMA": "a database has no properties; tables have options: ALTER TABLE t SET (…)",
     "ALTER VIEW": "catalogs of folders and of databases keep no views",

@@ -37,7 +37,7 @@ def _is_commit(call: Call) -> bool:
 MOMENTS: dict[str, tuple[Callable[[Call], bool], bool]] = {
     "started, before it has read the table": (lambda call: "/events/" in call.path, False),
     "with its lease": (lambda call: call.changes and "/leases/book-" in call.path, True),
-    "amid its work": (lambda call: call.changes and "/bucket-0/" in call.path, True),
+    "during its work": (lambda call: call.changes and "/bucket-0/" in call.path, True),
     "before its commit": (_is_commit, False),
     "after its commit, before its end": (_is_commit, True),
 }
@@ -92,7 +92,7 @@ class HaltingWarehouse(WarehouseResource):
 
     def catalog(self) -> Catalog:
         opened = super().catalog()
-        is_staging, _ = MOMENTS["amid its work"]
+        is_staging, _ = MOMENTS["during its work"]
 
         def halt(call: Call) -> None:
             if is_staging(call) and not Path(self.told).exists():

@@ -71,7 +71,7 @@ def test_a_rescale_that_writers_beat_everywhere_says_so(
     monkeypatch.setattr(LocalEngine, "map", beaten)
     told = lakewright(catalog, "rescale", "db.t", "--buckets", "3", "--partition", "day=b")
     assert told.lines[-2].startswith("no snapshot of db.t: 0 partitions in")
-    assert told.lines[-1].startswith("  1 partition left alone: others changed them meanwhile")
+    assert told.lines[-1].startswith("  1 partition skipped: others changed them meanwhile")
 
 
 @pytest.mark.parametrize(

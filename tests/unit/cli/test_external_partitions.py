@@ -37,7 +37,7 @@ def test_folders_are_taken_over_and_repaired(
 
     land(root / "day=c" / "f.parquet", rows_of(90, 92))
     drift = lakewright(catalog, "repair-partitions", "db.t", "--age", "0s", "--dry-run")
-    assert drift.lines[0] == "db.t: 1 file found, 0 files gone, 0 folders left alone"
+    assert drift.lines[0] == "db.t: 1 file found, 0 files gone, 0 folders skipped"
     assert drift.lines[-2].split()[:2] == ["c", "found"]
     repaired = lakewright(catalog, "repair-partitions", "db.t", "--age", "0s")
     assert repaired.lines[0] == (
@@ -85,7 +85,7 @@ def test_a_repair_tells_a_stray_folder_and_drops_what_is_gone_beside_young_files
     assert lost.code != 0
     assert "`lakewright repair-partitions db.t --mode drop` drops its rows" in lost.err
     dry = lakewright(catalog, "repair-partitions", "db.t", "--mode", "drop", "--dry-run")
-    assert dry.lines[0] == "db.t: 0 files found, 2 files gone, 1 folder left alone"
+    assert dry.lines[0] == "db.t: 0 files found, 2 files gone, 1 folder skipped"
     gone, stray = (line.split() for line in dry.lines[-3:-1])
     assert gone[:2] == ["b", "gone"]
     assert stray[:3] == ["-", "left", "alone"]

@@ -318,7 +318,7 @@ def test_partition_keys_become_those_of_the_policy_and_then_nothing_is_due(
     # What a person changed back stays, until the policy says something else.
     lakewright(catalog, "respec", "db.t", "--keys", "day")
     assert [each["verb"] for each in call(9, "--format", "json").json] == ["settle"]
-    assert "took it back; left alone until its policy is changed" in call(9, "--dry-run").out
+    assert "took it back; skipped until its policy is changed" in call(9, "--dry-run").out
     assert catalog.table("db.t").schema.partition_keys == ("day",)
     done, _ = call(8, "--format", "json").json
     assert (done["verb"], done["verdict"]) == ("respec", "done")

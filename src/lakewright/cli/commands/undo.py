@@ -83,7 +83,7 @@ def _text(found: Undo, *, is_plan: bool) -> list[Block]:
     blocks: list[Block] = [f"run {found.run}"]
     blocks += [each.summary for each in found.parts]
     if found.left_alone:
-        columns = [TextColumn("table"), TextColumn("left alone"), TextColumn("why")]
+        columns = [TextColumn("table"), TextColumn("skipped"), TextColumn("why")]
         blocks.append(
             TextTable(columns, [(each.table, each.what, each.why) for each in found.left_alone])
         )

@@ -84,7 +84,7 @@ def upkeep(
     rounds = UpkeepRounds(call.catalog(), kept, warn=warnings.append)
     look = rounds.look()
     if not only:
-        # A mistyped name may be that of a table that was to be left alone.
+        # A mistyped name may be that of a table that was to be skipped.
         for unused in unused_policies(policies, look.decisions.keys() | policies.declared_keys):
             sys.stderr.write(f"lakewright: warning: {unused}\n")
     if call.dry_run:

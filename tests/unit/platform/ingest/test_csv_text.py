@@ -131,7 +131,7 @@ def test_a_long_text_and_quotes_at_the_borders_of_blocks_are_read(
         read(tmp_path, 'id,note\n1,a\n2,"' + "b\n" * 5_000)
     monkeypatch.undo()
     long = "x" * 200_000
-    # A quote amid a field has the file read twice.
+    # A quote during a field has the file read twice.
     assert read(tmp_path, f'id,note\n1",{long}\n') == [('1"', long)]
 
 

@@ -1,4 +1,4 @@
-"""Runs: whose leases are given back, and whose are left alone."""
+"""Runs: whose leases are given back, and whose are skipped."""
 
 from __future__ import annotations
 

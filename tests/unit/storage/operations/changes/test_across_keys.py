@@ -87,7 +87,7 @@ def test_a_difference_across_a_change_of_keys_is_that_of_two_dicts(
         else:
             table.upkeep.respec(step)
             table = catalog.table("db.t")
-        # A state amid a change has the same rows, too.
+        # A state during a change has the same rows, too.
         for each in table.history.snapshots():
             states.setdefault(each.id, model)
     keys = {

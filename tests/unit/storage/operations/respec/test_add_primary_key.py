@@ -176,7 +176,7 @@ def test_history_does_not_lead_back_over_the_key(catalog: Catalog) -> None:
     with pytest.raises(NotRevertible, match="has got its primary key since"):
         table.history.revert(2)
     for mode in ("delta", "diff"):
-        with pytest.raises(UnsupportedError, match="got its primary key amid these changes"):
+        with pytest.raises(UnsupportedError, match="got its primary key during these changes"):
             table.read_changes(1, 5, mode=mode)
     assert table.read_changes(4, 5, mode="delta").num_rows == 1
 
