@@ -155,9 +155,9 @@ class Inspection:
     def files_fit(self, layout: Layout | None = None) -> bool:
         """Whether all live files have the table's partition keys.
 
-        They do not during a change of the keys, after one that was stopped, and as long as there are
-        files of a client that opened the table before its keys changed. `layout` is that of this
-        snapshot, if the caller has it.
+        They do not during a change of the keys, after one that was stopped, and as long as there
+        are files of a client that opened the table before its keys changed. `layout` is that of
+        this snapshot, if the caller has it.
         """
         if layout is not None:
             return layout.buckets.is_settled(layout.files, layout.metas)

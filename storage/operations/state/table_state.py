@@ -56,8 +56,8 @@ class Keys(Enum):
     keys, or the first of them. A table is so between changes of its keys, and all may read it.
 
     MIXED: an entry has a row or a schema of other keys. During a change of an append table, and
-    after one that was stopped, all rows have the longer list of keys; a client that opened a table before
-    a change leaves files of the former keys. Scans read an append table, and refuse a primary-key
+    after one that was stopped, all rows have the longer list of keys; a client that opened a table
+    before a change leaves files of the former keys. Scans read an append table, and refuse a keyed
     table whose rows may replace others. Committers and `respec` bring the files to the keys.
 
     BRIDGED: the moment of a change of a primary-key table. Rows have more values than the keys of

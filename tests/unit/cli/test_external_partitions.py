@@ -88,7 +88,7 @@ def test_a_repair_tells_a_stray_folder_and_drops_what_is_gone_beside_young_files
     assert dry.lines[0] == "db.t: 0 files found, 2 files gone, 1 folder skipped"
     gone, stray = (line.split() for line in dry.lines[-3:-1])
     assert gone[:2] == ["b", "gone"]
-    assert stray[:3] == ["-", "left", "alone"]
+    assert stray[:3] == ["-", "skipped", "-"]
     assert f"folder late below {root} is no partition of db.t" in dry.out
     done = lakewright(catalog, "repair-partitions", "db.t", "--mode", "drop")
     assert done.lines[0].endswith("2 files with 6 rows dropped")
