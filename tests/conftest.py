@@ -81,7 +81,6 @@ KEPT_TOGETHER = {
     "tests/demo/": "other clients",
     "tests/packaging/": "the wheel",
     "tests/queries/test_tpch": "TPC-H",
-    "tests/unit/platform/decide/test_replay.py": "replay",
     "tests/races/": "races",
     "tests/architecture/test_laws.py": "laws",
     "tests/stores/": "stores",

@@ -51,7 +51,6 @@ from lakewright.jobs.ingest import build_ingest_schedule
 from lakewright.jobs.refresh_assets import Refresh, build_refresh_job
 from lakewright.jobs.rejection_sensor import build_rejection_sensor
 from lakewright.jobs.relay import build_relay
-from lakewright.jobs.replay import build_replay_job
 from lakewright.jobs.replay_rejects import build_replay_rejects_job
 from lakewright.jobs.scheduled_checks import build_scheduled_checks
 from lakewright.jobs.schema_sensor import build_schema_sensor
@@ -318,7 +317,6 @@ def _on_request(
             build_requests_job(REQUESTED_JOBS, tables, names=names, resources=keys),
             build_undo_job(names=names, resources=keys),
             build_statements_job(names=names, resources=keys),
-            build_replay_job(workspace, names=names, resources=keys),
             build_replay_rejects_job(workspace, names=names, resources=keys),
         ]
     )

@@ -51,7 +51,6 @@ def test_a_neglected_warehouse_is_adopted_kept_and_looked_at(neglected: Base) ->
         ["savings"],
         ["top", "--once"],
         ["explain", "logs.clicks", "--policy", "policy.yaml"],
-        ["replay", "--policy", "policy.yaml"],
         ["check", "policy.yaml"],
         ["init", "project"],
         ["check", "project/tables", "project/policy.yaml"],

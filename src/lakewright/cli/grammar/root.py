@@ -50,7 +50,6 @@ _OWN: dict[str, dict[str, str]] = {
         "reads": "how often tables are read, from query logs",
         "savings": "what upkeep cost and saved, predicted and actual",
         "report": "one HTML page: state, debt, cost, savings, each table",
-        "replay": "what another policy would have cost and gained",
         "metrics": "what upkeep did and saved, for Prometheus",
     },
     "Partitions": {
