@@ -132,6 +132,7 @@ def merge_into(table: Table, asked: MergeInto, rows: pa.Table) -> StatementResul
         not_matched_by_source=clauses("not_matched_by_source"),
         target=asked.alias,
         source=asked.source_alias,
+        of_query=True,
     )
     return _merged(table, MergeStatement(merge, rows))
 

@@ -87,7 +87,7 @@ class Assignments:
         """
         if not mapping_argument(values, "the new values"):
             raise InvalidRequestError(
-                'no column gets a value: name some, such as {"price": "price * 1.1"}, or give the '
+                'no column gets a value: name some, such as {"price": "price * 2"}, or give the '
                 "source more columns of the table than those that match"
             )
         for name in values:
@@ -135,7 +135,11 @@ class Assignments:
         made: dict[str, pa.ChunkedArray] = {}
         left: list[tuple[str, str]] = []
         for name, expression in self.of_columns:
-            taken = _taken(_parsed(expression), fields[name], files.name, sides, count)
+            node = _parsed(expression)["statements"][0]["node"]["select_list"][0]
+            try:
+                taken = _taken(node, fields[name], files.name, sides)
+            except InvalidRows as error:
+                raise self._with_way_out(error) from error
             if taken is None:
                 left.append((name, expression))
             else:
@@ -154,7 +158,7 @@ class Assignments:
                 try:
                     made[name] = numbers_of_query(column, fields[name], files.name)
                 except InvalidRows as error:
-                    raise self._with_way_out(error, files) from error
+                    raise self._with_way_out(error) from error
         return pa.table([made[name] for name in self.columns], names=list(self.columns))
 
     def conformed(
@@ -168,17 +172,14 @@ class Assignments:
         try:
             return conform(rows, files.schema.fields, table=files.name, stored=stored)
         except InvalidRows as error:
-            raise self._with_way_out(error, files) from error
+            raise self._with_way_out(error) from error
 
-    def _with_way_out(self, error: InvalidRows, files: TableFiles) -> InvalidRows:
-        """An error about a value, with what to write in place of its expression."""
-        name = error.details.get("column")
-        if name not in self.columns:
+    def _with_way_out(self, error: InvalidRows) -> InvalidRows:
+        """An error about a value, with what to write in its expression."""
+        if error.details.get("column") not in self.columns:
             return error
-        kind = files.schema.field(str(name)).type
         return InvalidRows(
-            f"{error.message}; to round or convert the value, say so: CAST(… AS {kind})",
-            **error.details,
+            f"{error.message}; to round or convert it, CAST it in an expression", **error.details
         )
 
     def applied(self, files: TableFiles, rows: pa.Table) -> pa.Table:
@@ -191,59 +192,62 @@ class Assignments:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A table that expressions read, and the numbers of its rows that get values; None for all."""
+    """A table that expressions read, and the numbers of its rows that get values; None for all.
+
+    What is not `is_query` was given as rows, and no decimal of it becomes another number.
+    """
 
     rows: pa.Table
     at: pa.Array | None
+    is_query: bool = True
 
     @property
     def count(self) -> int:
         return self.rows.num_rows if self.at is None else len(self.at)
 
-    def column(self, name: str) -> pa.ChunkedArray | None:
-        """The values of a column, whose case SQL ignores; None if there is none."""
-        by_lower = {each.lower(): each for each in self.rows.column_names}
-        if name.lower() not in by_lower:
-            return None
-        column = self.rows.column(by_lower[name.lower()])
-        return column if self.at is None else column.take(self.at)
+    def own_name(self, name: str) -> str | None:
+        """The name of a column, whose case SQL ignores, as the table has it."""
+        return next((each for each in self.rows.column_names if each.lower() == name.lower()), None)
 
 
 def _taken(
-    tree: Mapping[str, Any],
-    field: DataField,
-    table: str,
-    sides: Mapping[str, Side],
-    count: int,
+    node: Mapping[str, Any], field: DataField, table: str, sides: Mapping[str, Side]
 ) -> pa.ChunkedArray | None:
     """The values that an expression is without DuckDB: a literal, or a column; else None."""
-    node = tree["statements"][0]["node"]["select_list"][0]
     if node["class"] == "COLUMN_REF":
-        return _column_of(node["column_names"], sides)
+        return _column_of(node["column_names"], field, table, sides)
     is_literal, value = _literal(node)
     if not is_literal:
         return None
     try:
         (one,) = python_column([fitted(value, field.type)], field)
-    except (InvalidRequestError, UnfitValueError) as error:
-        why = error.why if isinstance(error, UnfitValueError) else error.__cause__ or error.message
+    except UnfitValueError as error:
+        why = f"{table}: column {error.path} {error.why}"
+        raise InvalidRows(why, column=field.name) from error
+    except InvalidRequestError as error:
         raise InvalidRows(
-            f"{table}: column {field.name} is {field.type}, and {plain(value)!r} is not: {why}",
+            f"{table}: column {field.name} is {field.type}, and {plain(value)!r} is not: "
+            f"{error.__cause__ or error.message}",
             column=field.name,
         ) from error
-    return pa.chunked_array([pa.repeat(one, count)])
+    return pa.chunked_array([pa.repeat(one, next(iter(sides.values())).count)])
 
 
-def _column_of(names: Sequence[str], sides: Mapping[str, Side]) -> pa.ChunkedArray | None:
+def _column_of(
+    names: Sequence[str], field: DataField, table: str, sides: Mapping[str, Side]
+) -> pa.ChunkedArray | None:
     """The values of a column that one table has under these names."""
     found = list(sides.values())
     if len(names) == 2:
         found = [each for name, each in sides.items() if name.lower() == names[0].lower()]
-    if len(names) > 2 or not found:
+    having = [each for each in found if each.own_name(names[-1]) is not None]
+    if len(names) > 2 or len(having) != 1:
+        # DuckDB says what is wrong about a name that both have, or none.
         return None
-    columns = [column for each in found if (column := each.column(names[-1])) is not None]
-    # DuckDB says what is wrong about a name that both have.
-    return columns[0] if len(columns) == 1 else None
+    (side,) = having
+    column = side.rows.column(side.own_name(names[-1]))
+    taken = column if side.at is None else column.take(side.at)
+    return numbers_of_query(taken, field, table) if side.is_query else taken
 
 
 def _literal(node: Mapping[str, Any]) -> tuple[bool, object]:

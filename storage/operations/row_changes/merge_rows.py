@@ -94,7 +94,8 @@ class Merge:
     Subqueries of conditions read the tables `others`.
 
     `on` pairs columns of the table with columns of the source; a condition `and_on` may hold of the
-    rows besides. Expressions call the table `target` and the source `source`.
+    rows besides. Expressions call the table `target` and the source `source`,
+    which has the rows of a query if it is `of_query`.
     """
 
     on: tuple[tuple[str, str], ...]
@@ -105,6 +106,7 @@ class Merge:
     source: str = "s"
     and_on: str | None = None
     others: Others = ()
+    of_query: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,7 +406,7 @@ class _Merging:
                 f"{quoted(name)}.{quoted(_ROW)} = {_OF_SOURCE} ORDER BY {_OF_SOURCE}"
             )
             at = of_clause.column(_OF_SOURCE).combine_chunks()
-            sides = {name: Side(self._numbered, at)}
+            sides = {name: Side(self._numbered, at, is_query=self.merge.of_query)}
             new = clause.values.computed(self.files, query, sides, {_PAIRS: of_clause})
             self.counts["inserted"] += new.num_rows
             if new.num_rows:
@@ -496,7 +498,8 @@ class _Merging:
         sides = {target: Side(numbered, pa.array(at))}
         if _OF_SOURCE in chosen.column_names:
             joined += f" JOIN {quoted(source)} ON {quoted(source)}.{quoted(_ROW)} = {_OF_SOURCE}"
-            sides[source] = Side(self._numbered, chosen.column(_OF_SOURCE).combine_chunks())
+            of_source = chosen.column(_OF_SOURCE).combine_chunks()
+            sides[source] = Side(self._numbered, of_source, is_query=self.merge.of_query)
         query = f"SELECT {{}} FROM {joined} ORDER BY {_OF_TARGET}"  # noqa: S608
         values = clause.values.computed(self.files, query, sides, {_PAIRS: chosen})
         self.counts["updated"] += len(at)

@@ -242,7 +242,7 @@ def test_a_sequence_field_that_falls_and_a_null_of_a_partial_update_are_refused(
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"price": "'abc'"}, 'Could not convert string "abc"'),
+        ({"price": "'abc'"}, "'abc' is not: it is not a number"),
         ({"price": "1e12"}, "DECIMAL"),
         ({"price": "nope + 1"}, '"nope" not found'),
         ({"price": "(SELECT max(x) FROM other)"}, "sees a row alone, and not the table other"),
