@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from lakewright.storage.codec.conform import with_plain_types
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.row_changes.expressions import (
@@ -45,7 +46,7 @@ def source_table(rows: LocalRows, schema: TableSchema) -> pa.Table:
     if not pieces:
         raise InvalidRequestError("the source of the merge has no rows, and so no columns")
     # Pieces may have their own order of columns.
-    return pa.concat_tables(pieces, promote_options="permissive")
+    return with_plain_types(pa.concat_tables(pieces, promote_options="permissive"))
 
 
 def merge_statement(

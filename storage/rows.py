@@ -148,7 +148,11 @@ def _column(values: Sequence[object], field: DataField | None, first: int) -> pa
     if field is None:
         # Kinds of rows, or what expressions of a merge read.
         with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
-            return pa.array(values)
+            made = pa.array(values)
+            if any(getattr(each, "nanosecond", 0) for each in values):
+                # Arrow takes timestamps of pandas for microseconds.
+                return pa.array(values, pa.timestamp("ns", made.type.tz))
+            return made
         return pa.array([None if each is None else str(each) for each in values], pa.string())
     try:
         return python_column(values, field)

@@ -124,12 +124,27 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column if plain == column.type else column.cast(plain)
 
 
+def with_plain_types(rows: pa.Table) -> pa.Table:
+    """The rows with types of which Arrow can take values: others than views, as Polars has."""
+    for at, each in enumerate(rows.schema):
+        kind = _plain_type(each.type)
+        if kind != each.type:
+            rows = rows.set_column(at, each.name, rows.column(at).cast(kind))
+    return rows
+
+
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """A type without the extensions of a driver, at any depth."""
+    """A type without the extensions of a driver, and without views, at any depth."""
     if isinstance(kind, pa.BaseExtensionType):
         return _plain_type(kind.storage_type)
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
     if pa.types.is_list(kind):
         return pa.list_(_plain_type(kind.value_type))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_plain_type(kind.value_type))
     if pa.types.is_struct(kind):
         return pa.struct([each.with_type(_plain_type(each.type)) for each in kind])
     return kind
@@ -222,7 +237,7 @@ def numbers_of_query(column: pa.ChunkedArray, field: DataField, table: str) -> p
     except pa.ArrowException as error:
         raise InvalidRows(
             f"{table}: column {field.name} is {field.type}, and a number of the query is not: "
-            f"{error}",
+            f"{error}; to round or convert it, CAST it in an expression",
             column=field.name,
         ) from error
     if pa.types.is_floating(kind) and column.type.scale == 0:
@@ -232,7 +247,7 @@ def numbers_of_query(column: pa.ChunkedArray, field: DataField, table: str) -> p
             if found.as_py() != given.as_py():
                 raise InvalidRows(
                     f"{table}: column {field.name} is {field.type}, and no {field.type} is equal "
-                    f"to {given}",
+                    f"to {given}; to round it, CAST it in an expression",
                     column=field.name,
                 )
     return made

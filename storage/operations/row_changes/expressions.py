@@ -136,10 +136,7 @@ class Assignments:
         left: list[tuple[str, str]] = []
         for name, expression in self.of_columns:
             node = _parsed(expression)["statements"][0]["node"]["select_list"][0]
-            try:
-                taken = _taken(node, fields[name], files.name, sides)
-            except InvalidRows as error:
-                raise self._with_way_out(error) from error
+            taken = _taken(node, fields[name], files.name, sides)
             if taken is None:
                 left.append((name, expression))
             else:
@@ -155,10 +152,7 @@ class Assignments:
                     "each row; an expression sees a row alone, without sum() or unnest()"
                 )
             for name, column in zip(values.column_names, values.columns, strict=True):
-                try:
-                    made[name] = numbers_of_query(column, fields[name], files.name)
-                except InvalidRows as error:
-                    raise self._with_way_out(error) from error
+                made[name] = numbers_of_query(column, fields[name], files.name)
         return pa.table([made[name] for name in self.columns], names=list(self.columns))
 
     def conformed(
@@ -172,15 +166,11 @@ class Assignments:
         try:
             return conform(rows, files.schema.fields, table=files.name, stored=stored)
         except InvalidRows as error:
-            raise self._with_way_out(error) from error
-
-    def _with_way_out(self, error: InvalidRows) -> InvalidRows:
-        """An error about a value, with what to write in its expression."""
-        if error.details.get("column") not in self.columns:
-            return error
-        return InvalidRows(
-            f"{error.message}; to round or convert it, CAST it in an expression", **error.details
-        )
+            name = error.details.get("column")
+            if name not in self.columns or rows.column(str(name)).null_count == rows.num_rows:
+                raise
+            way_out = "to round or convert it, CAST it in an expression"
+            raise InvalidRows(f"{error.message}; {way_out}", **error.details) from error
 
     def applied(self, files: TableFiles, rows: pa.Table) -> pa.Table:
         """The rows with the new values; the other columns stay."""
@@ -296,10 +286,11 @@ def cut_digits(nodes: Iterable[Mapping[str, Any]]) -> tuple[str, int] | None:
         if text is None or name not in _DATED or name == "TIMESTAMP_NS":
             continue
         if _CUT_DIGITS.search(text):
-            way_out = f"; write TIMESTAMP_NS '{text}'" if _DATED[name] is TypeRoot.TIMESTAMP else ""
+            is_moment = _DATED[name] is TypeRoot.TIMESTAMP
+            way_out = f"write TIMESTAMP_NS '{text}'" if is_moment else "write six"
             return (
                 f"{name} '{text}' has more than six digits below the second, of which DuckDB "
-                f"would cut the others{way_out}"
+                f"would cut the others; {way_out}"
             ), int(node["query_location"])
     return None
 

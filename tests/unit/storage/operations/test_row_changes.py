@@ -338,6 +338,30 @@ def test_columns_of_a_source_match_in_any_case(catalog: Catalog) -> None:
     assert table.read().to_pylist() == [{"id": 2, "i": 5}]
 
 
+def test_columns_of_a_source_come_as_they_are_whatever_type_of_arrow_holds_them(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, {"id": "INT", "v": "STRING", "m": "MAP<STRING, INT>"})
+    source = pa.table(
+        {
+            "id": pa.array([1], pa.int64()),
+            "v": pa.array(["viewed"], pa.string_view()),
+            "m": pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64())),
+        }
+    )
+    for how in ({"when_not_matched": "insert"}, {"when_matched": "update"}):
+        table.merge(source, on="id", **how)
+        assert table.read().to_pylist() == [{"id": 1, "v": "viewed", "m": [("a", 1), ("a", 2)]}]
+
+
+def test_expressions_read_columns_of_mappings_that_the_table_has_not(catalog: Catalog) -> None:
+    table = new_table(catalog, {"id": "INT", "at": "TIMESTAMP(9)"})
+    moment = pd.Timestamp("2024-01-31 00:00:00.123456789")
+    source = [{"id": 1, "seen": moment, "n": 2}]
+    table.merge(source, on="id", when_not_matched={"id": "s.n - 1", "at": "s.seen"})
+    assert table.read().to_pylist() == [{"id": 1, "at": moment}]
+
+
 # --- merges ----------------------------------------------------------------------------------
 
 
