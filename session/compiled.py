@@ -21,11 +21,11 @@ from lakewright.session.run_external import planned_insert
 from lakewright.session.run_query import FullName
 from lakewright.session.settings import Settings
 from lakewright.storage.errors import CorruptionError, InvalidStatement, StalePlan
+from lakewright.storage.spec.literals import plain
 from lakewright.storage.spec.predicate import conjunction
 from lakewright.storage.sql import duckdb_filters
 from lakewright.storage.sql.grammar.query import Query
 from lakewright.storage.sql.grammar.statements import Insert, Select, Statement
-from lakewright.storage.sql.literals import plain
 
 _VERSION = 1
 

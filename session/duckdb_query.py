@@ -37,6 +37,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.operations.row_changes.expressions import (
     LOCKED,
+    cut_digits,
     parsed_sql,
     sql_of,
     tree_nodes,
@@ -128,6 +129,9 @@ def duck_query(query: Query) -> DuckQuery:
         )
     if len(tree["statements"]) != 1:
         query.refuse(0, "expected one query: SELECT … or VALUES (…), (…)")
+    if cut := cut_digits(tree_nodes(tree)):
+        why, place = cut
+        query.refuse(timed.offset_before(_characters(timed.text, place)), why)
     tables: dict[int, TableName] = {}
     own: set[str] = set()
     for node in tree_nodes(tree):

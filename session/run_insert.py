@@ -17,17 +17,18 @@ from lakewright.session.run_partitions import clause_values
 from lakewright.session.run_query import FullName, names_of, on_duckdb, spark_frame
 from lakewright.session.settings import SPARK, Settings
 from lakewright.storage.catalog import Catalog
-from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.codec.conform import numbers_of_query
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, InvalidStatement
 from lakewright.storage.operations.commit.pending import commit_or_abort
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
 from lakewright.storage.rows import Rows, arrow_tables, is_dataframe
 from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.literals import fitted, plain
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.sql.grammar.spark_query import spark_query
 from lakewright.storage.sql.grammar.statements import Insert
-from lakewright.storage.sql.literals import fitted, plain
 from lakewright.storage.table import Table
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def _rows(
         said = None if query.is_values else tuple(reader.schema.names)
         filled = filled_columns(insert, schema, table.name, len(reader.schema), said)
         rows = _Counted([], base, running.tables)
-        rows.given = rows.over(_pieces(reader, schema.fields_of(filled)))
+        rows.given = rows.over(_pieces(reader, schema.fields_of(filled), table.name))
         yield rows
 
 
@@ -202,33 +203,19 @@ def _fitted(value: object, field: DataField, row: int) -> object:
         ) from error
 
 
-def _pieces(reader: pa.RecordBatchReader, into: Sequence[DataField]) -> Iterator[pa.Table]:
+def _pieces(
+    reader: pa.RecordBatchReader, into: Sequence[DataField], table: str
+) -> Iterator[pa.Table]:
     """Rows of DuckDB under the names of the columns that they fill."""
     names = [field.name for field in into]
     # A statement without a row is one, too: it may replace a partition by nothing.
     yield to_arrow_schema(into).empty_table()
     for batch in reader:
-        columns = [_filling(*each) for each in zip(batch.columns, into, strict=True)]
+        columns = [
+            numbers_of_query(pa.chunked_array([column]), field, table)
+            for column, field in zip(batch.columns, into, strict=True)
+        ]
         yield pa.table(columns, names=names)
-
-
-def _filling(column: pa.Array, field: DataField) -> pa.Array:
-    """A column of DuckDB as the column that it fills: its sums and fractions are decimals.
-
-    Raises:
-        InvalidRows: a number does not fit.
-    """
-    target = to_arrow_type(field.type)
-    is_number = pa.types.is_floating(target) or pa.types.is_integer(target)
-    if not pa.types.is_decimal(column.type) or not is_number:
-        return column
-    try:
-        return column.cast(target)
-    except pa.ArrowInvalid as error:
-        raise InvalidRows(
-            f"column {field.name} is {field.type}, and a number of the query is not: {error}",
-            column=field.name,
-        ) from error
 
 
 def _into_connector(

@@ -12,6 +12,7 @@ from lakewright.storage.errors import InvalidRequestError, InvalidStatement, Par
 from lakewright.storage.format_table import FormatTable
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
 from lakewright.storage.spec.data_types import AtomicType, DataType, quote_name
+from lakewright.storage.spec.literals import Moment, fitted, plain
 from lakewright.storage.spec.partition_text import value_text
 from lakewright.storage.spec.schema_change import ResetOption, SetOption
 from lakewright.storage.spec.untold_partitions import UNTOLD, with_partition, without_partition
@@ -25,7 +26,6 @@ from lakewright.storage.sql.grammar.statements import (
     Spec,
     TrackChanges,
 )
-from lakewright.storage.sql.literals import Moment, fitted, plain
 from lakewright.storage.table import Table
 
 

@@ -102,7 +102,7 @@ def merge_into(table: Table, asked: MergeInto, rows: pa.Table) -> StatementResul
     """Change rows by those of a query."""
     files = table.table_files
     of_key = {left for left, _ in asked.on}
-    shared = shared_columns(table.schema.field_names, rows.column_names)
+    shared = shared_columns(table.schema.field_names, rows.column_names, "the source")
 
     def clauses(kind: str) -> tuple[Clause, ...]:
         return tuple(_clause(each) for each in asked.clauses if each.kind == kind)
@@ -132,6 +132,7 @@ def merge_into(table: Table, asked: MergeInto, rows: pa.Table) -> StatementResul
         not_matched_by_source=clauses("not_matched_by_source"),
         target=asked.alias,
         source=asked.source_alias,
+        of_query=True,
     )
     return _merged(table, MergeStatement(merge, rows))
 

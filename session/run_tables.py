@@ -25,6 +25,7 @@ from lakewright.storage.operations.format_tables.format_spec import (
 from lakewright.storage.spec.bucketing import BUCKET_OPTIONS, distribution_of
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.flink_columns import without_unstored
+from lakewright.storage.spec.literals import check_default
 from lakewright.storage.spec.log_options import KEPT_LOG
 from lakewright.storage.spec.schema import Column, SchemaSpec
 from lakewright.storage.spec.schema_change_text import shown
@@ -40,7 +41,6 @@ from lakewright.storage.sql.grammar.statements import (
     Rescale,
     Respec,
 )
-from lakewright.storage.sql.literals import check_default
 
 
 def create_database(catalog: Catalog, asked: CreateDatabase) -> StatementResult:

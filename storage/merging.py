@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from lakewright.storage.codec.conform import with_plain_types
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.row_changes.expressions import (
@@ -45,7 +46,7 @@ def source_table(rows: LocalRows, schema: TableSchema) -> pa.Table:
     if not pieces:
         raise InvalidRequestError("the source of the merge has no rows, and so no columns")
     # Pieces may have their own order of columns.
-    return pa.concat_tables(pieces, promote_options="permissive")
+    return with_plain_types(pa.concat_tables(pieces, promote_options="permissive"))
 
 
 def merge_statement(
@@ -72,7 +73,9 @@ def merge_statement(
     of_key = {left for left, _ in pairs}
     every = {
         name: f"s.{quoted(given)}"
-        for name, given in shared_columns(files.schema.field_names, source.column_names).items()
+        for name, given in shared_columns(
+            files.schema.field_names, source.column_names, "the source"
+        ).items()
     }
     known_columns = {"update": {n: e for n, e in every.items() if n not in of_key}, "insert": every}
     merge = Merge(
@@ -88,9 +91,17 @@ def merge_statement(
     return MergeStatement(merge, source)
 
 
-def shared_columns(names: Sequence[str], given: Sequence[str]) -> dict[str, str]:
-    """Columns of a table that a source gives, with their names there; SQL ignores their case."""
-    by_lower = {name.lower(): name for name in given}
+def shared_columns(names: Sequence[str], given: Sequence[str], source: str) -> dict[str, str]:
+    """Columns of a table that a source gives, with their names there; SQL ignores their case.
+
+    Raises:
+        InvalidRequestError: the source has one of them twice.
+        UnsupportedError: it has two that differ by case alone.
+    """
+    lower = {name.lower() for name in names}
+    taken = [name for name in given if name.lower() in lower]
+    check_names(taken, source)
+    by_lower = {name.lower(): name for name in taken}
     return {name: by_lower[name.lower()] for name in names if name.lower() in by_lower}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
@@ -133,12 +134,25 @@ def _of_series(column: pd.Series[Any], field: DataField | None, start: int) -> p
     is_whole = field is not None and pa.types.is_integer(to_arrow_type(field.type))
     if is_whole and column.dtype.kind == "f":
         return _column([None if math.isnan(each) else each for each in column], field, start)
-    return pa.Array.from_pandas(column)
+    try:
+        return pa.Array.from_pandas(column)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidRows(
+            f"column {column.name} holds {column.dtype} of pandas, which Arrow has not: {error}; "
+            "convert it first",
+            column=str(column.name),
+        ) from error
 
 
 def _column(values: Sequence[object], field: DataField | None, first: int) -> pa.Array:
     if field is None:
-        # Kinds of rows; a column that the table has not is refused by its name.
+        # Kinds of rows, or what expressions of a merge read.
+        with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
+            made = pa.array(values)
+            if any(getattr(each, "nanosecond", 0) for each in values):
+                # Arrow takes timestamps of pandas for microseconds.
+                return pa.array(values, pa.timestamp("ns", made.type.tz))
+            return made
         return pa.array([None if each is None else str(each) for each in values], pa.string())
     try:
         return python_column(values, field)

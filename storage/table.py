@@ -407,7 +407,8 @@ class Table(Readable):
         """Give the rows for which a filter is true, or all, new values, in one snapshot.
 
         A value that is a text is an expression of DuckDB's SQL over the columns of the row, such as
-        `{"price": "price * 1.1", "note": "'sale'"}`; others are constants.
+        `{"price": "round(price * 1.1, 2)", "note": "'sale'"}`; others are constants. The result is
+        judged as that of `INSERT … SELECT` is: what does not fit exactly is refused.
 
         Raises:
             InvalidRequestError: an expression is wrong, or a primary key would change.

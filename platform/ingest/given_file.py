@@ -49,6 +49,7 @@ def rows_of_file(path: Path, schema: TableSchema) -> pa.Table:
     Raises:
         NotFoundError: the file is not there, or its name tells no format.
         InvalidRequestError: no column of it is one of the table.
+        UnsupportedError: two columns of it differ by case alone.
         InvalidRows: the file is not of its format, or a value does not fit its column.
     """
     if not path.is_file():
@@ -57,7 +58,7 @@ def rows_of_file(path: Path, schema: TableSchema) -> pa.Table:
     form = FileForm(format=file_format, extra_columns=ExtraColumns.IGNORE)
     file = FileReader(file=found, form=form, fields=())
     names = dict.fromkeys(name for piece in file.pieces() for name in piece.column_names)
-    shared = shared_columns(schema.field_names, tuple(names))
+    shared = shared_columns(schema.field_names, tuple(names), str(path))
     if not shared:
         raise InvalidRequestError(
             f"{path} has none of the columns {', '.join(schema.field_names)}; it has "

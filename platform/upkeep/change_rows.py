@@ -174,7 +174,7 @@ UPDATE_ROWS = Verb(
         purpose="Rows",
         notes=WHERE_NOTES,
         examples="""
-lakewright update shop.orders --set "price=price * 1.1" --where "day = '2024-01-01'" --dry-run
+lakewright update shop.orders --set "price=price * 2" --where "day = '2024-01-01'" --dry-run
 lakewright update shop.orders --set "note='sale'" --set "price=price - 1" --where "price > 100"
 """,
     ),

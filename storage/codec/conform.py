@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.codec.epoch_numbers import NUMBER, moments
-from lakewright.storage.codec.text_values import TextLayout, from_text
+from lakewright.storage.codec.text_values import TextLayout, from_text, has_text_form
 from lakewright.storage.codec.value_limits import UNITS_OF_A_DAY, unfit_stored, unfit_value
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.arguments import repeated
@@ -124,12 +124,27 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column if plain == column.type else column.cast(plain)
 
 
+def with_plain_types(rows: pa.Table) -> pa.Table:
+    """The rows with types of which Arrow can take values: others than views, as Polars has."""
+    for at, each in enumerate(rows.schema):
+        kind = _plain_type(each.type)
+        if kind != each.type:
+            rows = rows.set_column(at, each.name, rows.column(at).cast(kind))
+    return rows
+
+
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """A type without the extensions of a driver, at any depth."""
+    """A type without the extensions of a driver, and without views, at any depth."""
     if isinstance(kind, pa.BaseExtensionType):
         return _plain_type(kind.storage_type)
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
     if pa.types.is_list(kind):
         return pa.list_(_plain_type(kind.value_type))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_plain_type(kind.value_type))
     if pa.types.is_struct(kind):
         return pa.struct([each.with_type(_plain_type(each.type)) for each in kind])
     return kind
@@ -141,8 +156,9 @@ def _is_read(given: pa.DataType, field: DataField, form: ValueForm) -> bool:
         return True
     if field.name in form.days and pa.types.is_timestamp(given) and given.tz is None:
         return True
-    is_text = isinstance(field.type, AtomicType) and field.type.root.is_text
-    return form.texts is not None and _kind(given) == "text" and not is_text
+    if form.texts is None or _kind(given) != "text" or not has_text_form(field.type, form.texts):
+        return False
+    return not (isinstance(field.type, AtomicType) and field.type.root.is_text)
 
 
 def _read(
@@ -202,6 +218,61 @@ def with_moments(rows: pa.Table, fields: Sequence[DataField], units: Units, wher
             column = moments(rows.column(at), each, units[each.name], where)
             rows = rows.set_column(at, each.name, column)
     return rows
+
+
+# --- results of queries ---------------------------------------------------------------------------
+
+
+def numbers_of_query(column: pa.ChunkedArray, field: DataField, table: str) -> pa.ChunkedArray:
+    """A column of a query as the numbers that it fills: DuckDB's sums and fractions are decimals.
+
+    Raises:
+        InvalidRows: a decimal is no number of the column's type.
+    """
+    kind = _with_numbers(column.type, field.type)
+    if kind == column.type:
+        return column
+    try:
+        made = column.cast(kind)
+    except pa.ArrowException as error:
+        raise InvalidRows(
+            f"{table}: column {field.name} is {field.type}, and a number of the query is not: "
+            f"{error}; to round or convert it, CAST it in an expression",
+            column=field.name,
+        ) from error
+    if pa.types.is_floating(kind) and column.type.scale == 0:
+        # A sum of whole numbers is one, and a floating number need not be equal to it.
+        may_differ = pc.greater_equal(pc.abs(made), float(2**24 if kind.bit_width == 32 else 2**53))
+        for given, found in zip(column.filter(may_differ), made.filter(may_differ), strict=True):
+            if found.as_py() != given.as_py():
+                raise InvalidRows(
+                    f"{table}: column {field.name} is {field.type}, and no {field.type} is equal "
+                    f"to {given}; to round it, CAST it in an expression",
+                    column=field.name,
+                )
+    return made
+
+
+def _with_numbers(given: pa.DataType, data_type: DataType) -> pa.DataType:
+    """A type with numbers in place of decimals, where a column has such, at any depth."""
+    match data_type:
+        case ArrayType(element=element) if pa.types.is_list(given):
+            return pa.list_(_with_numbers(given.value_type, element))
+        case MapType(key=key, value=value) if pa.types.is_map(given):
+            return pa.map_(
+                _with_numbers(given.key_type, key), _with_numbers(given.item_type, value)
+            )
+        case RowType(fields=fields) if pa.types.is_struct(given) and len(fields) == len(given):
+            return pa.struct(
+                [
+                    member.with_type(_with_numbers(member.type, each.type))
+                    for member, each in zip(given, fields, strict=True)
+                ]
+            )
+        case AtomicType(root=root) if pa.types.is_decimal(given):
+            return to_arrow_type(data_type) if root.is_integer or root.is_floating else given
+        case _:
+            return given
 
 
 # --- Arrow's values -------------------------------------------------------------------------------

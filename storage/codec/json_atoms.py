@@ -122,11 +122,15 @@ def _exact(value: object) -> object:
 
 
 def _floating(value: object) -> object:
-    if type(value) is not Number:
+    """The nearest floating number: JSON has numbers of one kind, whole ones or not."""
+    if type(value) is not Number and type(value) is not int:
         return value
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if math.isinf(number):
-        raise ValueError(f"{_cut(value)} is too large")
+        raise ValueError(f"{_cut(str(value))} is too large")
     return number
 
 

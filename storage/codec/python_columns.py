@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import accumulate
+from itertools import accumulate, compress
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -205,6 +205,8 @@ def _atom(value: object, data_type: AtomicType) -> Value:
     found = from_python(value, data_type)
     if found in _INFINITIES and _is_finite(value):
         raise ValueError(f"{_shown(value)} is too large")
+    if isinstance(found, float) and isinstance(value, int) and found != value:
+        raise ValueError(f"no {data_type} is equal to {_shown(value)}, the nearest is {int(found)}")
     if data_type.root is TypeRoot.TIMESTAMP_LTZ and not _has_zone(value):
         raise ValueError(f"{_shown(value)} has no zone; give it one")
     return found
@@ -248,14 +250,26 @@ def _map(
     reading: Reading,
 ) -> pa.Array:
     maps = _mappings(values, path, rows, reading)
-    owners = _repeated(maps, rows)
-    for each, at in zip(maps, rows, strict=True):
-        if None in (each or ()):
+    takes_null = types[1].nullable
+    for place, at in enumerate(rows):
+        each = maps[place] or {}
+        if None in each:
             raise UnfitValueError(at, path, f"is {data_type}, and a key of it is null")
+        if not takes_null and None in each.values():
+            why = f"is {data_type}, and a value of it is null"
+            reading.refuse(UnfitValueError(at, path, why))
+            maps[place] = None
+    owners = _repeated(maps, rows)
     names = [key for each in maps for key in each or ()]
     keys = _array(names, types[0], f"{path}.key", owners, reading)
     items = [item for each in maps for item in (each or {}).values()]
     inner = _array(items, types[1], f"{path}.value", owners, reading)
+    unfit = keys.is_null() if takes_null else pc.or_(keys.is_null(), inner.is_null())
+    if pc.any(unfit).as_py():
+        # The reading knows of the keys and values that did not fit; a map cannot hold their nulls.
+        lost = set(compress(_repeated(maps, range(len(maps))), unfit.to_pylist()))
+        left = [None if place in lost else each for place, each in enumerate(maps)]
+        return _map(left, types, data_type, path, rows, reading)
     target = to_arrow_type(data_type)
     made = pa.MapArray.from_arrays(_offsets(maps), keys, inner, type=target)
     if None not in maps:

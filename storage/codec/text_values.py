@@ -88,6 +88,20 @@ def from_text(
         ) from None
 
 
+def has_text_form(data_type: DataType, layout: TextLayout) -> bool:
+    """Whether a text can be a value of a type."""
+    match data_type:
+        case AtomicType():
+            return True
+        case ArrayType(element=element):
+            return layout.elements is not None and isinstance(element, AtomicType)
+        case RowType(fields=fields):
+            atomic = all(isinstance(each.type, AtomicType) for each in fields)
+            return layout.elements is not None and atomic
+        case _:
+            return False
+
+
 def text_column(texts: pa.Array, data_type: DataType, layout: TextLayout) -> pa.Array:
     """Texts as values of a type.
 

@@ -10,13 +10,14 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_json import arrow_rows
 from lakewright.storage.codec.arrow_types import to_arrow_type
+from lakewright.storage.codec.python_columns import Reading as PythonReading
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.file_reader.avro_records import read_avro_records
 from lakewright.storage.file_reader.bad_rows import RowForm, row_text, row_texts
@@ -196,7 +197,15 @@ class _OfRecords(Piece):
         if self.form.format == AVRO or not self.form.json.requires_members:
             wanted = [each for each in fields if each.name in self.column_names]
         part = self.records.part(start, length)
-        return part.table(wanted, self.form.json.reading, path=self.path)
+        return part.table(wanted, self._reading, path=self.path)
+
+    @property
+    def _reading(self) -> PythonReading:
+        of_json = self.form.json.reading
+        if self.form.format != AVRO:
+            return of_json
+        # Types of Avro say which numbers are whole.
+        return replace(of_json, reader=PythonReading().reader)
 
     def rows_of_records(self) -> list[Mapping[str, object]]:
         return self.records.records

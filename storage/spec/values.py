@@ -298,6 +298,10 @@ def _unbounded_nanoseconds(value: object, data_type: AtomicType) -> int:
         value = dt.datetime(value.year, value.month, value.day)
     if not isinstance(value, dt.datetime):
         raise TypeError("a timestamp is expected, such as 2024-01-31T13:45:00")
+    if below_microsecond := getattr(value, "nanosecond", 0):
+        # A Timestamp of pandas, as Arrow gives for columns of nanoseconds.
+        below_second += below_microsecond
+        value = value.replace(nanosecond=0)  # type: ignore[call-arg] # pandas is not imported here
     if value.tzinfo is not None:
         if data_type.root is TypeRoot.TIMESTAMP:
             raise ValueError("it has a time zone, the column has none")

@@ -24,10 +24,10 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from lakewright.storage.errors import InvalidPredicate, InvalidRequestError
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.literals import bytes_of, converted, neighbours
 from lakewright.storage.spec.predicate import And, Leaf, Not, Operator, Or, Predicate
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.values import Value
-from lakewright.storage.sql.literals import bytes_of, converted, neighbours
 
 POSSIBLE = (
     "a filter compares columns with literals: =, <>, <, <=, >, >=, [NOT] IN (…), "

@@ -1,5 +1,9 @@
 """New values of columns as SQL expressions, which DuckDB computes over Arrow rows.
 
+What an expression gives is judged as the column of a query is that INSERT writes: it stays the
+same, is converted exactly, or is refused. A literal is taken as VALUES takes it, and a column of a
+table alone is never DuckDB's.
+
 The connection sees the rows that it is given and nothing else: no files, network or extensions.
 """
 
@@ -7,8 +11,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,9 +23,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.codec.conform import conform, numbers_of_query
+from lakewright.storage.codec.python_columns import UnfitValueError, python_column
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.arguments import mapping_argument
+from lakewright.storage.spec.data_types import DataField, TypeRoot
+from lakewright.storage.spec.literals import Moment, fitted, plain
 
 if TYPE_CHECKING:
     import duckdb
@@ -40,6 +49,19 @@ _OWN: dict[str, str | bool | int | float | list[str]] = {
     "memory_limit": "60%",
     "threads": "1",
 }
+
+# Types of literals with a keyword, as DuckDB names them.
+_DATED = {
+    "DATE": TypeRoot.DATE,
+    "TIME": TypeRoot.TIME,
+    "TIMESTAMP": TypeRoot.TIMESTAMP,
+    "DATETIME": TypeRoot.TIMESTAMP,
+    "TIMESTAMP_NS": TypeRoot.TIMESTAMP,
+    "TIMESTAMPTZ": TypeRoot.TIMESTAMP_LTZ,
+    "TIMESTAMP WITH TIME ZONE": TypeRoot.TIMESTAMP_LTZ,
+}
+# Digits below the second that DuckDB would cut.
+_CUT_DIGITS = re.compile(r":\d\d\.\d{6}\d*[1-9]")
 
 # Tables that subqueries read, by the names that they say.
 Others: TypeAlias = "tuple[tuple[str, pa.Table], ...]"
@@ -65,7 +87,7 @@ class Assignments:
         """
         if not mapping_argument(values, "the new values"):
             raise InvalidRequestError(
-                'no column gets a value: name some, such as {"price": "price * 1.1"}, or give the '
+                'no column gets a value: name some, such as {"price": "price * 2"}, or give the '
                 "source more columns of the table than those that match"
             )
         for name in values:
@@ -91,35 +113,186 @@ class Assignments:
             check_expression(expression, f"the new value of {name}", self.others)
         empty = to_arrow_schema(files.schema.fields).empty_table()
         query = f"SELECT {{}} FROM {quoted(self.row)}"  # noqa: S608
-        self.computed(files, query, 0, {self.row: empty})
+        self.computed(files, query, {self.row: Side(empty, None)})
 
     def computed(
-        self, files: TableFiles, query: str, count: int, tables: Mapping[str, pa.Table]
+        self,
+        files: TableFiles,
+        query: str,
+        sides: Mapping[str, Side],
+        pairs: Mapping[str, pa.Table] | None = None,
     ) -> pa.Table:
-        """The new values for each of `count` rows of a query; `{}` stands for the columns.
+        """The new values for each row of a query, in types that are still to be conformed.
+
+        `{}` stands for the columns. The query reads `pairs` and the tables of `sides`, by name.
 
         Raises:
             InvalidRequestError: an expression is wrong, or gives no single value for each row.
-            InvalidRows: a value does not fit the type of its column.
+            InvalidRows: a literal does not fit its column, or a value cannot be computed.
         """
-        with sql_over(self.others, tables) as connection:
-            types = _types(connection, files, self.columns)
-            columns = ", ".join(
-                f"CAST(({expression}\n) AS {types[name]}) AS {quoted(name)}"
-                for name, expression in self.of_columns
-            )
-            values = query_rows(connection, query.replace("{}", columns, 1), files.name)
-        if values.num_rows != count or values.column_names != list(self.columns):
-            raise InvalidRequestError(
-                f"the new values of {', '.join(self.columns)} of {files.name} are not one for each "
-                "row; an expression sees a row alone, without sum() or unnest()"
-            )
-        return values
+        count = next(iter(sides.values())).count
+        fields = {each.name: each for each in files.schema.fields_of(self.columns)}
+        made: dict[str, pa.ChunkedArray] = {}
+        left: list[tuple[str, str]] = []
+        for name, expression in self.of_columns:
+            node = _parsed(expression)["statements"][0]["node"]["select_list"][0]
+            taken = _taken(node, fields[name], files.name, sides)
+            if taken is None:
+                left.append((name, expression))
+            else:
+                made[name] = taken
+        if left:
+            tables = {name: each.rows for name, each in sides.items()}
+            columns = ", ".join(f"({text}\n) AS {quoted(name)}" for name, text in left)
+            with sql_over(self.others, {**tables, **(pairs or {})}) as connection:
+                values = query_rows(connection, query.replace("{}", columns, 1), files.name)
+            if values.num_rows != count or values.column_names != [name for name, _ in left]:
+                raise InvalidRequestError(
+                    f"the new values of {', '.join(self.columns)} of {files.name} are not one for "
+                    "each row; an expression sees a row alone, without sum() or unnest()"
+                )
+            for name, column in zip(values.column_names, values.columns, strict=True):
+                made[name] = numbers_of_query(column, fields[name], files.name)
+        return pa.table([made[name] for name in self.columns], names=list(self.columns))
+
+    def conformed(
+        self, files: TableFiles, rows: pa.Table, stored: Collection[str] = ()
+    ) -> pa.Table:
+        """Rows with the new values as rows of the table; those of `stored` come from there.
+
+        Raises:
+            InvalidRows: a value does not fit its column.
+        """
+        try:
+            return conform(rows, files.schema.fields, table=files.name, stored=stored)
+        except InvalidRows as error:
+            name = error.details.get("column")
+            if name not in self.columns or rows.column(str(name)).null_count == rows.num_rows:
+                raise
+            way_out = "to round or convert it, CAST it in an expression"
+            raise InvalidRows(f"{error.message}; {way_out}", **error.details) from error
 
     def applied(self, files: TableFiles, rows: pa.Table) -> pa.Table:
         """The rows with the new values; the other columns stay."""
         query = f"SELECT {{}} FROM {quoted(self.row)}"  # noqa: S608
-        return with_values(rows, self.computed(files, query, rows.num_rows, {self.row: rows}))
+        values = self.computed(files, query, {self.row: Side(rows, None)})
+        stored = {*files.schema.field_names} - {*self.columns}
+        return self.conformed(files, with_values(rows, values), stored)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A table that expressions read, and the numbers of its rows that get values; None for all.
+
+    What is not `is_query` was given as rows, and no decimal of it becomes another number.
+    """
+
+    rows: pa.Table
+    at: pa.Array | None
+    is_query: bool = True
+
+    @property
+    def count(self) -> int:
+        return self.rows.num_rows if self.at is None else len(self.at)
+
+    def own_name(self, name: str) -> str | None:
+        """The name of a column, whose case SQL ignores, as the table has it."""
+        return next((each for each in self.rows.column_names if each.lower() == name.lower()), None)
+
+
+def _taken(
+    node: Mapping[str, Any], field: DataField, table: str, sides: Mapping[str, Side]
+) -> pa.ChunkedArray | None:
+    """The values that an expression is without DuckDB: a literal, or a column; else None."""
+    if node["class"] == "COLUMN_REF":
+        return _column_of(node["column_names"], field, table, sides)
+    is_literal, value = _literal(node)
+    if not is_literal:
+        return None
+    try:
+        (one,) = python_column([fitted(value, field.type)], field)
+    except UnfitValueError as error:
+        why = f"{table}: column {error.path} {error.why}"
+        raise InvalidRows(why, column=field.name) from error
+    except InvalidRequestError as error:
+        raise InvalidRows(
+            f"{table}: column {field.name} is {field.type}, and {plain(value)!r} is not: "
+            f"{error.__cause__ or error.message}",
+            column=field.name,
+        ) from error
+    return pa.chunked_array([pa.repeat(one, next(iter(sides.values())).count)])
+
+
+def _column_of(
+    names: Sequence[str], field: DataField, table: str, sides: Mapping[str, Side]
+) -> pa.ChunkedArray | None:
+    """The values of a column that one table has under these names."""
+    found = list(sides.values())
+    if len(names) == 2:
+        found = [each for name, each in sides.items() if name.lower() == names[0].lower()]
+    having = [each for each in found if each.own_name(names[-1]) is not None]
+    if len(names) > 2 or len(having) != 1:
+        # DuckDB says what is wrong about a name that both have, or none.
+        return None
+    (side,) = having
+    column = side.rows.column(side.own_name(names[-1]))
+    taken = column if side.at is None else column.take(side.at)
+    return numbers_of_query(taken, field, table) if side.is_query else taken
+
+
+def _literal(node: Mapping[str, Any]) -> tuple[bool, object]:
+    """Whether a node is a literal alone, and its value."""
+    if node["class"] == "CAST":
+        kind = _DATED.get(_type_name(node))
+        text = _text_of(node["child"])
+        return (False, None) if kind is None or text is None else (True, Moment(text, kind))
+    if node["class"] != "CONSTANT" or "literal" not in node:
+        return False, None
+    text = node["literal"]["text"]
+    match node["literal"]["kind"]:
+        case "NULL_LITERAL":
+            return True, None
+        case "BOOLEAN":
+            return True, text == "true"
+        case "STRING":
+            return True, text
+        case "INTEGER":
+            return True, int(text)
+        case "NUMERIC":
+            return True, float(text) if "e" in text.lower() else Decimal(text)
+        case "HEX":
+            return True, bytes.fromhex(text)
+    return False, None
+
+
+def _type_name(node: Mapping[str, Any]) -> str:
+    """The type of a cast that may fail."""
+    if node["try_cast"] or node["type_expr"].get("children"):
+        return ""
+    return str(node["type_expr"].get("type_name", "")).upper()
+
+
+def _text_of(node: Mapping[str, Any]) -> str | None:
+    literal = node.get("literal", {})
+    return literal["text"] if literal.get("kind") == "STRING" else None
+
+
+def cut_digits(nodes: Iterable[Mapping[str, Any]]) -> tuple[str, int] | None:
+    """What to say of a literal whose digits DuckDB would cut, and its place in the text."""
+    for node in nodes:
+        if node.get("class") != "CAST":
+            continue
+        name, text = _type_name(node), _text_of(node["child"])
+        if text is None or name not in _DATED or name == "TIMESTAMP_NS":
+            continue
+        if _CUT_DIGITS.search(text):
+            is_moment = _DATED[name] is TypeRoot.TIMESTAMP
+            way_out = f"write TIMESTAMP_NS '{text}'" if is_moment else "write six"
+            return (
+                f"{name} '{text}' has more than six digits below the second, of which DuckDB "
+                f"would cut the others; {way_out}"
+            ), int(node["query_location"])
+    return None
 
 
 def with_values(rows: pa.Table, values: pa.Table) -> pa.Table:
@@ -144,6 +317,8 @@ def expression_of(name: str, value: object) -> str:
             return "TRUE" if value else "FALSE"
         case int() | Decimal():
             return str(value)
+        case float() if math.isfinite(value):
+            return repr(value)
         case float():
             return f"CAST('{value}' AS DOUBLE)"
         case dt.datetime():
@@ -154,7 +329,7 @@ def expression_of(name: str, value: object) -> str:
         case dt.time():
             return f"TIME '{value.isoformat()}'"
         case bytes():
-            return f"from_hex('{value.hex()}')"
+            return f"X'{value.hex()}'"
     raise InvalidRequestError(
         f"the new value of {name} is {value!r:.60}; give an expression of SQL as text, or a "
         "number, a date or time, bytes, true, false or None"
@@ -205,6 +380,10 @@ def check_expression(text: str, what: str, others: Others = ()) -> None:
         raise InvalidRequestError(f"{what} is {text.strip()!r:.100}: it is not one expression")
     names = {name.lower() for name, _ in others}
     nodes = list(tree_nodes(tree))
+    alone = node["select_list"][0]
+    # A literal alone is none of DuckDB's.
+    if cut := cut_digits(each for each in nodes if each is not alone):
+        raise InvalidRequestError(f"{what} is {text.strip()!r:.100}: {cut[0]}")
     own = _own_names(nodes)
     for each in nodes:
         if each.get("class") == "WINDOW":
@@ -327,16 +506,6 @@ def query_rows(connection: duckdb.DuckDBPyConnection, query: str, table: str) ->
         raise InvalidRows(f"{table}: {_reason(error)}") from error
     except duckdb.Error as error:
         raise InvalidRequestError(f"{table}: {_reason(error)}") from error
-
-
-def _types(
-    connection: duckdb.DuckDBPyConnection, files: TableFiles, columns: Iterable[str]
-) -> dict[str, str]:
-    """DuckDB's types of the columns of a table."""
-    fields = files.schema.fields_of(columns)
-    connection.register("__columns", to_arrow_schema(fields).empty_table())
-    described: Sequence[tuple[str, ...]] = connection.sql("DESCRIBE __columns").fetchall()
-    return {row[0]: row[1] for row in described}
 
 
 def _reason(error: Exception) -> str:

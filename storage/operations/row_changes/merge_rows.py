@@ -36,6 +36,7 @@ from lakewright.storage.operations.row_changes.accepted import (
 from lakewright.storage.operations.row_changes.expressions import (
     Assignments,
     Others,
+    Side,
     check_expression,
     check_names,
     query_rows,
@@ -93,7 +94,8 @@ class Merge:
     Subqueries of conditions read the tables `others`.
 
     `on` pairs columns of the table with columns of the source; a condition `and_on` may hold of the
-    rows besides. Expressions call the table `target` and the source `source`.
+    rows besides. Expressions call the table `target` and the source `source`,
+    which has the rows of a query if it is `of_query`.
     """
 
     on: tuple[tuple[str, str], ...]
@@ -104,6 +106,7 @@ class Merge:
     source: str = "s"
     and_on: str | None = None
     others: Others = ()
+    of_query: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +393,8 @@ class _Merging:
         name = self.merge.source
         with sql_over(self.merge.others, {name: left}) as connection:
             query = (
-                f"SELECT {quoted(_ROW)} AS {_OF_SOURCE}, {cases} AS {_CLAUSE} FROM {quoted(name)}"  # noqa: S608
+                f"SELECT {quoted(_ROW)} AS {_OF_SOURCE}, {cases} AS {_CLAUSE} FROM {quoted(name)} "  # noqa: S608
+                f"ORDER BY {_OF_SOURCE}"
             )
             chosen = query_rows(connection, query, self.files.name)
         rows: list[pa.Table] = []
@@ -401,14 +405,14 @@ class _Merging:
                 f"SELECT {{}} FROM {_PAIRS} JOIN {quoted(name)} ON "  # noqa: S608
                 f"{quoted(name)}.{quoted(_ROW)} = {_OF_SOURCE} ORDER BY {_OF_SOURCE}"
             )
-            new = clause.values.computed(
-                self.files, query, of_clause.num_rows, {_PAIRS: of_clause, name: self._numbered}
-            )
+            at = of_clause.column(_OF_SOURCE).combine_chunks()
+            sides = {name: Side(self._numbered, at, is_query=self.merge.of_query)}
+            new = clause.values.computed(self.files, query, sides, {_PAIRS: of_clause})
             self.counts["inserted"] += new.num_rows
             if new.num_rows:
                 new = with_left_out_columns(new, self.files)
                 self._check_columns(new)
-                new = conform(new, self.files.schema.fields, table=self.files.name)
+                new = clause.values.conformed(self.files, new)
                 rows.append(with_defaults(new, self.files))
         self._check_keys(rows)
         yield from rows
@@ -491,21 +495,17 @@ class _Merging:
             return
         target, source = self.merge.target, self.merge.source
         joined = f"{_PAIRS} JOIN {quoted(target)} ON {quoted(target)}.{quoted(_ROW)} = {_OF_TARGET}"
-        tables = {_PAIRS: chosen, target: numbered}
+        sides = {target: Side(numbered, pa.array(at))}
         if _OF_SOURCE in chosen.column_names:
             joined += f" JOIN {quoted(source)} ON {quoted(source)}.{quoted(_ROW)} = {_OF_SOURCE}"
-            tables[source] = self._numbered
+            of_source = chosen.column(_OF_SOURCE).combine_chunks()
+            sides[source] = Side(self._numbered, of_source, is_query=self.merge.of_query)
         query = f"SELECT {{}} FROM {joined} ORDER BY {_OF_TARGET}"  # noqa: S608
-        values = clause.values.computed(self.files, query, len(at), tables)
+        values = clause.values.computed(self.files, query, sides, {_PAIRS: chosen})
         self.counts["updated"] += len(at)
         if len(at):
-            schema = self.files.schema
-            after = conform(
-                with_values(before, values),
-                schema.fields,
-                table=self.files.name,
-                stored={*schema.field_names} - {*values.column_names},
-            )
+            stored = {*self.files.schema.field_names} - {*values.column_names}
+            after = clause.values.conformed(self.files, with_values(before, values), stored)
             written.append(replaced_rows(self.files, before, after))
 
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lakewright.storage.codec.conform import conform
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.row_changes.accepted import (
     check_changes_rows,
@@ -103,10 +102,7 @@ class _Update:
     assignments: Assignments
 
     def __call__(self, files: TableFiles, rows: pa.Table) -> pa.Table:
-        stored = {*files.schema.field_names} - {*self.assignments.columns}
-        applied = self.assignments.applied(files, rows)
-        new = conform(applied, files.schema.fields, table=files.name, stored=stored)
-        return replaced_rows(files, rows, new)
+        return replaced_rows(files, rows, self.assignments.applied(files, rows))
 
 
 def replaced_rows(files: TableFiles, before: pa.Table, after: pa.Table) -> pa.Table:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from lakewright.storage.errors import InvalidRequestError, InvalidSchema
 from lakewright.storage.spec.data_types import DataType, parse_data_type
+from lakewright.storage.spec.literals import check_default, default_text
 from lakewright.storage.spec.schema import Column
 from lakewright.storage.spec.schema_change import Position, Side
 from lakewright.storage.sql.grammar.cursor import Cursor
 from lakewright.storage.sql.grammar.partitions import once
-from lakewright.storage.sql.literals import check_default, default_text
 
 _PLAIN_OPTION = re.compile(r"[\w.$-]+")
 # Words that end a type.

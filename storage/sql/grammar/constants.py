@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 from sqlglot import exp
 
 from lakewright.storage.errors import InvalidStatement
+from lakewright.storage.spec.literals import TWO_DIGITS, Members, Moment, bytes_of, plain
 from lakewright.storage.sql.grammar.cursor import StatementDialect, number, whole
-from lakewright.storage.sql.literals import TWO_DIGITS, Members, Moment, bytes_of, plain
 from lakewright.storage.sql.where import DATED
 
 # Types of whole numbers that a letter behind the digits says, with their bits.

@@ -19,9 +19,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 from lakewright.storage.errors import InvalidStatement
 from lakewright.storage.secret_texts import covered_text
 from lakewright.storage.spec.data_types import TypeRoot
+from lakewright.storage.spec.literals import TWO_DIGITS, Moment, bytes_of, plain
 from lakewright.storage.spec.schema_change import path_text
 from lakewright.storage.sql.grammar.wrong_words import what_does_not_end
-from lakewright.storage.sql.literals import TWO_DIGITS, Moment, bytes_of, plain
 from lakewright.storage.sql.where import FilterDialect
 
 Item = TypeVar("Item")

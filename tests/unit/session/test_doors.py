@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import fastavro
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -116,6 +120,17 @@ CASES = (
     Case("the year 0", "DATE", REFUSED, pa.array([-719_163], pa.int32()).cast(pa.date32()),
          "0000-12-31", '"0000-12-31"'),
     Case("a text that is too long", "VARCHAR(3)", REFUSED, pa.array(["abcd"]), "abcd", '"abcd"'),
+    Case("a whole number that no double is", "DOUBLE", REFUSED, pa.array([2**53 + 1])),
+    Case("a whole number that no float is", "ARRAY<FLOAT>", REFUSED, pa.array([[2**24 + 1]])),
+    # Neither JSON nor a text says that it is whole.
+    Case("a number near a double", "DOUBLE", 2.0**53, None, str(2**53 + 1), str(2**53 + 1)),
+    Case("nanoseconds", "TIMESTAMP(9)", pd.Timestamp("2024-01-31 13:45:00.123456789"),
+         pa.array([1706708700123456789], pa.int64()).cast(pa.timestamp("ns")),
+         "2024-01-31 13:45:00.123456789", '"2024-01-31 13:45:00.123456789"'),
+    Case("more nanoseconds than declared", "TIMESTAMP(6)", REFUSED,
+         pa.array([1706708700123456789], pa.int64()).cast(pa.timestamp("ns"))),
+    Case("members that are missing", "ROW<a INT, b INT>", REFUSED, pa.array([{"a": 1}]),
+         right_of_text={"a": 1, "b": None}),
     Case("a name twice", "INT", REFUSED, None, None, '1, "x": 2'),
 )  # fmt: skip
 
@@ -212,6 +227,24 @@ class Ways:
         self._table().write(pa.table({"x": self.case.arrow}))
         return self._stored()
 
+    def merge(self, _: str) -> object:
+        """A source whose columns a merge writes as they are, into old rows and new ones."""
+        table = self.catalog.create_table("s.t", {"id": "INT", "x": self.case.type})
+        table.write(pa.table({"id": pa.array([1], pa.int32())}))
+        assert self.case.arrow is not None
+        for at, how in ((2, {"when_not_matched": "insert"}), (1, {"when_matched": "update"})):
+            source = pa.table({"id": [at], "x": self.case.arrow})
+            if self.case.right is not REFUSED:
+                table.merge(source, on="id", **how)
+                continue
+            with pytest.raises(StorageError, match=r"\bx\b") as refused:
+                table.merge(source, on="id", **how)
+        if self.case.right is REFUSED:
+            raise refused.value
+        old, new = table.read(columns=["x"]).column("x").to_pylist()
+        assert old == new
+        return new
+
     def mappings(self, of: str) -> object:
         """Rows of Python that a caller writes."""
         value = self.case.text if of == "csv" else json.loads(f'{{"x": {self.case.json}}}')["x"]
@@ -238,7 +271,7 @@ class Ways:
 DOORS: Mapping[str, Mapping[str, tuple[Door, ...]]] = {
     "arrow": {
         "parquet": (Ways.source, Ways.stream, Ways.merged, Ways.filesystem, Ways.format_table,
-                    Ways.rows, Ways.driver, Ways.takeover),
+                    Ways.rows, Ways.merge, Ways.driver, Ways.takeover),
         "orc": (Ways.source, Ways.merged, Ways.filesystem, Ways.format_table),
     },
     "text": {
@@ -280,3 +313,32 @@ def test_a_value_stays_itself_or_is_refused_by_its_column(
     # The library of ORC does not say the column of a timestamp that it cannot read.
     with pytest.raises(StorageError, match=r"\bx\b|a\.orc"):
         pytest.fail(f"it became {door(ways, of)!r}")
+
+
+@pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT"])
+def test_a_whole_number_of_python_or_of_a_database_is_not_rounded(
+    tmp_path: Path, kind: str
+) -> None:
+    number = (2**53 if kind == "DOUBLE" else 2**24) + 1
+    catalog = Catalog.open(str(tmp_path / "wh"))
+    table = catalog.create_table("s.t", {"x": kind, "list": f"ARRAY<{kind}>"})
+    for row in ({"x": number}, {"list": [number]}):
+        with pytest.raises(StorageError, match=f"no {kind} is equal to {number}, the nearest is"):
+            table.write([row])
+    table.write([{"x": number - 1, "list": [number + 1]}])
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as shop, shop:
+        shop.execute("CREATE TABLE t (x INTEGER)")
+        shop.execute("INSERT INTO t VALUES (?)", [number])
+    session = Session(catalog)
+    session.sql(
+        f"CREATE TABLE s.e (x {kind}) WITH ('connector' = 'jdbc', 'table-name' = 't', "
+        f"'url' = 'sqlite:///{tmp_path}/shop.db')"
+    )
+    with pytest.raises(StorageError, match=f"no {kind} is equal to {number}"):
+        session.sql("SELECT x FROM s.e")
+    (tmp_path / "land").mkdir()
+    schema = {"type": "record", "name": "r", "fields": [{"name": "x", "type": "long"}]}
+    with (tmp_path / "land/a.avro").open("wb") as file:
+        fastavro.writer(file, schema, [{"x": number}])
+    with pytest.raises(StorageError, match=f"no {kind} is equal to {number}"):
+        rows_of_file(tmp_path / "land/a.avro", table.schema)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from lakewright.session import Session
 from lakewright.session.settings import Settings
 from lakewright.storage import Catalog
-from lakewright.storage.errors import InvalidRequestError, InvalidStatement, StorageError
+from lakewright.storage.errors import (
+    InvalidRequestError,
+    InvalidRows,
+    InvalidStatement,
+    StorageError,
+)
 from tests.support.tables.invariants import assert_only_reachable_files
 
 ROWS = "SELECT id, day, price FROM t ORDER BY ALL"
@@ -98,6 +106,91 @@ def test_an_update_gives_new_values_by_expressions(session: Session) -> None:
     assert [row[2] for row in held(session)][:2] == [0.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "becomes"),
+    [
+        # Literals alone are those of VALUES.
+        ("INT", "'5'", 5),
+        ("DATE", "'2024-01-31'", dt.date(2024, 1, 31)),
+        ("TIMESTAMP(9)", "TIMESTAMP '2024-01-31 00:00:00.123456789'",
+         pd.Timestamp("2024-01-31 00:00:00.123456789")),
+        ("BIGINT", "1e3", 1000),
+        ("INT", "1.5", "it is not a whole number"),
+        ("STRING", "5", "text is expected"),
+        ("VARCHAR(3)", "'abcd'", "is 4 long"),
+        # Results are those of INSERT … SELECT.
+        ("INT", "id + 0.0", 1),
+        ("ARRAY<DOUBLE>", "[1.5, id]", [1.5, 1.0]),
+        ("INT", "id + 0.5", "CAST it in an expression"),
+        ("INT", "id / 1", "CAST it in an expression"),
+        ("INT", "CAST(id + 0.5 AS INT)", 2),
+        ("DECIMAL(5, 2)", "id * 1.005", "CAST it in an expression"),
+        ("DECIMAL(5, 2)", "round(id * 1.004, 2)", Decimal("1.00")),
+        ("BOOLEAN", "id + 0", "hold int32"),
+        ("DATE", "DATE '2024-01-31' + INTERVAL 1 DAY", "hold timestamp"),
+        ("DOUBLE", "9007199254740992 + id", "does not fit"),
+        ("DOUBLE", "9007199254740992::HUGEINT + id", "no DOUBLE is equal to 9007199254740993"),
+        ("ARRAY<INT>", "[id, 2.5]", "CAST it in an expression"),
+        ("TIMESTAMP(9)", "TIMESTAMP '2024-01-31 00:00:00.123456789' + INTERVAL 0 DAY",
+         "more than six digits below the second"),
+    ],
+)  # fmt: skip
+def test_a_new_value_is_exact_or_refused_unless_the_statement_casts_it(
+    session: Session, kind: str, value: str, becomes: object
+) -> None:
+    session.sql(f"CREATE TABLE u (id INT, x {kind})")
+    session.sql("INSERT INTO u VALUES (1, NULL)")
+
+    def written(statement: str) -> object:
+        session.sql(statement)
+        rows = session.sql("SELECT x FROM u").rows
+        assert rows is not None
+        return rows.column("x").to_pylist()[-1]
+
+    merge = "MERGE INTO u USING (SELECT 1 AS k) s ON u.id = s.k WHEN MATCHED THEN"
+    for statement in (
+        f"UPDATE u SET x = {value}",
+        f"{merge} UPDATE SET x = {value}",
+    ):
+        if isinstance(becomes, str):
+            with pytest.raises((InvalidRequestError, InvalidRows), match=becomes):
+                written(statement)
+        else:
+            assert written(statement) == becomes
+
+
+def test_a_column_of_a_query_is_merged_as_an_insert_takes_it(session: Session) -> None:
+    session.sql("CREATE TABLE u (id INT, n BIGINT, day DATE)")
+    session.sql("CREATE TABLE v (id INT, n DOUBLE)")
+    session.sql("INSERT INTO v VALUES (1, 1.5), (2, 2)")
+    done = session.sql(
+        """MERGE INTO u USING (SELECT id, sum(id) AS n FROM v GROUP BY id) s ON u.id = s.id
+        WHEN NOT MATCHED THEN INSERT *"""
+    )
+    assert done.facts["inserted"] == 2
+    into = "MERGE INTO u USING v ON u.id = v.id WHEN"
+    for clause in ("MATCHED THEN UPDATE SET *", "MATCHED THEN UPDATE SET n = v.n"):
+        with pytest.raises(InvalidRows, match="column n is BIGINT, and the rows hold double"):
+            session.sql(f"{into} {clause}")
+    # A value that no clause takes is not judged.
+    session.sql(f"{into} MATCHED AND v.n = 9 THEN UPDATE SET n = v.n")
+    session.sql(f"{into} MATCHED THEN UPDATE SET n = CAST(v.n AS BIGINT) + 1")
+    rows = session.sql("SELECT id, n FROM u ORDER BY id").rows
+    assert rows is not None
+    assert rows.to_pylist() == [{"id": 1, "n": 3}, {"id": 2, "n": 3}]
+
+
+def test_a_literal_whose_digits_would_be_cut_is_refused_in_a_query(session: Session) -> None:
+    literal = "TIMESTAMP '2024-01-31 00:00:00.123456789'"
+    with pytest.raises(InvalidStatement, match=r"line 1, column 8.*write TIMESTAMP_NS '2024"):
+        session.sql(f"SELECT {literal}")
+    with pytest.raises(InvalidRequestError, match="more than six digits"):
+        session.sql(f"DELETE FROM t WHERE now() < {literal}")
+    rows = session.sql("SELECT TIMESTAMP '2024-01-31 00:00:00.123456000' AS at").rows
+    assert rows is not None
+    assert rows.num_rows == 1
+
+
 @pytest.mark.mission("MT18")
 def test_a_merge_updates_deletes_and_inserts_at_once(session: Session) -> None:
     done = session.sql(
@@ -179,7 +272,7 @@ def test_a_truncate_empties_a_table_or_a_partition(session: Session, catalog: Ca
         ("UPDATE t price = 1", "expected SET"),
         ("UPDATE t SET price = ", "expected an expression"),
         ("UPDATE t SET price = 1, price = 2", "price gets two values"),
-        ("UPDATE t SET price = 'x'", "Could not convert"),
+        ("UPDATE t SET price = 'x'", "'x' is not: it is not a number"),
         ("UPDATE t SET day.price = 1", "day is not t, the table that changes"),
         ("DELETE FROM t WHERE price = '1,5'", "Could not convert"),
         ("MERGE INTO t USING s ON t.id > s.id WHEN MATCHED THEN DELETE", "an equality of both"),

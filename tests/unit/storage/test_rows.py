@@ -25,7 +25,11 @@ COLUMNS = {
     "tags": "ARRAY<STRING>",
     "counts": "MAP<STRING, INT>",
     "item": "ROW<n INT, days ARRAY<ROW<day DATE>>>",
+    "bag": "MULTISET<STRING>",
+    "sure": "MAP<STRING, INT NOT NULL>",
+    "fine": "TIMESTAMP(9)",
 }
+NANOS = pd.Timestamp("1969-12-31 23:59:59.123456789")
 MOMENT = dt.datetime(2024, 1, 31, 12, 30)
 ROW: dict[str, Any] = {
     "id": 1,
@@ -36,6 +40,9 @@ ROW: dict[str, Any] = {
     "tags": ["a", None],
     "counts": [("x", 1), ("y", None)],
     "item": {"n": 2, "days": [{"day": dt.date(2024, 1, 1)}, {"day": None}]},
+    "bag": [("a", 2)],
+    "sure": [("b", 1)],
+    "fine": NANOS,
 }
 EMPTY: dict[str, Any] = dict.fromkeys(COLUMNS)
 
@@ -46,7 +53,7 @@ def table(tmp_path: Path) -> Table:
 
 
 def test_mappings_are_rows_and_what_they_lack_is_null(table: Table) -> None:
-    as_mapping = {**ROW, "counts": {"x": 1, "y": None}}
+    as_mapping = {**ROW, "counts": {"x": 1, "y": None}, "bag": {"a": 2}, "sure": {"b": 1}}
     as_texts = {**as_mapping, "day": "2024-01-31", "local": "2024-01-31 12:30:00", "amount": "1.5"}
 
     def given() -> Iterator[dict[str, Any]]:
@@ -97,6 +104,13 @@ def test_readers_and_mixed_parts_are_rows(table: Table) -> None:
         ([{}], "mappings without a column"),
         (pd.DataFrame({"id": [1, 1.5]}), "row 2: column id is BIGINT, and 1.5 is not a valid"),
         (pd.DataFrame({"id": ["x"]}), "row 1: column id is BIGINT, and 'x' is not a valid"),
+        (
+            [{"bag": {"a": None}}],
+            "row 1: column bag is MULTISET<STRING>, and a value of it is null",
+        ),
+        ([{"sure": {"a": 1}}, {"sure": {"a": 1, "b": None}}], "row 2: column sure is .* is null"),
+        ([{"local": NANOS}], r"is not a valid TIMESTAMP\(6\): the column holds 6 digits"),
+        (pd.DataFrame({"id": [1 + 2j]}), "column id holds complex128 of pandas"),
         ({"id": [1]}, "is no rows; give an Arrow table, batch or reader"),
     ],
 )

@@ -138,12 +138,15 @@ def test_messages_without_bytes_give_no_row() -> None:
 
 
 def test_ignored_errors_are_null_where_they_are() -> None:
-    fields = fields_of(a="INT", r="ROW<x INT, y INT>", n="ARRAY<INT>")
+    fields = fields_of(
+        a="INT", r="ROW<x INT, y INT>", n="ARRAY<INT>", m="MAP<STRING, INT NOT NULL>"
+    )
     decoder = decoding("json", {"ignore-parse-errors": "true"}).decoder(fields)
-    messages = [b'{"a":"x","r":{"x":1,"y":"z"},"n":[1,"q"]}', b"no", b'{"r":5,"n":{},"a":2}']
+    messages = [b'{"a":"x","r":{"x":1,"y":"z"},"n":[1,"q"],"m":{"k":"z"}}', b"no",
+                b'{"r":5,"n":{},"a":2,"m":{"k":1}}']  # fmt: skip
     assert decoder.decode(messages).to_pylist() == [
-        {"a": None, "r": {"x": 1, "y": None}, "n": [1, None]},
-        {"a": 2, "r": None, "n": None},
+        {"a": None, "r": {"x": 1, "y": None}, "n": [1, None], "m": None},
+        {"a": 2, "r": None, "n": None, "m": [("k", 1)]},
     ]
 
 

@@ -242,7 +242,7 @@ def test_a_sequence_field_that_falls_and_a_null_of_a_partial_update_are_refused(
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"price": "'abc'"}, 'Could not convert string "abc"'),
+        ({"price": "'abc'"}, "'abc' is not: it is not a number"),
         ({"price": "1e12"}, "DECIMAL"),
         ({"price": "nope + 1"}, '"nope" not found'),
         ({"price": "(SELECT max(x) FROM other)"}, "sees a row alone, and not the table other"),
@@ -336,6 +336,30 @@ def test_columns_of_a_source_match_in_any_case(catalog: Catalog) -> None:
     done = table.merge([{"ID": 2, "I": 5}], on={"id": "ID"}, when_not_matched="insert")
     assert done.inserted == 1
     assert table.read().to_pylist() == [{"id": 2, "i": 5}]
+
+
+def test_columns_of_a_source_come_as_they_are_whatever_type_of_arrow_holds_them(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, {"id": "INT", "v": "STRING", "m": "MAP<STRING, INT>"})
+    source = pa.table(
+        {
+            "id": pa.array([1], pa.int64()),
+            "v": pa.array(["viewed"], pa.string_view()),
+            "m": pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64())),
+        }
+    )
+    for how in ({"when_not_matched": "insert"}, {"when_matched": "update"}):
+        table.merge(source, on="id", **how)
+        assert table.read().to_pylist() == [{"id": 1, "v": "viewed", "m": [("a", 1), ("a", 2)]}]
+
+
+def test_expressions_read_columns_of_mappings_that_the_table_has_not(catalog: Catalog) -> None:
+    table = new_table(catalog, {"id": "INT", "at": "TIMESTAMP(9)"})
+    moment = pd.Timestamp("2024-01-31 00:00:00.123456789")
+    source = [{"id": 1, "seen": moment, "n": 2}]
+    table.merge(source, on="id", when_not_matched={"id": "s.n - 1", "at": "s.seen"})
+    assert table.read().to_pylist() == [{"id": 1, "at": moment}]
 
 
 # --- merges ----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import TypeRoot, parse_data_type
-from lakewright.storage.sql.literals import Members, Moment, default_text, fitted
+from lakewright.storage.spec.literals import Members, Moment, default_text, fitted
 
 DAY = Moment("2024-01-31", TypeRoot.DATE)
 
