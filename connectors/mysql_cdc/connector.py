@@ -94,17 +94,9 @@ class MysqlCdc(DynamicTableFactory):
         zone = options[_ZONE]
         if zone is not None:
             _check_zone(zone, context.name)
-        server = Server(
-            hostname=options["hostname"],
-            port=options["port"],
-            database=options["database-name"],
-            username=options["username"],
-            password=options["password"],
-            owner=context.name,
-        )
         return CaptureSource(
             Captured(
-                server=server,
+                server=Server.of(context),
                 table=options["table-name"],
                 fields=tuple(table.fields),
                 primary_keys=tuple(table.primary_keys),

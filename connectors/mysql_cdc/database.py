@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from lakewright.connectors.capture.endpoint import Endpoint
 from lakewright.connectors.mysql_cdc.columns import SourceColumn
 from lakewright.storage.errors import (
     AccessRefused,
@@ -106,16 +107,8 @@ class ColumnFacts(NamedTuple):
     defaults: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Server:
-    """Where a database is, and who reads it; `owner` is the external table, for errors."""
-
-    hostname: str
-    port: int
-    database: str
-    username: str
-    password: str = field(repr=False)
-    owner: str
+class Server(Endpoint):
+    """A database, and connections to it."""
 
     @contextmanager
     def told(self) -> Iterator[None]:

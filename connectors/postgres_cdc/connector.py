@@ -76,17 +76,9 @@ class PostgresCdc(DynamicTableFactory):
     def create_source(self, context: Context) -> ScanTableSource:
         options, table = context.options, context.table
         check_primary_key(context)
-        server = Server(
-            hostname=options["hostname"],
-            port=options["port"],
-            database=options["database-name"],
-            username=options["username"],
-            password=options["password"],
-            owner=context.name,
-        )
         return CaptureSource(
             Captured(
-                server=server,
+                server=Server.of(context),
                 schema=options["schema-name"],
                 table=options["table-name"],
                 fields=tuple(table.fields),

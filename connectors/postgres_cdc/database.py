@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import chain
 from typing import Any, Self, TypeVar
@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 import pyarrow as pa
 from pyarrow import csv
 
+from lakewright.connectors.capture.endpoint import Endpoint
 from lakewright.connectors.postgres_cdc.pgoutput import Column
 from lakewright.storage.env import Env
 from lakewright.storage.errors import (
@@ -130,16 +131,8 @@ _REFUSED = (
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class Server:
-    """Where a database is, and who reads it; `owner` is the external table, for errors."""
-
-    hostname: str
-    port: int
-    database: str
-    username: str
-    password: str = field(repr=False)
-    owner: str
+class Server(Endpoint):
+    """A database, and connections to it."""
 
     @contextmanager
     def told(self) -> Iterator[None]:
