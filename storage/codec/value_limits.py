@@ -21,7 +21,7 @@ from lakewright.storage.spec.data_types import (
 from lakewright.storage.spec.values import EXACT_DECIMALS, stored_digits
 
 # Days since 1970 of the first date of the year 1, and of the year 10000.
-_FIRST_DAY, _END_DAY = -719_162, 2_932_897
+FIRST_DAY, END_DAY = -719_162, 2_932_897
 _MOST_SHOWN = 40
 UNITS_OF_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
@@ -95,7 +95,7 @@ def unfit_moment(array: pa.Array, data_type: AtomicType) -> str | None:
     else:
         a_day = 1 if is_date else UNITS_OF_A_DAY[kind.unit]
         for number in (int(numbers.min()), int(numbers.max())):
-            if not _FIRST_DAY <= number // a_day < _END_DAY:
+            if not FIRST_DAY <= number // a_day < END_DAY:
                 counted = f"{number} {'days' if is_date else kind.unit} from 1970"
                 return (
                     f"a value ({counted}) is outside of the years 1 to 9999, as infinity is "
