@@ -27,6 +27,9 @@ _NUMBERS = {*_WHOLE, "float4", "float8", "numeric"}
 _MOMENTS = {"date", "timestamp", "timestamptz"}
 _BYTES = {"bytea", "uuid"}
 _MONEY = "money"
+# Types into which an INSERT rounds or cuts values of others, and says nothing. A `float4` is not
+# among them: the nearest number is what such a column holds of any.
+NARROW = {*_WHOLE, "float8", "numeric", "date", "time", "timestamp", "timestamptz"}
 # Types with the same meaning here and there, in which a filter means the same.
 _ALIKE = {
     TypeRoot.BOOLEAN: {"bool"},
