@@ -6,11 +6,13 @@ declared types. PostgreSQL gives Arrow.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
@@ -47,6 +49,8 @@ _SETTINGS = """
 SELECT set_config('TimeZone', 'UTC', false), set_config('datestyle', 'ISO, YMD', false),
   set_config('intervalstyle', 'iso_8601', false), set_config('extra_float_digits', '3', false)
 """
+# Texts that SQLite takes for numbers.
+_DIGITS = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 # The columns whose staged type is not that of the table, with both.
 _OTHER_TYPES = """
 SELECT t.attname::text, format_type(t.atttypid, t.atttypmod), format_type(s.atttypid, NULL)
@@ -255,14 +259,24 @@ class Sqlite(Database):
                 # Python begins no transaction before a CREATE by itself.
                 connection.execute("BEGIN")
                 connection.execute(self.creation(creating, self.keys))
+            affinities = self._affinities(connection)
             for change in batches:
-                self._check_kept(change.rows)
+                self._check_kept(change.rows, affinities)
                 rows = zip(*(_kept(column) for column in change.rows.columns), strict=True)
                 connection.executemany(self._statement(change), rows)
                 count += change.rows.num_rows
         return count
 
-    def _check_kept(self, rows: pa.Table) -> None:
+    def _affinities(self, connection: sqlite3.Connection) -> dict[str, str]:
+        """What SQLite makes of values, by column: `REAL` a number with a fraction, `NUMERIC` any.
+
+        Chapter "Determination Of Column Affinity" of its documentation; others keep a value.
+        """
+        table = self.table.rpartition(".")[2]
+        found = connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,))
+        return {name: _affinity(kind.upper()) for name, kind in found}
+
+    def _check_kept(self, rows: pa.Table, affinities: Mapping[str, str]) -> None:
         """Refuse what SQLite would keep as something else; the transaction then leaves no row."""
         for name, column in zip(rows.column_names, rows.columns, strict=True):
             if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
@@ -275,6 +289,14 @@ class Sqlite(Database):
                 raise InvalidRows(
                     f"{self.owner}: column {name} holds {column.type}, of which SQLite has no "
                     "values; write its text, such as JSON, into a column STRING, or leave it out",
+                    column=name,
+                )
+            affinity = affinities.get(name, "")
+            other = _changed(column, affinity) if affinity else None
+            if other is not None:
+                raise InvalidRows(
+                    f"{self.owner}: column {name} has {affinity} numbers in SQLite, which would "
+                    f"keep {other!r} as {_number(other, affinity)!r}; make the column TEXT there",
                     column=name,
                 )
 
@@ -525,6 +547,40 @@ def _list(names: Sequence[str]) -> str:
 
 def _pairs(names: Sequence[str]) -> str:
     return " AND ".join(f"{quoted(name)} = ?" for name in names)
+
+
+def _affinity(kind: str) -> str:
+    """`REAL` or `NUMERIC` for a declared type by which SQLite converts values, else empty."""
+    if "INT" in kind:
+        return "NUMERIC"
+    if not kind or any(part in kind for part in ("CHAR", "CLOB", "TEXT", "BLOB")):
+        return ""
+    return "REAL" if any(part in kind for part in ("REAL", "FLOA", "DOUB")) else "NUMERIC"
+
+
+def _number(value: int | str, affinity: str) -> float | int:
+    """The number that SQLite keeps of a whole one, or of a text of digits."""
+    exact = Decimal(value)
+    is_whole = affinity == "NUMERIC" and abs(exact) < 2**63 and exact == int(exact)
+    return int(exact) if is_whole else float(exact)
+
+
+def _changed(column: pa.ChunkedArray, affinity: str) -> int | str | None:
+    """A value of which SQLite makes another number, or another text of digits."""
+    is_text, is_whole = pa.types.is_string(column.type), pa.types.is_integer(column.type)
+    if not (is_text or pa.types.is_decimal(column.type) or (is_whole and affinity == "REAL")):
+        return None
+    for value in _kept(column):
+        is_number = isinstance(value, int) or (
+            isinstance(value, str) and _DIGITS.fullmatch(value) is not None
+        )
+        if not is_number:
+            continue
+        assert isinstance(value, int | str)
+        kept = repr(_number(value, affinity))
+        if kept != value if is_text else Decimal(kept) != Decimal(value):
+            return value
+    return None
 
 
 def _finer_than_micros(array: pa.Array) -> pa.Scalar | None:
