@@ -274,7 +274,8 @@ class Sqlite(Database):
         """
         table = self.table.rpartition(".")[2]
         found = connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,))
-        return {name: _affinity(kind.upper()) for name, kind in found}
+        # SQLite finds a column by its name in any case.
+        return {name.lower(): _affinity(kind.upper()) for name, kind in found}
 
     def _check_kept(self, rows: pa.Table, affinities: Mapping[str, str]) -> None:
         """Refuse what SQLite would keep as something else; the transaction then leaves no row."""
@@ -291,7 +292,7 @@ class Sqlite(Database):
                     "values; write its text, such as JSON, into a column STRING, or leave it out",
                     column=name,
                 )
-            affinity = affinities.get(name, "")
+            affinity = affinities.get(name.lower(), "")
             other = _changed(column, affinity) if affinity else None
             if other is not None:
                 raise InvalidRows(
