@@ -6,7 +6,7 @@ What is refused in a definition and what is hidden in an answer follow one rule,
 * a block of PEM that is private;
 * the user and the password of a URL, however they are written;
 * parameters of a URL that sign it or carry a token;
-* a value behind a name such as `password`, in quotes or not.
+* a value behind a name such as `password`, in quotes or not, and in quotes behind such a word.
 
 `${env:NAME}` stands for a variable of the environment, and is no secret itself.
 """
@@ -29,7 +29,7 @@ REFERENCE = re.compile(r"\$\{env:(\w+)\}")
 
 # Parts of names: a name that has one is that of a secret.
 _PARTS = re.compile(
-    r"passw|passphrase|passcode|secret|token|credential|authorization|cookie|apikey"
+    r"pas+w|passphrase|passcode|secret|token|credential|authorization|cookie|apikey"
     r"|(?:^|-)(?:pwd|pass|sas|jwt|signature|client-assertion|oauthbearer-config"
     r"|(?:api|access|account|private|pvt|shared|encryption|storage|subscription|functions?"
     r"|application|app|auth|client|master|sse|ssl|keystore|signing|hmac)-key)(?:-|$)"
@@ -115,6 +115,13 @@ _PAIR = re.compile(
     r"|\{[^}]{0,9999}\}|(?:[^\s&;\"']|[\"'](?![\s,\]}:;)]|$))+)",
     re.DOTALL,
 )
+# What a statement of SQL says behind a word: `SECRET '…'`, `PASSWORD('…')`, `IDENTIFIED BY '…'`.
+_CLAUSE = re.compile(
+    r"(?i)(?<![\w.%$-])(?:(?P<name>[a-z]\w*)|identified\s+by)(?:\s+|\s*\(\s*)"
+    # A statement within a text of SQL has its quotes doubled.
+    r"(?P<quote>''(?=[^'\s,);])|['\"])"
+    r"(?P<secret>(?:(?!(?P=quote))[^\n]|(?P=quote){2}){1,999})(?:(?P=quote)|$)"
+)
 _LINE = re.compile(
     r"(?i)(?<![\w-])(?:proxy-)?(?:authorization|cookie|set-cookie|x-api-key)[\"']?\s*:\s*"
     r"(?P<secret>[^\r\n]+)"
@@ -126,6 +133,8 @@ _QUERY = re.compile(r"(?i)\b(?:https?|wss?)://[^\s?\"'<>]*\?([\w.%$-]+=[^\s\"'<>
 _TOKEN = re.compile(
     r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
     r"|(?<=hooks\.slack\.com/services/)[\w/-]+|(?<=api/webhooks/)\d+/[\w-]+"
+    r"|(?<=webhook\.office\.com/)[\w@/-]+|(?<=outlook\.office\.com/webhook/)[\w@/-]+"
+    r"|(?<=api\.telegram\.org/bot)\d+:[\w-]+"
 )
 # Of a password with blanks the rest of the line may be a part.
 _FAR = 300
@@ -232,6 +241,7 @@ def _found_in(text: str, *, is_option: bool) -> Iterator[_Span]:
             yield from _span(text, *found.span("secret"), "password")
     if "=" in text or ":" in text:
         yield from _pairs(text, is_option=is_option)
+    yield from _clauses(text)
     for pattern, part in ((_LINE, "header"), (_BEARER, "token"), (_TOKEN, "token")):
         for found in pattern.finditer(text):
             group = "secret" if "secret" in pattern.groupindex else 0
@@ -239,6 +249,12 @@ def _found_in(text: str, *, is_option: bool) -> Iterator[_Span]:
     for found in _BASIC.finditer(text):
         if _is_user_and_password(found["secret"]):
             yield from _span(text, *found.span("secret"), "password")
+
+
+def _clauses(text: str) -> Iterator[_Span]:
+    for found in _CLAUSE.finditer(text) if "'" in text or '"' in text else ():
+        if found["name"] is None or is_secret(found["name"]):
+            yield from _span(text, *found.span("secret"), found["name"] or "password")
 
 
 def _pairs(text: str, *, is_option: bool) -> Iterator[_Span]:

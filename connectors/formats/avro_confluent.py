@@ -21,6 +21,7 @@ from lakewright.connectors.formats.avro_format import (
     avro_schema,
     encoded_records,
     numbers_alone,
+    parsed_for_reading,
     record_of,
     type_problem,
 )
@@ -222,7 +223,7 @@ def _writer(registry: Registry, number: int) -> tuple[Any, Schema]:
     if text is None:
         raise ValueError(f"the registry has no schema {number}")
     schema = json.loads(text)
-    return fastavro.parse_schema(numbers_alone(schema)), _described(schema, {}, "")
+    return parsed_for_reading(schema), _described(schema, {}, "")
 
 
 def _described(schema: Any, named: dict[str, dict[str, Any]], namespace: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ a moment for other readers of Avro.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -35,6 +34,7 @@ from lakewright.connectors.formats.model import (
 )
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.options import Option, OptionKind, ReadOptions
+from lakewright.storage.codec.avro_values import exact_schema
 from lakewright.storage.codec.python_columns import Reading
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import (
@@ -47,7 +47,7 @@ from lakewright.storage.spec.data_types import (
     RowType,
     TypeRoot,
 )
-from lakewright.storage.spec.values import NANOS_PER_MILLI, StoredNumber
+from lakewright.storage.spec.values import NANOS_PER_MILLI, StoredNumber, time_of_day
 
 _NAME = "avro"
 _ENCODING = Option(
@@ -63,7 +63,6 @@ LEGACY = Option(
     description="TIMESTAMP is timestamp-millis; without, it is local-timestamp-millis, and "
     "TIMESTAMP_LTZ is timestamp-millis",
 )
-_EPOCH = dt.datetime(1970, 1, 1)
 _RECORD = "org.apache.flink.avro.generated.record"
 _PLAIN = {
     TypeRoot.BOOLEAN: "boolean",
@@ -179,6 +178,11 @@ def _parsed(fields: Sequence[DataField], is_legacy: bool) -> Any:
     return fastavro.parse_schema(numbers_alone(avro_schema(fields, is_legacy=is_legacy)))
 
 
+def parsed_for_reading(schema: Any) -> Any:
+    """A schema of messages that are read: moments are numbers, and decimals have all digits."""
+    return fastavro.parse_schema(exact_schema(numbers_alone(schema)))
+
+
 def numbers_alone(schema: Any) -> Any:
     """A schema without logical types, but for decimals."""
     match schema:
@@ -201,7 +205,7 @@ class _AvroDecoder(MessageDecoder):
     format_name = _NAME
 
     def rows(self, messages: Sequence[Numbered]) -> pa.RecordBatch:
-        schema = _parsed(self.fields, self.is_legacy)
+        schema = parsed_for_reading(avro_schema(self.fields, is_legacy=self.is_legacy))
         bad = BadMessages()
         records: list[Mapping[str, Any]] = []
         for number, message in messages:
@@ -238,14 +242,10 @@ def _reader(data_type: AtomicType) -> Any:
     if root is TypeRoot.DATE:
         return StoredNumber
     if root is TypeRoot.TIME:
-        return _time
+        return lambda number: time_of_day(number * 1_000)
     if root.is_timestamp:
         return lambda number: StoredNumber(number * NANOS_PER_MILLI)
     return None
-
-
-def _time(milliseconds: int) -> dt.time:
-    return (_EPOCH + dt.timedelta(milliseconds=milliseconds)).time()
 
 
 @dataclass(frozen=True)

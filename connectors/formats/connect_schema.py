@@ -8,7 +8,6 @@ column of whole numbers gets the number itself.
 from __future__ import annotations
 
 import base64
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -22,11 +21,10 @@ from lakewright.storage.spec.data_types import (
     RowType,
     TypeRoot,
 )
-from lakewright.storage.spec.values import EXACT_DECIMALS, StoredNumber, from_python
+from lakewright.storage.spec.values import EXACT_DECIMALS, StoredNumber, from_python, time_of_day
 
 Schema = Mapping[str, Any]
 
-_EPOCH = dt.datetime(1970, 1, 1)
 _UNITS = {
     "org.apache.kafka.connect.data.Time": 1_000_000,
     "io.debezium.time.Time": 1_000_000,
@@ -127,7 +125,7 @@ def _atom(value: Any, kind: Schema, data_type: AtomicType) -> object:
         micros, rest = divmod(value * _UNITS[name], 1000)
         if rest:
             raise ValueError("it is finer than milliseconds")
-        return (_EPOCH + dt.timedelta(microseconds=micros)).time()
+        return time_of_day(micros)
     return value
 
 

@@ -6,11 +6,13 @@ declared types. PostgreSQL gives Arrow.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
@@ -20,6 +22,7 @@ import pyarrow.compute as pc
 
 from lakewright.connectors.fitted import batches_of, fitted
 from lakewright.connectors.jdbc.postgres_columns import (
+    NARROW,
     Kind,
     Selected,
     can_aggregate,
@@ -55,6 +58,17 @@ _STAGED = "lakewright_rows"
 _SETTINGS = """
 SELECT set_config('TimeZone', 'UTC', false), set_config('datestyle', 'ISO, YMD', false),
   set_config('intervalstyle', 'iso_8601', false), set_config('extra_float_digits', '3', false)
+"""
+# Texts that SQLite takes for numbers.
+_DIGITS = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
+# The columns whose staged type is not that of the table, with both.
+_OTHER_TYPES = """
+SELECT t.attname::text, format_type(t.atttypid, t.atttypmod), format_type(s.atttypid, NULL)
+FROM pg_catalog.pg_attribute AS s JOIN pg_catalog.pg_attribute AS t ON t.attname = s.attname
+WHERE s.attrelid = '{staged}'::regclass AND t.attrelid = {relation}
+  AND s.attnum > 0 AND t.attnum > 0 AND NOT t.attisdropped
+  AND (t.atttypid, t.atttypmod) <> (s.atttypid, s.atttypmod)
+ORDER BY t.attnum
 """
 
 
@@ -312,19 +326,45 @@ class Sqlite(Database):
                 # Python begins no transaction before a CREATE by itself.
                 connection.execute("BEGIN")
                 connection.execute(self.creation(creating, self.keys))
+            affinities = self._affinities(connection)
             for change in batches:
-                self._check_no_nan(change.rows)
+                self._check_kept(change.rows, affinities)
                 rows = zip(*(_kept(column) for column in change.rows.columns), strict=True)
                 connection.executemany(self._statement(change), rows)
                 count += change.rows.num_rows
         return count
 
-    def _check_no_nan(self, rows: pa.Table) -> None:
+    def _affinities(self, connection: sqlite3.Connection) -> dict[str, str]:
+        """What SQLite makes of values, by column: `REAL` a number with a fraction, `NUMERIC` any.
+
+        Chapter "Determination Of Column Affinity" of its documentation; others keep a value.
+        """
+        table = self.table.rpartition(".")[2]
+        found = connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,))
+        # SQLite finds a column by its name in any case.
+        return {name.lower(): _affinity(kind.upper()) for name, kind in found}
+
+    def _check_kept(self, rows: pa.Table, affinities: Mapping[str, str]) -> None:
+        """Refuse what SQLite would keep as something else; the transaction then leaves no row."""
         for name, column in zip(rows.column_names, rows.columns, strict=True):
             if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
                 raise InvalidRows(
                     f"{self.owner}: column {name} has NaN, which SQLite would keep as null; write "
                     "null, or leave such rows out",
+                    column=name,
+                )
+            if pa.types.is_nested(column.type) and column.null_count < len(column):
+                raise InvalidRows(
+                    f"{self.owner}: column {name} holds {column.type}, of which SQLite has no "
+                    "values; write its text, such as JSON, into a column STRING, or leave it out",
+                    column=name,
+                )
+            affinity = affinities.get(name.lower(), "")
+            other = _changed(column, affinity) if affinity else None
+            if other is not None:
+                raise InvalidRows(
+                    f"{self.owner}: column {name} has {affinity} numbers in SQLite, which would "
+                    f"keep {other!r} as {_number(other, affinity)!r}; make the column TEXT there",
                     column=name,
                 )
 
@@ -454,6 +494,7 @@ class Postgres(Database):
                 cursor.execute(self.creation(creating, self.keys))
             for change in batches:
                 count += change.rows.num_rows
+                self._check_no_finer(change.rows)
                 self._carry_out(cursor, change)
             cursor.connection.commit()
         return count
@@ -468,11 +509,45 @@ class Postgres(Database):
                 f"DELETE FROM {self.name} AS o USING {_STAGED} AS n WHERE {same}"  # noqa: S608
             )
         else:
+            self._check_kept(cursor)
             cursor.execute(
                 f"INSERT INTO {self.name} ({_list(names)}) SELECT {_list(names)} "  # noqa: S608
                 f"FROM {_STAGED}{on_conflict(names, change.keys)}"
             )
         cursor.execute(f"DROP TABLE {_STAGED}")
+
+    def _check_no_finer(self, rows: pa.Table) -> None:
+        """Refuse nanoseconds, which the driver would cut."""
+        for name, column in zip(rows.column_names, rows.columns, strict=True):
+            for chunk in column.chunks:
+                finer = _finer_than_micros(chunk)
+                if finer is not None:
+                    raise InvalidRows(
+                        f"{self.owner}: column {name} holds {finer}, and PostgreSQL has "
+                        "microseconds; round the values first, such as by a cast to TIMESTAMP(6)",
+                        column=name,
+                    )
+
+    def _check_kept(self, cursor: Any) -> None:
+        """Refuse staged rows that the columns of the table would round or cut without a word."""
+        known = self._kinds_by(cursor)
+        relation = "'" + self.name.replace("'", "''") + "'::regclass"
+        cursor.execute(_OTHER_TYPES.format(relation=relation, staged=_STAGED))
+        for name, kind, staged in cursor.fetchall():
+            own = known[name]
+            if (own.element or own.name) not in NARROW:
+                continue
+            column = quoted(name)
+            cursor.execute(
+                f"SELECT {column}::text, {column}::{kind}::text FROM {_STAGED} "  # noqa: S608
+                f"WHERE {column}::{kind}::{staged} IS DISTINCT FROM {column} LIMIT 1"
+            )
+            for value, kept in cursor.fetchall():
+                raise InvalidRows(
+                    f"{self.owner}: column {name} is {kind} in the database, which would keep "
+                    f"{value} as {kept}; convert the values first, or change the column there",
+                    column=name,
+                )
 
     def truncate(self) -> None:
         with self._connected() as cursor:
@@ -566,6 +641,52 @@ def _list(names: Sequence[str]) -> str:
 
 def _pairs(names: Sequence[str]) -> str:
     return " AND ".join(f"{quoted(name)} = ?" for name in names)
+
+
+def _affinity(kind: str) -> str:
+    """`REAL` or `NUMERIC` for a declared type by which SQLite converts values, else empty."""
+    if "INT" in kind:
+        return "NUMERIC"
+    if not kind or any(part in kind for part in ("CHAR", "CLOB", "TEXT", "BLOB")):
+        return ""
+    return "REAL" if any(part in kind for part in ("REAL", "FLOA", "DOUB")) else "NUMERIC"
+
+
+def _number(value: int | str, affinity: str) -> float | int:
+    """The number that SQLite keeps of a whole one, or of a text of digits."""
+    exact = Decimal(value)
+    is_whole = affinity == "NUMERIC" and abs(exact) < 2**63 and exact == int(exact)
+    return int(exact) if is_whole else float(exact)
+
+
+def _changed(column: pa.ChunkedArray, affinity: str) -> int | str | None:
+    """A value of which SQLite makes another number, or another text of digits."""
+    is_text, is_whole = pa.types.is_string(column.type), pa.types.is_integer(column.type)
+    if not (is_text or pa.types.is_decimal(column.type) or (is_whole and affinity == "REAL")):
+        return None
+    for value in _kept(column):
+        is_number = isinstance(value, int) or (
+            isinstance(value, str) and _DIGITS.fullmatch(value) is not None
+        )
+        if not is_number:
+            continue
+        assert isinstance(value, int | str)
+        kept = repr(_number(value, affinity))
+        if kept != value if is_text else Decimal(kept) != Decimal(value):
+            return value
+    return None
+
+
+def _finer_than_micros(array: pa.Array) -> pa.Scalar | None:
+    """A timestamp, at any depth, that microseconds do not hold."""
+    if pa.types.is_list(array.type):
+        return _finer_than_micros(array.flatten())
+    if not pa.types.is_timestamp(array.type) or array.type.unit != "ns":
+        return None
+    numbers = array.cast(pa.int64()).drop_null()
+    finer = numbers.filter(pa.array(numbers.to_numpy() % 1_000 != 0))
+    plain = pa.timestamp("ns")
+    return finer[:1].cast(plain).cast(pa.string())[0] if len(finer) else None
 
 
 def _kept(column: pa.ChunkedArray) -> list[object]:

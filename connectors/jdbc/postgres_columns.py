@@ -32,6 +32,9 @@ _MOMENTS = {"date", "timestamp", "timestamptz"}
 _BYTES = {"bytea", "uuid"}
 _MONEY, _UUID = "money", "uuid"
 _UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# Types into which an INSERT rounds or cuts values of others, and says nothing. A `float4` is not
+# among them: the nearest number is what such a column holds of any.
+NARROW = {*_WHOLE, "float8", "numeric", "date", "time", "timestamp", "timestamptz"}
 # Types with the same meaning here and there, in which a filter means the same.
 _ALIKE = {
     TypeRoot.BOOLEAN: {"bool"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from enum import Enum
 
@@ -14,7 +15,9 @@ from pydantic_core import ErrorDetails
 
 from lakewright.platform.documents.marked_yaml import Place
 from lakewright.platform.documents.wrong_places import Finding, did_you_mean
+from lakewright.storage.errors import StorageError
 from lakewright.storage.secret_texts import MASK, shown_option, shown_value
+from lakewright.storage.spec.data_types import parse_data_type
 
 
 def findings_of(error: ValidationError, model: type[BaseModel]) -> list[Finding]:
@@ -59,9 +62,8 @@ def explain(detail: ErrorDetails, model: type[BaseModel]) -> Finding:
         case "string_type":
             return place, f"{given!r} is not text; put it in quotes"
         case "tuple_type" | "list_type" if place == ("columns",) and isinstance(given, dict):
-            shown = "; ".join(
-                f'- {{name: {name}, type: "{kind}"}}' for name, kind in list(given.items())[:3]
-            )
+            columns = list(dict(detail["input"]).items())[:3]
+            shown = "; ".join(f"- {{name: {name}, type: {_type(kind)}}}" for name, kind in columns)
             return place, f"columns are a list; write each on a line of its own as {shown}"
         case "tuple_type" | "list_type" if isinstance(given, dict):
             return place, f"{given!r:.60} is not a list; begin each of its lines with `- `"
@@ -84,7 +86,33 @@ def _shown(given: object, place: Place) -> object:
     if given is not None and not isinstance(given, (str, Mapping, list, tuple)):
         # A password may be a number.
         return given if shown_option(name, str(given)) == str(given) else MASK
-    return shown_value(given, name)
+    return _names_alone(shown_value(given, name))
+
+
+def _names_alone(given: object) -> object:
+    """A value without those of the mappings in it: the name of a secret may be misspelt there."""
+    match given:
+        case Mapping():
+            return {name: _Left() for name in given}
+        case list() | tuple():
+            return [_names_alone(each) for each in given]
+        case _:
+            return given
+
+
+def _type(written: object) -> str:
+    """A data type as it is written; what is none is not shown."""
+    with suppress(StorageError):
+        parse_data_type(str(written))
+        return f'"{written}"'
+    return repr(_Left())
+
+
+class _Left:
+    """What stands for a value that is not shown."""
+
+    def __repr__(self) -> str:
+        return "…"
 
 
 def _unknown(place: Place, model: type[BaseModel]) -> str:

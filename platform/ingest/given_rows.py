@@ -28,10 +28,9 @@ from lakewright.storage.file_reader.bad_rows import (
     column_of,
     fitting,
     reason_of,
-    row_text,
-    row_texts,
 )
 from lakewright.storage.file_reader.reader import Partitions, wanted_mask
+from lakewright.storage.file_reader.row_texts import row_text, row_texts
 from lakewright.storage.rows import ArrowStream, arrow_tables, is_dataframe, is_pandas
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.extra_columns import ExtraColumns
@@ -189,11 +188,13 @@ class _FunctionRows:
         one = _some(part, at, 1)
         names = one[0] if isinstance(one, list) else one.column_names
         told = {name: each for name, each in fixed.items() if name not in names}
-        said = said_of_moments(error, self._table.schema.fields, self._declaration.units)
+        fields = self._table.schema.fields
+        said = said_of_moments(error, fields, self._declaration.units)
+        text = row_text(one[0], fields) if isinstance(one, list) else row_texts(one, fields)[0]
         self._bad.add(
             BadRow(
                 source=self._source,
-                text=row_text(one[0]) if isinstance(one, list) else row_texts(one)[0],
+                text=text,
                 reason=reason_of(said),
                 column=column_of(error),
                 form=RowForm.READ,

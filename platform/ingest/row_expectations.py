@@ -13,7 +13,8 @@ from lakewright.platform.tables.declarations import (
     ExpectationDeclaration,
     ExpectationSeverity,
 )
-from lakewright.storage.file_reader.bad_rows import BadRow, BadRows, RowForm, row_texts
+from lakewright.storage.file_reader.bad_rows import BadRow, BadRows, RowForm
+from lakewright.storage.file_reader.row_texts import row_texts
 from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 

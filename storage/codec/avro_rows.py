@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
-from lakewright.storage.errors import CorruptionError, UnsupportedError
+from lakewright.storage.errors import CorruptionError, UnfitValues, UnsupportedError
 
 AvroType = Any
 
@@ -317,9 +317,17 @@ class RowDecoder:
         return self._table([pa.array([], kind) for kind in self._raw.values()])
 
     def _table(self, raw: Iterable[pa.Array]) -> pa.Table:
-        columns = [
-            _typed(array, kind) for array, kind in zip(raw, self._types.values(), strict=True)
-        ]
+        columns = []
+        for array, (name, kind) in zip(raw, self._types.items(), strict=True):
+            try:
+                columns.append(_typed(array, kind))
+            except OverflowError as error:
+                raise UnfitValues(
+                    f"data file {self._path} holds {error} in column {name}, and no DECIMAL has "
+                    "more than 16; write the file again with fewer digits",
+                    path=self._path,
+                    column=name,
+                ) from None
         return pa.table(columns, names=list(self._types))
 
 
@@ -444,9 +452,27 @@ def _nulls(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
 
 
+def _shortest(data: bytes | None) -> bytes | None:
+    """An unscaled number without leading bytes that only repeat its sign."""
+    if data is None or len(data) <= _DECIMAL_BYTES:
+        return data
+    number = int.from_bytes(data, "big", signed=True)
+    try:
+        return number.to_bytes(_DECIMAL_BYTES, "big", signed=True)
+    except OverflowError:
+        raise OverflowError(f"a decimal of {len(data)} bytes") from None
+
+
 def _decimals(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Decimals from their unscaled numbers, which are big-endian and of any length."""
+    """Decimals from their unscaled numbers, which are big-endian and of any length.
+
+    Raises:
+        OverflowError: a number takes more than 16 bytes.
+    """
     lengths, data = _flat_bytes(array)
+    if int(lengths.max(initial=0)) > _DECIMAL_BYTES:
+        array = pa.array([_shortest(each) for each in array.to_pylist()], pa.binary())
+        lengths, data = _flat_bytes(array)
     ends = np.cumsum(lengths)
     little = np.zeros((len(lengths), _DECIMAL_BYTES), np.uint8)
     negative = np.zeros(len(lengths), bool)

@@ -307,8 +307,8 @@ def _row_text(rows: pa.Table, at: int) -> str:
 def _value_text(value: pa.Scalar) -> str:
     try:
         return repr(value.as_py())[:_MOST_SHOWN]
-    except (ValueError, OverflowError):
-        # Python has no dates outside its years.
+    except (ValueError, OverflowError, KeyError):
+        # Python has no dates outside of its years, and not each zone that a file names.
         return str(value.type)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from decimal import Decimal
@@ -31,10 +30,9 @@ from lakewright.storage.spec.data_types import (
     TypeRoot,
     not_null,
 )
-from lakewright.storage.spec.values import Value, from_python
+from lakewright.storage.spec.values import Value, from_python, has_zone
 
 _COUNT = not_null(AtomicType(TypeRoot.INT))
-_ZONE = re.compile(r"(Z|[+-]\d\d(:?\d\d)?)\s*$")
 _INFINITIES = (math.inf, -math.inf)
 _NONE = type(None)
 _MOST_SHOWN = 80
@@ -236,7 +234,7 @@ def _has_zone(value: object) -> bool:
         case dt.datetime():
             return value.tzinfo is not None
         case str():
-            return _ZONE.search(value) is not None
+            return has_zone(value)
         case _:
             return not isinstance(value, dt.date)
 

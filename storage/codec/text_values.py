@@ -203,7 +203,10 @@ def _converter(data_type: AtomicType, layout: TextLayout) -> Callable[[pa.Array]
     if root is TypeRoot.DATE and layout.date_format is not None:
         return _each_once(data_type, _moment_reader(layout.date_format, dates=True))
     if root.is_timestamp and layout.timestamp_format is not None:
-        return _each_once(data_type, _moment_reader(layout.timestamp_format, dates=False))
+        zoned = root is TypeRoot.TIMESTAMP_LTZ
+        return _each_once(
+            data_type, _moment_reader(layout.timestamp_format, dates=False, zoned=zoned)
+        )
     if root.is_bytes and layout.base64:
         return _each_once(data_type, _of_base64)
     if root is TypeRoot.TIME or root.is_bytes:
@@ -285,10 +288,11 @@ def _of_base64(text: str) -> object:
         raise ValueError("it is no text in base64") from None
 
 
-def _moment_reader(layout: str, *, dates: bool) -> Callable[[str], object]:
+def _moment_reader(layout: str, *, dates: bool, zoned: bool = False) -> Callable[[str], object]:
     def read(text: str) -> object:
-        # The column type decides whether a zone is required.
-        moment = dt.datetime.strptime(text.strip(), layout)  # noqa: DTZ007
+        moment = dt.datetime.strptime(text.strip(), layout)  # noqa: DTZ007 # checked below
+        if zoned and moment.tzinfo is None:
+            raise ValueError("it has no zone")
         return moment.date() if dates else moment
 
     return read
@@ -338,6 +342,11 @@ def _expected(data_type: AtomicType, layout: TextLayout) -> str:
         return f"; write 2024-01-31{way_out if says_keys else ''}"
     if root.is_timestamp:
         if layout.timestamp_format is not None:
+            if root is TypeRoot.TIMESTAMP_LTZ and "%z" not in layout.timestamp_format:
+                return (
+                    f", and the layout {layout.timestamp_format} has no zone; add %z to it, or "
+                    "declare the column TIMESTAMP"
+                )
             return f", which does not have the layout {layout.timestamp_format}"
         zone = "+01:00" if root is TypeRoot.TIMESTAMP_LTZ else ""
         with_zone = "with its zone" if zone else "without a zone"

@@ -21,7 +21,7 @@ from lakewright.storage.spec.data_types import (
 from lakewright.storage.spec.values import EXACT_DECIMALS, stored_digits
 
 # Days since 1970 of the first date of the year 1, and of the year 10000.
-_FIRST_DAY, _END_DAY = -719_162, 2_932_897
+FIRST_DAY, END_DAY = -719_162, 2_932_897
 _MOST_SHOWN = 40
 UNITS_OF_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
@@ -38,8 +38,10 @@ def limits_values(data_type: DataType) -> bool:
         case AtomicType(root=root):
             if root.is_text or root.is_bytes:
                 return data_type.length < MAX_LENGTH
-            is_moment = root is TypeRoot.TIME or root.is_timestamp
-            return is_moment and data_type.precision < stored_digits(data_type)
+            if root is TypeRoot.TIME or root is TypeRoot.DECIMAL:
+                # Arrow has times from 24:00:00, and decimals wider than their precision.
+                return True
+            return root.is_timestamp and data_type.precision < stored_digits(data_type)
 
 
 def unfit_value(array: pa.Array, data_type: AtomicType) -> str | None:
@@ -68,12 +70,13 @@ def unfit_stored(array: pa.Array, data_type: AtomicType) -> str | None:
         # Arrow keeps values wider than the precision they are declared with.
         bounds = pc.min_max(array).as_py()
         for value in (bounds["min"], bounds["max"]):
-            if value is not None and not _fits(value, data_type):
+            if value is not None and not fits_decimal(value, data_type):
                 return f"{value} does not fit"
     return None
 
 
-def _fits(value: Decimal, data_type: AtomicType) -> bool:
+def fits_decimal(value: Decimal, data_type: AtomicType) -> bool:
+    """Whether a DECIMAL has as many digits as a value of its scale."""
     # Python's default decimal context would round wide decimals before the comparison.
     unscaled = int(value.scaleb(data_type.scale, EXACT_DECIMALS))
     return bool(abs(unscaled) < 10**data_type.precision)
@@ -95,7 +98,7 @@ def unfit_moment(array: pa.Array, data_type: AtomicType) -> str | None:
     else:
         a_day = 1 if is_date else UNITS_OF_A_DAY[kind.unit]
         for number in (int(numbers.min()), int(numbers.max())):
-            if not _FIRST_DAY <= number // a_day < _END_DAY:
+            if not FIRST_DAY <= number // a_day < END_DAY:
                 counted = f"{number} {'days' if is_date else kind.unit} from 1970"
                 return (
                     f"a value ({counted}) is outside of the years 1 to 9999, as infinity is "

@@ -13,12 +13,16 @@ from typing import IO, Any
 import fastavro
 
 from lakewright.storage.codec.avro_container import read_block, read_block_head, read_header
+from lakewright.storage.codec.avro_values import exact_schema
 from lakewright.storage.codec.hybrid_calendar import avro_calendar
+from lakewright.storage.codec.python_columns import ReadAtom
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.file_reader.records import Records
+from lakewright.storage.spec.data_types import AtomicType
 
 # So many rows become one table.
 _ROWS_AT_ONCE = 1 << 15
+_MOST_SHOWN = 40
 
 
 def read_avro_records(source: IO[bytes], *, path: str) -> Iterator[tuple[tuple[str, ...], Records]]:
@@ -32,7 +36,7 @@ def read_avro_records(source: IO[bytes], *, path: str) -> Iterator[tuple[tuple[s
     """
     header = read_header(source, path=path)
     try:
-        schema: Any = fastavro.parse_schema(_without_uuids(header.schema))
+        schema: Any = fastavro.parse_schema(exact_schema(header.schema))
     except Exception as error:
         # Avro has no error type of its own.
         raise InvalidRows(f"{path} has an invalid Avro schema: {error!r}") from error
@@ -55,6 +59,19 @@ def read_avro_records(source: IO[bytes], *, path: str) -> Iterator[tuple[tuple[s
         row += head.row_count
 
 
+def typed_atom(data_type: AtomicType) -> ReadAtom | None:
+    """A reader that takes no text for another type: values of Avro have types of their own."""
+    if data_type.root.is_text:
+        return None
+
+    def read(value: object) -> object:
+        if isinstance(value, str):
+            raise ValueError(f"a text is none: {value[:_MOST_SHOWN]!r}; declare the column STRING")  # noqa: TRY004
+        return value
+
+    return read
+
+
 def _decoded(data: bytes, count: int, array: Any, path: str) -> list[Mapping[str, object]]:
     if not count:
         return []
@@ -67,17 +84,6 @@ def _decoded(data: bytes, count: int, array: Any, path: str) -> list[Mapping[str
     if len(records) != count or framed.read(1):
         raise InvalidRows(f"{path}: a block does not hold the {count} rows that it says")
     return list(records)
-
-
-def _without_uuids(schema: Any) -> Any:
-    """A schema whose UUIDs are the texts that they are stored as."""
-    if isinstance(schema, dict):
-        return {
-            key: _without_uuids(value)
-            for key, value in schema.items()
-            if (key, value) != ("logicalType", "uuid")
-        }
-    return [_without_uuids(each) for each in schema] if isinstance(schema, list) else schema
 
 
 def _varint(number: int) -> bytes:

@@ -5,11 +5,9 @@ The first one ends a read, unless they are left out and counted here, and kept f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 import pyarrow as pa
 
@@ -135,19 +133,3 @@ def column_of(error: InvalidRows) -> str | None:
     """The column whose value does not fit."""
     column = error.details.get("column")
     return column if isinstance(column, str) else None
-
-
-def row_text(row: Mapping[str, Any]) -> str:
-    """A row as an object of JSON, whose values are read back as those of declared types."""
-    return json.dumps(row, ensure_ascii=False, default=_plain)
-
-
-def row_texts(rows: pa.Table) -> list[str]:
-    """Rows as objects of JSON."""
-    return [row_text(each) for each in rows.to_pylist(maps_as_pydicts="strict")]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).hex()
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -17,10 +17,9 @@ import pyarrow as pa
 
 from lakewright.storage.codec.arrow_json import arrow_rows
 from lakewright.storage.codec.arrow_types import to_arrow_type
-from lakewright.storage.codec.python_columns import Reading as PythonReading
 from lakewright.storage.errors import InvalidRows
-from lakewright.storage.file_reader.avro_records import read_avro_records
-from lakewright.storage.file_reader.bad_rows import RowForm, row_text, row_texts
+from lakewright.storage.file_reader.avro_records import read_avro_records, typed_atom
+from lakewright.storage.file_reader.bad_rows import RowForm
 from lakewright.storage.file_reader.csv_rows import (
     CsvBlock,
     RaggedRow,
@@ -31,6 +30,7 @@ from lakewright.storage.file_reader.file_form import AVRO, ORC, PARQUET, FileFor
 from lakewright.storage.file_reader.json_records import records_of_arrays, records_of_lines
 from lakewright.storage.file_reader.location import PACKED, FoundFile
 from lakewright.storage.file_reader.records import Records
+from lakewright.storage.file_reader.row_texts import row_text, row_texts
 from lakewright.storage.files.data_file import Reading
 from lakewright.storage.files.data_files import open_data_file
 from lakewright.storage.spec.data_types import DataField
@@ -155,7 +155,7 @@ class _Columns(Piece):
         return self.rows.slice(start, length)
 
     def original(self, at: int, fields: Sequence[DataField]) -> tuple[int | None, str, RowForm]:
-        return None, row_texts(self.rows.slice(at, 1))[0], RowForm.READ
+        return None, row_texts(self.rows.slice(at, 1), fields)[0], RowForm.READ
 
 
 def _columnar(
@@ -197,15 +197,10 @@ class _OfRecords(Piece):
         if self.form.format == AVRO or not self.form.json.requires_members:
             wanted = [each for each in fields if each.name in self.column_names]
         part = self.records.part(start, length)
-        return part.table(wanted, self._reading, path=self.path)
-
-    @property
-    def _reading(self) -> PythonReading:
-        of_json = self.form.json.reading
-        if self.form.format != AVRO:
-            return of_json
-        # Types of Avro say which numbers are whole.
-        return replace(of_json, reader=PythonReading().reader)
+        reading = self.form.json.reading
+        if self.form.format == AVRO:
+            reading = replace(reading, reader=typed_atom)
+        return part.table(wanted, reading, path=self.path)
 
     def rows_of_records(self) -> list[Mapping[str, object]]:
         return self.records.records
@@ -214,7 +209,9 @@ class _OfRecords(Piece):
         line, texts = self.records.numbers[at], self.records.texts
         if texts:
             return line, texts[at], RowForm.ORIGINAL
-        return line, row_text(self.records.records[at]), RowForm.READ
+        # Only JSON has texts, and parses them for any type.
+        row = row_text(self.records.records[at], fields, parses_texts=False)
+        return line, row, RowForm.READ
 
 
 def _avro(file: FoundFile, form: FileForm) -> Iterator[Piece]:

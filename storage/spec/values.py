@@ -27,12 +27,13 @@ NANOS_PER_SECOND = 1_000_000_000
 _MOST_SHOWN = 80
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = dt.date(1970, 1, 1)
+_MICROS_OF_A_DAY = 86_400_000_000
 # Wide enough for DECIMAL(38), independent of the caller's decimal context.
 EXACT_DECIMALS = Context(prec=76)
 
 
 class StoredNumber(int):
-    """A moment in its internal form, days or nanoseconds; any other number is no moment."""
+    """A moment in its internal form, by the unit of its type; any other number is no moment."""
 
     __slots__ = ()
 
@@ -44,14 +45,21 @@ def to_python(value: Value, data_type: DataType) -> object:
     """An internal value as a Python value that `from_python` converts back.
 
     Values without a Python counterpart stay internal, as a `StoredNumber`: dates outside of the
-    years 1 to 9999, and such timestamps, or finer ones than microseconds.
+    years 1 to 9999, and such timestamps, or finer ones than microseconds; times beyond the day.
     """
     if value is None or not isinstance(data_type, AtomicType):
         return value
     try:
         return _to_python(value, data_type)
-    except OverflowError:
+    except (OverflowError, ValueError):
         return StoredNumber(value) if isinstance(value, int) else value
+
+
+def time_of_day(microseconds: int) -> dt.time:
+    """A time of day by its count; raises a ValueError for one that is beyond the day."""
+    if not 0 <= microseconds < _MICROS_OF_A_DAY:
+        raise ValueError(f"{microseconds} microseconds of the day are not before 24:00:00")
+    return (_EPOCH + dt.timedelta(microseconds=microseconds)).time()
 
 
 def _to_python(value: Value, data_type: AtomicType) -> object:
@@ -61,7 +69,7 @@ def _to_python(value: Value, data_type: AtomicType) -> object:
             return _EPOCH_DAY + dt.timedelta(days=value)
         case TypeRoot.TIME:
             assert isinstance(value, int)
-            return (_EPOCH + dt.timedelta(milliseconds=value)).time()
+            return time_of_day(value * 1_000)
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             assert isinstance(value, int)
             if value % NANOS_PER_MICRO:
@@ -105,6 +113,9 @@ def _cut(text: str) -> str:
 
 def _convert(value: object, data_type: AtomicType) -> Value:
     root = data_type.root
+    is_moment = root in (TypeRoot.DATE, TypeRoot.TIME) or root.is_timestamp
+    if isinstance(value, StoredNumber) and not is_moment:
+        raise TypeError("a moment is no value of that type")
     if root is TypeRoot.BOOLEAN:
         return _boolean(value)
     if root in INTEGER_BITS:
@@ -237,6 +248,10 @@ def _days(value: object) -> int:
 
 
 def _milliseconds_of_day(value: object) -> int:
+    if isinstance(value, StoredNumber):
+        if not -(2**31) <= value < 2**31:
+            raise ValueError("it is not before 24:00:00")
+        return int(value)
     if isinstance(value, str):
         if ":" not in value:
             # Python takes digits alone for a time, of however many digits.
@@ -256,8 +271,20 @@ def _milliseconds_of_day(value: object) -> int:
     return seconds * 1000 + value.microsecond // 1000
 
 
-# An ISO timestamp whose fraction is parsed apart, since Python keeps only six digits.
+# A fraction is parsed apart, since Python keeps only six digits.
 _FRACTION = re.compile(r"(.*\d\d:?\d\d:?\d\d)[.,](\d+)(.*)")
+# A day, a time after a T or a blank, and a zone of that time. Python takes any character for the T,
+# and so the zone of a day for a time.
+_MOMENT = re.compile(
+    r"(?:\d{4}-\d\d-\d\d|\d{8}|\d{4}-?W\d\d(?:-?\d)?)"
+    r"(?:[T ]\d\d(?::?\d\d(?::?\d\d(?:[.,]\d+)?)?)?(?P<zone>Z|[+-]\d\d(?::?\d\d){0,2})?)?"
+)
+
+
+def has_zone(text: str) -> bool:
+    """Whether the text of a moment says the zone of its time."""
+    found = _MOMENT.fullmatch(text)
+    return found is not None and found["zone"] is not None
 
 
 def _nanoseconds(value: object, data_type: AtomicType) -> int:
@@ -286,6 +313,8 @@ def _unbounded_nanoseconds(value: object, data_type: AtomicType) -> int:
     _check_no_number(value, data_type.root)
     below_second = 0
     if isinstance(value, str):
+        if _MOMENT.fullmatch(value) is None:
+            raise ValueError("a day and a time are expected, such as 2024-01-31T13:45:00")
         parts = _FRACTION.fullmatch(value)
         if parts is not None:
             digits = parts.group(2).rstrip("0")

@@ -519,3 +519,49 @@ def explained(session: Session, query: str) -> str:
     rows = session.sql(f"EXPLAIN {query}").rows
     assert rows is not None
     return str(rows.to_pylist())
+
+
+_FINE = "TIMESTAMP '2024-01-01 00:00:00.123456789'"
+_MICROS = "TIMESTAMP '2024-01-01 00:00:00.123456'"
+# The type there, the declared type, the value, and what is said of it; None if it is kept.
+_WRITTEN: Sequence[tuple[str, str, str, str | None]] = [
+    ("timestamp", "TIMESTAMP(9)", _FINE, "PostgreSQL has microseconds"),
+    ("timestamp[]", "ARRAY<TIMESTAMP(9)>", f"ARRAY[{_FINE}]", "PostgreSQL has microseconds"),
+    ("timestamp", "TIMESTAMP(9)", _MICROS, None),
+    ("timestamp(3)", "TIMESTAMP(6)", _MICROS, "would keep 2024-01-01 00:00:00.123456 as 2024"),
+    ("date", "TIMESTAMP(3)", "TIMESTAMP '2024-01-01 05:00:00'", "as 2024-01-01;"),
+    ("date", "TIMESTAMP(3)", "TIMESTAMP '2024-01-01 00:00:00'", None),
+    ("numeric(10,2)", "DECIMAL(10, 4)", "1.2345", "would keep 1.2345 as 1.23;"),
+    ("numeric(10,2)", "DECIMAL(10, 4)", "1.23", None),
+    ("int", "DOUBLE", "1.5", "would keep 1.5 as 2;"),
+    ("float8", "BIGINT", "9007199254740993", "is double precision in the database"),
+    ("real", "DOUBLE", "0.1", None),
+    ("char(5)", "STRING", "'ab'", None),
+]
+
+
+@pytest.mark.parametrize("case", _WRITTEN, ids=lambda case: " ".join(case[:3]))
+def test_a_value_is_kept_by_postgresql_or_refused(
+    server: str,
+    tmp_path: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    case: tuple[str, str, str, str | None],
+) -> None:
+    there, declared, value, said = case
+    monkeypatch.setenv("PG_PASSWORD", SECRET)
+    statement(server, f"DROP TABLE IF EXISTS narrow; CREATE TABLE narrow (x {there})")
+    session = Session(Catalog.open(str(tmp_path)))
+    session.sql(f"""
+        CREATE DATABASE db; USE db;
+        CREATE TABLE own (x {declared}); INSERT INTO own VALUES ({value});
+        CREATE TABLE e (x {declared}) WITH ('connector' = 'jdbc', 'url' = '{server}',
+          'password' = '${{env:PG_PASSWORD}}', 'table-name' = 'public.narrow')
+    """)
+    if said is None:
+        session.sql("INSERT INTO e SELECT * FROM own")
+        assert statement(server, "SELECT count(*) FROM narrow") == "1"
+        return
+    with pytest.raises(InvalidRows, match=r"db\.e: column x ") as refused:
+        session.sql("INSERT INTO e SELECT * FROM own")
+    assert said in refused.value.message
+    assert statement(server, "SELECT count(*) FROM narrow") == "0"

@@ -26,7 +26,7 @@ from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.codec.binary_row import encode_row
 from lakewright.storage.codec.column_stats import ColumnStats
 from lakewright.storage.codec.conform import conform
-from lakewright.storage.codec.value_limits import limits_values
+from lakewright.storage.codec.value_limits import fits_decimal, limits_values
 from lakewright.storage.errors import (
     InvalidRequestError,
     InvalidRows,
@@ -173,10 +173,7 @@ class ExternalFiles:
                 continue
             if field.name in footer.uncertain:
                 self._check_moments(field, path)
-            if limits_values(field.type) or (
-                holds_moments(to_arrow_type(field.type)) and field.name not in footer.bounds
-            ):
-                # Bounds of moments are there if all lie in the years that Python has.
+            if not _are_proved(field, footer):
                 self._check_limits(field, path)
             if field.name in partition.stored:
                 self._check_partition_column(field, partition.stored[field.name], path)
@@ -297,6 +294,16 @@ class ExternalFiles:
             nulls.append(stats.null_count if is_counted and mode != "none" else None)
         types = [field.type for field in schema.fields]
         return SimpleStats(encode_row(low, types), encode_row(high, types), tuple(nulls))
+
+
+def _are_proved(field: DataField, footer: Footer) -> bool:
+    """Whether the footer alone proves that the values of a column fit its type."""
+    bounds = footer.bounds.get(field.name)
+    if isinstance(field.type, AtomicType) and field.type.root is TypeRoot.DECIMAL:
+        return bounds is not None and all(fits_decimal(each, field.type) for each in bounds)
+    # Bounds of moments are there if all lie in the years that Python has.
+    is_far = bounds is None and holds_moments(to_arrow_type(field.type))
+    return not is_far and not limits_values(field.type)
 
 
 def _name(uri: str, taking: str, format_name: str) -> str:

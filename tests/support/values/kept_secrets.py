@@ -131,10 +131,20 @@ SECRETS: Sequence[tuple[str, str]] = [
     ("note", "Authorization: Bearer hunter2hunter2"),
     ("note", f"Basic {_BASIC}"),
     ("note", "eyJodW50ZXIyIjoxfQ.eyJodW50ZXIyIjoxfQ.hunter2"),
+    ("query", "CREATE SECRET (TYPE s3, KEY_ID 'x', SECRET 'hunter2')"),
+    ("query", 'create user u identified by "hunter2"'),
+    ("query", "ALTER ROLE u PASSWORD 'hunter''2'"),
+    ("query", "SELECT PASSWORD('hunter2')"),
+    ("pasword", "hunter2"),
+    ("webhook", "https://x.webhook.office.com/webhookb2/hunter2@x/IncomingWebhook/hunter2/x"),
+    ("webhook", "https://outlook.office.com/webhook/hunter2@x/IncomingWebhook/hunter2/x"),
+    ("webhook", "https://api.telegram.org/bot123456:AAhunter2/sendMessage"),
 ]
 
 # What names a variable, or is no secret.
 HARMLESS: Sequence[tuple[str, str]] = [
+    ("query", "SELECT 'password' AS name, token FROM t WHERE kind = 'secret'"),
+    ("query", "CREATE SECRET (TYPE s3, SECRET '${env:S}')"),
     ("password", "${env:DB_PASSWORD}"),
     ("password", ""),
     ("header.Authorization", "Bearer ${env:TOKEN}"),

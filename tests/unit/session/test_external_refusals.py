@@ -54,6 +54,47 @@ def test_nan_is_refused_where_sqlite_would_keep_null(session: Session, tmp_path:
     assert rows_of(session, "SELECT * FROM t") == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("ARRAY<STRING>", "ARRAY['a', NULL]"),
+        ("MAP<STRING, INT>", "MAP('a', 1)"),
+        ("ROW<a INT, b STRING>", "{'a': 1, 'b': 'x'}"),
+    ],
+)
+def test_values_that_sqlite_has_not_are_refused_before_a_row_is_written(
+    session: Session, tmp_path: Path, kind: str, value: str
+) -> None:
+    sqlite(session, tmp_path / "x.db", "CREATE TABLE t (id INTEGER, x TEXT)", f"id INT, x {kind}")
+    session.sql(f"CREATE TABLE own (id INT, x {kind}); INSERT INTO own VALUES (1, NULL)")
+    session.sql("INSERT INTO t SELECT * FROM own")
+    session.sql(f"INSERT INTO own VALUES (2, {value})")
+    with pytest.raises(InvalidRows, match=r"column x holds .* of which SQLite has no values"):
+        session.sql("INSERT INTO t SELECT * FROM own")
+    assert rows_of(session, "SELECT id FROM t") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("there", "kind", "fits", "value"),
+    [
+        ("NUMERIC", "DECIMAL(30, 2)", "-1.50", "12345678901234567890.12"),
+        ("REAL", "BIGINT", "9007199254740992", "9007199254740993"),
+        ("INTEGER", "STRING", "'x7'", "'007'"),
+    ],
+)
+def test_numbers_that_sqlite_would_round_are_refused_before_a_row_is_written(
+    session: Session, tmp_path: Path, there: str, kind: str, fits: str, value: str
+) -> None:
+    sqlite(session, tmp_path / "x.db", f"CREATE TABLE t (x {there})", f"x {kind}")
+    session.sql(f"CREATE TABLE own (x {kind}); INSERT INTO own VALUES ({fits})")
+    session.sql("INSERT INTO t SELECT * FROM own")
+    assert rows_of(session, "SELECT x FROM t") == rows_of(session, "SELECT x FROM own")
+    session.sql(f"INSERT INTO own VALUES ({value})")
+    with pytest.raises(InvalidRows, match=r"column x has .* make the column TEXT there"):
+        session.sql("INSERT INTO t SELECT * FROM own")
+    assert len(rows_of(session, "SELECT x FROM t")) == 1
+
+
 def test_reading_a_database_that_is_not_there_makes_none(session: Session, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/no.db"
     define(session, "t", "id INT", connector="jdbc", url=url, table_name="t")

@@ -166,6 +166,29 @@ def test_a_foreign_writer_decides_what_its_numbers_stand_for(registry: SchemaReg
     }
 
 
+def test_values_beyond_what_a_writer_declares_are_read_exactly_or_refused(
+    registry: SchemaRegistry,
+) -> None:
+    def decoded(kind: str, logical: Mapping[str, Any], value: object, declared: str) -> object:
+        plain, meant = (
+            {"type": "record", "name": "r", "fields": [{"name": "v", "type": each}]}
+            for each in (kind, {"type": kind, **logical})
+        )
+        number = registry.add(schema=json.dumps(meant)).to_bytes(4, "big")
+        message = b"\0" + number + _written(registry, plain, {"v": value})[5:]
+        (row,) = _rows("avro-confluent", {"url": registry.url}, message, v=declared)
+        return row["v"]
+
+    amount = {"logicalType": "decimal", "precision": 4, "scale": 2}
+    digits = (123456).to_bytes(3, "big")
+    assert decoded("bytes", amount, digits, "DECIMAL(10, 2)") == Decimal("1234.56")
+    with pytest.raises(InvalidRows, match="has more than 5 digits"):
+        decoded("bytes", amount, digits, "DECIMAL(5, 2)")
+    for number in (-5, 86_400_000):
+        with pytest.raises(InvalidRows, match="not before 24:00:00"):
+            decoded("int", {"logicalType": "time-millis"}, number, "TIME(3)")
+
+
 def _event(*fields: Any) -> Any:
     row = {"type": "record", "name": "Value", "fields": list(fields)}
     return {

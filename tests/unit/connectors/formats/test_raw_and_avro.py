@@ -85,6 +85,8 @@ def test_a_message_that_is_no_record_is_refused() -> None:
         decoder.decode([b"\x02\x04\x05"])
     with pytest.raises(InvalidRows, match="not a record of the table's columns"):
         decoder.decode([b"\x02"])
+    with pytest.raises(InvalidRows, match="not before 24:00:00"):
+        decoding("avro").decoder(fields_of(v="TIME(3)")).decode([b"\x02\x09"])
 
 
 def test_moments_that_avro_does_not_hold_are_refused() -> None:

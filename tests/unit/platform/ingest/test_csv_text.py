@@ -236,6 +236,16 @@ def test_marks_that_cannot_be_told_apart_are_found_before_a_run(
     assert said in f"{place[-1]}: {message}"
 
 
+def test_a_layout_without_a_zone_gives_no_moment_of_one(tmp_path: Path) -> None:
+    columns = [{"name": "at", "type": "TIMESTAMP_LTZ(3)"}]
+    with pytest.raises(InvalidRows, match="has no zone; add %z to it, or declare"):
+        read(tmp_path, "at\n31.01.2024 10:00\n", columns, timestamp_format="%d.%m.%Y %H:%M")
+    ((found,),) = read(
+        tmp_path, "at\n31.01.2024 10:00+0200\n", columns, timestamp_format="%d.%m.%Y %H:%M%z"
+    )
+    assert found.isoformat() == "2024-01-31T08:00:00+00:00"
+
+
 def test_the_form_of_csv_is_not_for_other_files() -> None:
     for name, mark in (("quote", "'"), ("escape", "\\"), ("decimal", ","), ("thousands", " ")):
         declaration = TableDeclaration.model_validate(

@@ -340,7 +340,7 @@ WRONG = [
     ),
     (
         "patterns: {match: a.b}",
-        "a.yaml:1: patterns: {'match': 'a.b'} is not a list; begin each of its lines with `- `",
+        "a.yaml:1: patterns: {'match': …} is not a list; begin each of its lines with `- `",
     ),
     (
         "tables:\n  a.b:\n    snapshots: {retain_min: 5, retain_max: 4}",

@@ -385,6 +385,19 @@ def test_columns_as_a_mapping_are_shown_as_a_list(
     )
 
 
+@pytest.mark.parametrize("key", ["primary_key", "columns", "comment", "source", "options.x"])
+def test_what_a_misspelt_key_says_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    value = "[{secert: hunter2}]" if key == "source" else "{secert: hunter2}"
+    name, _, below = key.partition(".")
+    lines = {"table": "a.b", "columns": "[{name: id, type: INT}]", "source": "{csv: x}"}
+    lines[name] = f"{{{below}: {value}}}" if below else value
+    said = problems(tmp_path, "".join(f"{k}: {v}\n" for k, v in lines.items()), monkeypatch)
+    assert "secert" in str(said)
+    assert "hunter" not in str(said)
+
+
 def test_a_path_that_is_not_there_has_no_line(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError, match=r"/nope: no such file or folder"):
         load_declarations([tmp_path / "nope"], check=check_for_dagster)
