@@ -91,6 +91,11 @@ class TableStream(Sink):
                 "stream goes on"
             )
         self.stream = start.stream
+        held = -1 if record is None else record.batch
+        if start.reported > held:
+            # The table was rolled back, and batches of these numbers come again.
+            start = replace(start, reported=held)
+            files.streams.put(start)
         if record is None:
             if start.beginning is None:
                 raise InvalidRequestError(

@@ -154,8 +154,8 @@ class Checkpoint:
             return found["start"], found["end"]
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptionError(
-                f"the note of batch {number} at {note} cannot be read: {error}; delete it, and the "
-                "batch begins where the one before it ended",
+                f"the note of batch {number} at {note} cannot be read: {error}; restore it, or "
+                "begin a new checkpoint where the rows of the sink end",
                 path=note,
             ) from error
 

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 from lakewright.storage.errors import SchemaNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.named_errors import names_errors
-from lakewright.storage.operations.commit.stream_positions import forget_stream, list_streams
+from lakewright.storage.operations.commit.stream_positions import (
+    carry_into,
+    forget_stream,
+    list_streams,
+    streams_at,
+)
 from lakewright.storage.operations.references.branches import (
     Branch,
     at_branch,
@@ -172,6 +177,7 @@ class History:
     ) -> Table:
         """Create a branch, empty or at a tag or snapshot; see `references.branches`."""
         files = create_branch(self.table_files, name, tag=tag, snapshot_id=snapshot)
+        carry_into(files, streams_at(self.table_files, files.snapshots.latest()))
         return replace(self.table, table_files=files)
 
     def consumers(self) -> tuple[Consumer, ...]:

@@ -86,11 +86,12 @@ class KafkaScan(Scan):
         begin |= self._first(added)
         more = {each: at for each, at in ends.items() if at > begin[each]}
         if not more:
-            return start
+            # A partition that was added counts from now on: what it loses later is noticed.
+            return offset_of(begin, rests) if added else start
         if limit is not None:
             more = limited(begin, more, limit)
         read = {each: at for each, at in more.items() if at > begin[each]}
-        return offset_of(positions_of(start) | read, rests)
+        return offset_of(begin | read, rests)
 
     def backlog(self, start: Offset) -> Backlog:
         """Positions tell the messages; marks of transactions are among them."""

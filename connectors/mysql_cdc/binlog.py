@@ -134,7 +134,14 @@ def events(
     columns: dict[int, tuple[tuple[SourceColumn, ...], tuple[str, ...]]] = {}
     asked = [*kinds, row_event.TableMapEvent, *others, *unread, event.NotImplementedEvent]
     log = _reader(
-        server, begin, server_id, asked, only_schemas=[server.database], only_tables=[table]
+        server,
+        begin,
+        server_id,
+        asked,
+        only_schemas=[server.database],
+        only_tables=[table],
+        # Compressed changes are such events.
+        filter_non_implemented_events=False,
     )
     before = begin
     with closing(log):

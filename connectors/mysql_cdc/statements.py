@@ -91,9 +91,10 @@ class _Words:
         verb = upper[0] if upper else ""
         if verb in ("DROP", "CREATE") and {"DATABASE", "SCHEMA"} & {*upper[1:4]}:
             return self._of_database(verb)
-        if verb in _CALLING or (verb in _CHANGING and self._names(self._words[1:])):
-            return "changes rows by a statement (binlog_format is not ROW)"
-        if verb in _CHANGING or verb in _HARMLESS or not self._names(self._words):
+        if verb in _CALLING or verb in _CHANGING:
+            # Triggers, views and functions change tables that the statement does not name.
+            return "may change rows by a statement (binlog_format is not ROW)"
+        if verb in _HARMLESS or not self._names(self._words):
             return None
         at = next((at for at, each in enumerate(upper[:6]) if each in ("TABLE", "TABLES")), None)
         if verb == "TRUNCATE":

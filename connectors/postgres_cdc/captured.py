@@ -288,6 +288,11 @@ class Captured:
                 f"slot {self.slot} is of plugin {slot.plugin} in database {slot.database}, and has "
                 f"to be of {PLUGIN} in {self.server.database}; name another slot"
             )
+        if slot.is_two_phase:
+            raise self.error(
+                f"slot {self.slot} was made with two_phase, so it gives prepared transactions "
+                "before they are committed; name a slot without it"
+            )
         if slot.wal_status == "lost":
             raise self.error(
                 f"the server invalidated slot {self.slot} (max_slot_wal_keep_size), and {lost}; "

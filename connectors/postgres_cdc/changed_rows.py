@@ -131,6 +131,13 @@ class ChangedRows:
             )
         names = [each.name for each in relation.columns]
         self._places = [names.index(name) for name in self._names]
+        now = [each.name for each in self._facts.columns if each.name in self._names]
+        if (then := [name for name in names if name in self._names]) != now:
+            raise self._of.error(
+                f"changes of {self._of.place} were written while its columns were "
+                f"({', '.join(then)}), which are ({', '.join(now)}) now: names were exchanged; "
+                f"{self._of.anew}"
+            )
 
     def _add(self, change: Change, xid: int) -> None:
         places = self._places

@@ -97,9 +97,10 @@ _SCHEMAS = """(SELECT jsonb_agg(s.oid::bigint) FROM pg_publication_namespace s
   WHERE s.pnpubid = p.oid AND s.pnnspid = c.relnamespace)"""
 _PUBLISHES_SCHEMAS = 150_000
 _SLOT = """
-SELECT plugin::text, database::text, wal_status, confirmed_flush_lsn - '0/0',
+SELECT plugin::text, database::text, wal_status,
+  coalesce((to_jsonb(slots) ->> 'two_phase')::bool, false), confirmed_flush_lsn - '0/0',
   pg_current_wal_insert_lsn() - '0/0', pg_current_wal_flush_lsn() - '0/0'
-FROM pg_replication_slots WHERE slot_name = %s
+FROM pg_replication_slots AS slots WHERE slot_name = %s
 """
 _PEEK = """
 SELECT data FROM pg_logical_slot_peek_binary_changes(
@@ -212,6 +213,7 @@ class SlotFacts:
     plugin: str
     database: str
     wal_status: str | None
+    is_two_phase: bool
     confirmed: int
     inserted: int
     flushed: int
@@ -331,8 +333,9 @@ class Connection:
         found = self.rows(_SLOT, name)
         if not found:
             return None
-        plugin, database, status, *positions = found[0]
-        return SlotFacts(plugin, database, status, *(int(each or 0) for each in positions))
+        plugin, database, status, is_two_phase, *positions = found[0]
+        numbers = (int(each or 0) for each in positions)
+        return SlotFacts(plugin, database, status, bool(is_two_phase), *numbers)
 
     @contextmanager
     def peek(

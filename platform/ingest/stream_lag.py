@@ -23,6 +23,7 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.env import Env
 from lakewright.storage.errors import CorruptionError, SnapshotNotFound
 from lakewright.storage.files.file_systems import open_file_system
+from lakewright.storage.operations.streams.change_stream import check_position
 
 _SNAPSHOT = "snapshot"
 
@@ -122,8 +123,13 @@ def _of_scan(scan: Scan, start: Offset) -> Backlog:
 
 
 def _of_table(source: Table, start: Offset) -> Backlog:
-    """The snapshots behind the one that was read; a compaction among them changes no row."""
+    """The snapshots behind the one that was read; a compaction among them changes no row.
+
+    Raises:
+        StalePlan: the other table was rolled back behind it, or made anew.
+    """
     latest, read = source.history.latest_snapshot(), start[_SNAPSHOT]
+    check_position(source.table_files, start, 0 if latest is None else latest.id)
     if latest is None or latest.id <= read:
         return Backlog(end=start)
     try:

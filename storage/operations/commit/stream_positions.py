@@ -14,6 +14,7 @@ another client took the snapshots.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from lakewright.storage.codec.stream_json import decode_streams, encode_streams
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
@@ -78,16 +79,28 @@ def forget_stream(files: TableFiles, stream: str) -> StreamRecord:
 
 
 def carry_streams(files: TableFiles, expired: Sequence[int]) -> None:
-    """Say again where streams stand, if only snapshots say it that are about to be expired."""
-    if not expired or not files.streams.all():
-        return
+    """Say again where streams stand, if only snapshots say it that are about to be expired.
+
+    A stream that has begun and has no batch yet begins after the snapshots that stay.
+    """
     latest = files.snapshots.latest()
-    for each in () if latest is None else files.snapshots.back_from(latest):
-        if each.id <= expired[-1]:
+    if not expired or latest is None:
+        return
+    known = streams_at(files, latest)
+    if known and _said(files, files.snapshots.read(expired[-1] + 1)) is None:
+        history = files.snapshots.back_from(latest)
+        if not any(_said(files, each) for each in history if each.id > expired[-1]):
             _say(files, lambda now: now or None)
-            return
-        if _said(files, each) is not None:
-            return
+    for start in files.streams.all():
+        is_whole = expired[0] <= start.base_id + 1
+        if start.stream not in known and is_whole and start.base_id < latest.id:
+            files.streams.put(replace(start, base_id=latest.id))
+
+
+def carry_into(branch: TableFiles, streams: Streams) -> None:
+    """Say on a branch where streams stand, if its snapshot is of a client that does not."""
+    if streams and not streams_of(branch):
+        _say(branch, lambda now: now or streams)
 
 
 def _say(files: TableFiles, change: Callable[[Streams], Streams | None]) -> None:

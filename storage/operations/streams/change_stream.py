@@ -36,8 +36,8 @@ from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID
 
 _SNAPSHOT, _COMMIT, _TABLE = "snapshot", "commit", "table"
 _BEGIN_ANEW = (
-    "begin a new stream, with a new checkpoint, into an empty target, which would keep rows that "
-    "are gone"
+    "begin a new stream, with a new checkpoint (and a new consumer, if it has one), into an empty "
+    "target, which would keep rows that are gone"
 )
 # A snapshot with the commit that made it and the table's time, as JSON.
 Position = Mapping[str, Any]

@@ -48,7 +48,8 @@ from tests.support.formats import fields_of
         ("ALTER TABLE items COMMENT 'it''s , MODIFY n INT # TRUNCATE'", "shop", None),
         ("ALTER TABLE other MODIFY n INT", "shop", None),
         ("INSERT INTO items VALUES (1)", "shop", "by a statement"),
-        ("UPDATE other SET x = 'items'", "shop", None),
+        # By a trigger, a view or a function it may change rows of the table.
+        ("UPDATE other SET x = 1", "shop", "by a statement"),
         ("SET STATEMENT max_statement_time = 1 FOR DELETE FROM items", "shop", "by a statement"),
         ("SAVEPOINT items", "shop", None),
     ],
@@ -165,7 +166,6 @@ _HARMLESS = (
     "CREATE DATABASE IF NOT EXISTS shop",
     "DROP USER items",
     "ALTER EVENT items DISABLE",
-    "INSERT INTO other VALUES (1)",
     "ALTER TABLE other ADD items INT",
 )
 

@@ -28,6 +28,18 @@ class Described(click.Command):
         self.notes = notes
         self.examples = examples
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse an option that is given twice and has one value: the first would be dropped."""
+        seen: set[str] = set()
+        for each in self.make_parser(ctx).parse_args(list(args))[2] if args else ():
+            is_one = isinstance(each, click.Option) and not (each.multiple or each.is_flag)
+            if is_one and each.name in seen:
+                raise click.UsageError(
+                    f"{each.opts[0]} is given twice, and has one value; write it once", ctx
+                )
+            seen.add(each.name or "")
+        return super().parse_args(ctx, args)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, text in (("", self.notes), ("Examples", self.examples)):
             lines = text.strip("\n").splitlines()
