@@ -336,6 +336,13 @@ def test_the_snapshots_of_a_table_that_is_followed_ask_for_runs(lake: Lake) -> N
     assert outcome.materializations[None]["lakewright/position"]["snapshot"] == 1
     assert lake.rows("shop.copy") == lake.rows("shop.orders")
     assert "has all rows" in lake.tick_of(sensor).skip_message
+    # Rows that the other table lost are in the copy, so it is not green.
+    orders.write(rows(orders, [{"id": 2, "day": "a", "v": "w"}], ["+I"]))
+    lake.materialize("shop.copy")
+    orders.history.rollback(snapshot=1)
+    refused = lake.tick_of(sensor).skip_message
+    assert "StalePlan: shop.orders was rolled back behind snapshot 2" in refused
+    assert "a new consumer" in refused
 
 
 def test_a_stream_that_is_ahead_of_compaction_waits_for_it_and_goes_on(feed: Feed) -> None:

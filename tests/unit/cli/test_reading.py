@@ -92,6 +92,15 @@ def events_table(catalog: Catalog, **options: Any) -> Table:
     return new_table(catalog, EVENTS, **options)
 
 
+def test_an_option_of_one_value_is_not_given_twice(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    new_table(catalog)
+    twice = ("--where", "id = 3", "--where", "day = 'a'")
+    refused = lakewright(catalog, "delete", "db.t", *twice, "--dry-run", code=2)
+    assert "--where is given twice, and has one value" in refused.err
+
+
 def test_json_keeps_every_type(catalog: Catalog, lakewright: Lakewright) -> None:
     every_type(catalog)
     ended = lakewright(catalog, "read", "db.t", "--format", "json")

@@ -248,6 +248,41 @@ def test_a_batch_that_was_committed_and_not_reported_is_reported_at_the_next_sta
     assert told == [0]
 
 
+def test_a_batch_that_comes_again_after_a_rollback_is_reported_again(table: Table) -> None:
+    told: list[int] = []
+
+    def run(count: int, tell: Callable[[CommittedBatch], None]) -> None:
+        stream = TableStream(table, watch=Watch(tell=tell)).of_stream("", "/first")
+        batch = stream.stand("source", lambda: {"at": 0})
+        for _ in range(count):
+            rows = pa.table({"id": pa.array([batch.number], pa.int64())})
+            end = {"at": batch.start["at"] + 1}
+            stream.commit_until([stream.write(iter(rows.to_batches()))], batch, end)
+            batch = NextBatch(batch.number + 1, end)
+
+    def crash(_: CommittedBatch) -> None:
+        raise KeyboardInterrupt
+
+    run(3, lambda batch: told.append(batch.number))
+    table.history.rollback(snapshot=1)
+    with pytest.raises(KeyboardInterrupt):
+        run(1, crash)
+    run(0, lambda batch: told.append(batch.number))
+    assert told == [0, 1, 2, 1]
+
+
+def test_a_stream_that_has_no_row_yet_outlives_the_expiry_of_what_others_wrote(
+    carry: Carry, table: Table, tmp_path: Path
+) -> None:
+    assert carry("first", "db.kept") == 0
+    for _ in range(3):
+        table.write(pa.table({"id": pa.array([7], pa.int64())}))
+    expire(table)
+    arrive(tmp_path, "a.json")
+    assert carry("first", "db.kept") == 1
+    assert ids(table) == [1, 7, 7, 7]
+
+
 def test_a_rollback_behind_the_first_batch_begins_the_stream_anew(
     carry: Carry, table: Table, tmp_path: Path
 ) -> None:

@@ -159,6 +159,29 @@ def test_a_batch_is_neither_doubled_nor_lost_where_another_client_expired_its_sn
     assert values_of(table, "id") == [0, 0, 1, 1, 100]
 
 
+def test_a_branch_of_a_snapshot_of_another_client_knows_the_streams_of_its_rows(
+    table: Table,
+) -> None:
+    write(table, batch(0))
+    committed_by_another_client(table)
+    before = table.history.streams()
+    table.history.create_tag("t")
+    for branch in (
+        table.history.create_branch("b", tag="t"),
+        table.history.create_branch("c", snapshot=2),
+    ):
+        assert branch.history.streams() == before
+        assert write(branch, batch(0)) is None
+        write(branch, batch(1))
+        assert values_of(branch, "id") == [0, 1, 10, 11, 100]
+        # Without the file that says how the stream began.
+        committed_by_another_client(branch)
+        expire(branch)
+        assert write(branch, batch(1)) is None
+    table.history.fast_forward("b")
+    assert write(table, batch(1)) is None
+
+
 @pytest.mark.mission("PT49")
 def test_a_new_stream_with_the_checkpoint_of_another_is_refused(table: Table) -> None:
     write(table, batch(0))
