@@ -12,7 +12,6 @@ from lakewright.storage.operations.commit.stream_positions import (
     carry_into,
     forget_stream,
     list_streams,
-    streams_at,
 )
 from lakewright.storage.operations.references.branches import (
     Branch,
@@ -177,7 +176,7 @@ class History:
     ) -> Table:
         """Create a branch, empty or at a tag or snapshot; see `references.branches`."""
         files = create_branch(self.table_files, name, tag=tag, snapshot_id=snapshot)
-        carry_into(files, streams_at(self.table_files, files.snapshots.latest()))
+        carry_into(files, self.table_files)
         return replace(self.table, table_files=files)
 
     def consumers(self) -> tuple[Consumer, ...]:

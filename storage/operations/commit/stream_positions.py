@@ -13,11 +13,12 @@ another client took the snapshots.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from lakewright.storage.codec.stream_json import decode_streams, encode_streams
-from lakewright.storage.errors import InvalidRequestError, NotFoundError
+from lakewright.storage.errors import InvalidRequestError, NotFoundError, SnapshotNotFound
 from lakewright.storage.files.stream_store import place_of
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_loop import commit_change
@@ -78,28 +79,43 @@ def forget_stream(files: TableFiles, stream: str) -> StreamRecord:
     return record
 
 
-def carry_streams(files: TableFiles, expired: Sequence[int]) -> None:
+def carry_streams(files: TableFiles, expired: Sequence[int], end_id: int) -> None:
     """Say again where streams stand, if only snapshots say it that are about to be expired.
 
-    A stream that has begun and has no batch yet begins after the snapshots that stay.
+    `end_id` is the first snapshot that stays. A stream that has begun and has no batch yet begins
+    after the snapshots that are there.
     """
     latest = files.snapshots.latest()
-    if not expired or latest is None:
+    if latest is None:
         return
-    known = streams_at(files, latest)
-    if known and _said(files, files.snapshots.read(expired[-1] + 1)) is None:
+    if _any_says(files, reversed(expired)) and _said(files, files.snapshots.read(end_id)) is None:
         history = files.snapshots.back_from(latest)
-        if not any(_said(files, each) for each in history if each.id > expired[-1]):
+        if not any(_said(files, each) for each in history if each.id > end_id):
             _say(files, lambda now: now or None)
-    for start in files.streams.all():
+    starts = files.streams.all()
+    known = streams_of(files) if starts else {}
+    for start in starts:
         is_whole = expired[0] <= start.base_id + 1
         if start.stream not in known and is_whole and start.base_id < latest.id:
             files.streams.put(replace(start, base_id=latest.id))
 
 
-def carry_into(branch: TableFiles, streams: Streams) -> None:
-    """Say on a branch where streams stand, if its snapshot is of a client that does not."""
-    if streams and not streams_of(branch):
+def _any_says(files: TableFiles, ids: Iterable[int]) -> bool:
+    for each in ids:
+        # An earlier try of the expiry may have deleted it.
+        with suppress(SnapshotNotFound):
+            if _said(files, files.snapshots.read(each)):
+                return True
+    return False
+
+
+def carry_into(branch: TableFiles, files: TableFiles) -> None:
+    """Say on a new branch where streams stand, if its snapshot is of a client that does not."""
+    snapshot = branch.snapshots.latest()
+    if snapshot is None or _said(branch, snapshot) is not None or not files.streams.all():
+        return
+    streams = streams_at(files, snapshot)
+    if streams:
         _say(branch, lambda now: now or streams)
 
 

@@ -188,7 +188,7 @@ def run_expire_snapshots(
     run_expire_consumers(files, replace(stale, consumers=still))
     if not plan.snapshot_ids or plan.end_id is None:
         return ExpireResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)
-    carry_streams(files, plan.snapshot_ids)
+    carry_streams(files, plan.snapshot_ids, plan.end_id)
     with stale_if_roots_go(files, files.snapshots.ids()):
         deleted = _run(files, plan, plan.end_id, lineage or Lineage())
     return ExpireResult(
