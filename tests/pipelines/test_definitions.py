@@ -114,7 +114,7 @@ def test_a_declared_table_brings_its_asset_and_no_job_of_its_own(lake: Lake) -> 
     many = lake.definitions.get_repository_def()
 
     assert _jobs(lake) == shared
-    assert len(shared) == 20
+    assert len(shared) == 19
     assert [each.name for each in many.schedule_defs] == ["validate_schema_schedule"]
     assert {each.name for each in many.sensor_defs} == {
         "declarations_sensor",

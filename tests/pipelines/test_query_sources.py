@@ -105,8 +105,9 @@ def test_a_query_runs_on_spark_where_the_declaration_says_so(lake: Lake) -> None
     ],
 )
 def test_a_query_that_is_wrong_is_a_finding_of_its_declaration(
-    lake: Lake, query: str, told: str
+    lake: Lake, query: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("LAKEWRIGHT_STRICT", "1")
     declare(lake, query)
     with pytest.raises(Exception, match=told):
         _ = lake.definitions

@@ -262,7 +262,10 @@ def test_an_edited_declaration_is_proposed_on_the_asset_when_it_is_loaded_again(
     assert "--drop town --add 'city STRING'" in proposals()[0]
 
 
-def test_a_check_of_the_declaration_cannot_take_the_name(lake: Lake) -> None:
+def test_a_check_of_the_declaration_cannot_take_the_name(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEWRIGHT_STRICT", "1")
     lake.declare(
         EVENTS.replace(
             "column: amount, min_value: 0", f"column: amount, min_value: 0, name: {CHECK}"

@@ -49,7 +49,10 @@ def test_each_of_two_hours_with_one_name_is_written_for_itself(lake: Lake) -> No
     assert [row["id"] for row in lake.rows()] == [0, 11, 22, 33]
 
 
-def test_wall_clocks_that_would_hold_both_hours_as_one_are_refused(lake: Lake) -> None:
+def test_wall_clocks_that_would_hold_both_hours_as_one_are_refused(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEWRIGHT_STRICT", "1")
     lake.declare(HOURS.replace(" WITH LOCAL TIME ZONE", ""))
     with pytest.raises(Exception, match=r"partitions\.hourly\.timezone: clocks in Europe/Berlin"):
         _ = lake.definitions

@@ -35,6 +35,7 @@ TREE = {
     "InvalidStatement": "InvalidRequestError",
     "NotRevertible": "InvalidRequestError",
     "SourceChanged": "InvalidRequestError",
+    "StreamRunsElsewhere": "InvalidRequestError",
     "UnsupportedError": "StorageError",
     "UnfitValues": "UnsupportedError",
     "UnsafeStore": "UnsupportedError",
