@@ -82,7 +82,7 @@ def _ways_to_fail() -> Iterator[Any]:
 @pytest.mark.sampled(72)
 @pytest.mark.parametrize(("case", "kind", "fault", "most"), list(_ways_to_fail()))
 @pytest.mark.mission("FS9", "FS10", "FS11", "FS19", "BK37", "PT50")
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(12)
 def test_a_verb_that_failed_at_any_call_is_tried_again_without_loss_or_doubling(
     case: Case, kind: str, fault: Fault, most: int | None
 ) -> None:
@@ -110,6 +110,7 @@ def test_a_reader_sees_the_table_before_or_after_at_every_moment_of_a_verb(
 
 @cases
 @pytest.mark.mission("RS8")
+@pytest.mark.sampled(30)
 def test_no_verb_changes_a_data_file_that_lies_there(case: Case, kind: str) -> None:
     tally("data files compared while verbs ran", _data_files_that_stay(trial_of(case, kind), case))
 

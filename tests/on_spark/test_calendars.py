@@ -113,6 +113,7 @@ def written(spark: SparkSession, path: Path, form: str, days: list[str] = DAYS) 
 
 @pytest.mark.parametrize("kind", OUTPUT_TYPES)
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.sampled(3)
 def test_parquet_of_spark_is_read_as_spark_reads_it(
     spark: SparkSession, tmp_path: Path, kind: str, mode: str
 ) -> None:

@@ -183,6 +183,7 @@ def manifests(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("make", TABLES, ids=[each.__name__ for each in TABLES])
+@pytest.mark.sampled(8)
 def test_columns_divide_a_plan_as_objects_do(
     catalog: Catalog, spark: SparkSession, tmp_path: Path, manifests: str, make: Maker
 ) -> None:

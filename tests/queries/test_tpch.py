@@ -68,6 +68,7 @@ def both(
 
 @pytest.mark.mission("MT19")
 @pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.sampled(8)
 def test_a_query_over_tables_equals_the_query_over_files(
     both: tuple[Session, duckdb.DuckDBPyConnection], query: str
 ) -> None:

@@ -98,7 +98,7 @@ def shown(arena: Arena, content: Content) -> str:
 
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 @pytest.mark.parametrize("case", list(BEFORE))
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.mission("SE22")
 def test_an_alter_and_a_fast_forward_leave_what_a_serial_order_leaves(
     case: str, pair: tuple[str, str]

@@ -29,7 +29,7 @@ def check(found: Finding) -> None:
 @pytest.mark.mission("FS10")
 @pytest.mark.sampled(80)
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(12)
 def test_two_verbs_one_of_which_is_held_up_once_end_as_if_one_came_after_the_other(
     pair: tuple[str, str],
 ) -> None:

@@ -84,6 +84,7 @@ def ids(url: str, **options: str) -> list[int]:
     ],
     ids=range(6),
 )
+@pytest.mark.sampled(4)
 def test_a_server_may_give_fewer_rows_than_it_is_asked_for(
     options: dict[str, str], total: dict[str, str]
 ) -> None:

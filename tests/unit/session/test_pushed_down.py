@@ -131,6 +131,7 @@ _FROM_ROWS = [
 
 @pytest.mark.mission("CN22")
 @pytest.mark.parametrize("count", [0, 40])
+@pytest.mark.sampled(1)
 def test_aggregates_are_those_of_the_rows_wherever_they_are_made(
     shop: Session, tmp_path: Path, count: int
 ) -> None:
