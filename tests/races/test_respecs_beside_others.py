@@ -339,6 +339,7 @@ def judged(name: str, kind: str, number: int) -> Judge:
 @pytest.mark.mission("PT1")
 @pytest.mark.parametrize(("name", "kind", "number"), CASES)
 @pytest.mark.sampled(1)
+@pytest.mark.deep
 def test_a_respec_and_a_verb_end_as_if_one_came_after_the_other(
     name: str, kind: str, number: int
 ) -> None:
