@@ -83,7 +83,7 @@ rows = rows.select(from_json(col("value").cast("string"), kind).alias("v")).sele
 writer = rows.writeStream.format("parquet").option("path", place + "/rows")
 writer = writer.option("checkpointLocation", place + "/checkpoint").trigger(availableNow=True)
 writer.start().awaitTermination()
-# Nobody waits for Java, so its time is not among that of the children.
+# No process waits for Java, so its time is not among that of the children.
 open(place + "/java", "w").write(str(seconds() - began))
 """
 _LOOP = """

@@ -25,7 +25,7 @@ from pydantic import Field, ValidationError
 
 from lakewright.platform.documents.declared_values import Declared, Text
 from lakewright.platform.documents.document_kinds import DocumentKind, kind_of
-from lakewright.platform.documents.marked_yaml import MalformedYamlError, Place, read_marked
+from lakewright.platform.documents.marked_yaml import Place
 from lakewright.platform.documents.model_errors import findings_of
 from lakewright.platform.documents.variables import TABLES_VARIABLE
 from lakewright.platform.documents.yaml_files import (
@@ -107,24 +107,6 @@ def load_policies(paths: Sequence[str | Path], *, workspace: Workspace | None = 
             problems.append(each.problem((), message))
     policies = [each for each in documents if kind_of(each.value) is not DocumentKind.DECLARATIONS]
     found = read_policies(policies, problems, workspace=workspace or Workspace())
-    if problems:
-        raise DeclarationError(problems)
-    return found
-
-
-def parse_policies(text: str, name: str, *, workspace: Workspace | None = None) -> PolicySet:
-    """The policies of a text, over those of declarations; `name` stands for its file in errors.
-
-    Raises:
-        DeclarationError: something is wrong; all of it is listed.
-    """
-    problems: list[Problem] = []
-    documents: list[WrittenText] = []
-    try:
-        documents = [WrittenText(name, each, each.value) for each in read_marked(text)]
-    except MalformedYamlError as err:
-        problems.append(Problem(name, err.line, "", err.message))
-    found = read_policies(documents, problems, workspace=workspace or Workspace())
     if problems:
         raise DeclarationError(problems)
     return found

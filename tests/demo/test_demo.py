@@ -212,10 +212,10 @@ def test_flights_got_a_second_partition_key_and_lost_it_again(demo: Demo) -> Non
     assert table.schema.partition_keys == ("dt",)
     days = (dt.date(2014, 1, 1) - demo.since).days
     rows = f"all {demo.days_of(nycflights.flights()).num_rows:,} rows as before"
-    before, split, amid, finer, back = (
+    before, split, during, finer, back = (
         table.at(snapshot=each).partitions() for each in snapshots_of_the_keys(demo)
     )
-    assert [len(each) for each in (before, split, amid, back)] == [days] * 4
+    assert [len(each) for each in (before, split, during, back)] == [days] * 4
     # The three airports have flights on every day.
     assert {each.file_count for each in split} == {each.file_count for each in back} == {3}
     assert len(finer) == 3 * days

@@ -117,7 +117,7 @@ def test_work_under_a_lease_that_failed_anywhere_is_repeated_at_once(
             break
         place = f"{fault.value} at call {number} {calls}"
         with suppress(LeaseHeld):
-            # Whoever else comes finds the lease in force, or none, and no broken book.
+            # Another process finds the lease in force, or none, and no damaged register.
             acquire_lease(table.table_files, ask(table, LeaseKind.EXPIRE))
         verb(table)
         assert content(table) == expected, place

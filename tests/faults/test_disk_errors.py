@@ -1,4 +1,4 @@
-"""A local disk that says no at any call: the error is ours, and what is told is true."""
+"""A local disk that fails at any call: the error is ours, and it is true."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 1. Make a table once and keep what is on disk, which each try begins with.
 2. Run the verb on a file system that fails at its k-th call, for every k there is.
-3. Whoever reads now sees the table before the verb or after it.
+3. A reader now sees the table before the verb or after it.
 4. Try again, as a process that begins anew. Then remove orphans: every row is there once, all
    history can be read, and the files there are are those that something refers to.
 5. The same with the orphans removed before anybody tries again.
@@ -109,7 +109,7 @@ class Point:
         """Whether the process lives, and may delete what it wrote.
 
         Once a snapshot may have been created nothing it names is touched, and a deletion that
-        fails is one that nobody makes up for.
+        fails is one that no later run makes up for.
         """
         if self.error is None and self.call.name == "put_if_absent":
             return False
@@ -269,7 +269,7 @@ class Trial:
                 assert found.get(name) == self.expected.get(name), f"{name} after the second try"
 
     def leave_alone(self, disk: Disk, found: Seen) -> None:
-        """Nobody tries again before orphans are removed."""
+        """No retry comes before orphans are removed."""
         if disk.key in self.left_alone:
             return
         self.left_alone.add(disk.key)

@@ -1,4 +1,4 @@
-"""Every verb there is, each a line: whoever adds one adds a line here, and all faults try it.
+"""Every verb, each a line: a new verb gets a line here, and all faults try it.
 
 A case says on which tables a verb is tried (the first in `make test`, all of them in
 `make test-deep`), what is done before it, and the verb itself, as a function of a place.
@@ -292,7 +292,7 @@ def _leased(table: Table) -> str:
 
 
 def _orphans(table: Table) -> None:
-    """What a write leaves that nobody commits, and one that stopped halfway."""
+    """The files of a write that is never committed, and of one that stopped halfway."""
     _stage(table)
     files, root = table.table_files.fs, table.table_files.paths.root
     files.write_bytes(f"{root}/manifest/manifest-cut-0", b"cut")

@@ -210,7 +210,7 @@ def test_when_everything_of_dagster_is_killed_the_next_start_goes_on(platform: P
             os.kill(pid, signal.SIGKILL)
             tally("kills survived")
     with platform.served() as server:
-        # Nobody is left who could say how it ended, so a person ends it.
+        # No process is left that knows how it ended, so a person ends it.
         server.query(
             """mutation($id: String!) { terminateRun(runId: $id,
                  terminatePolicy: MARK_AS_CANCELED_IMMEDIATELY) { __typename } }""",

@@ -160,7 +160,7 @@ def ordeal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ordeal]:
     with dg.DagsterInstance.local_temp(str(home), settings) as instance:
         lake = Lake(tmp_path, instance)
         yield Ordeal(lake, monkeypatch)
-        # What the killed staged is nobody's.
+        # The files that the killed process staged are orphans.
         if lake.catalog.table_exists("shop.events"):
             table = lake.table()
             # A process that dies right after its commit leaves a hint to the next one.

@@ -70,7 +70,7 @@ def line_of(verdict: Verdict) -> str:
 
 
 def summary(verdicts: list[Verdict]) -> str:
-    """A table of the files, and what nobody noticed."""
+    """A table of the files, and the mutants that no test noticed."""
     same = equivalents()
     survivors = [each.mutant for each in verdicts if each.killer is None]
     unnoticed = [each for each in survivors if (each.file, *each.change) not in same]

@@ -19,7 +19,7 @@ def graft(module: ModuleType, source: str) -> None:
         if getattr(old, "__module__", None) == module.__name__ and callable(old):
             _graft_member(old, new)
         if callable(old) or repr(old) == repr(new):
-            # A value that is equal may hold a class of its own, which nobody else knows.
+            # A value that is equal may hold a class of its own, which no other module knows.
             vars(module)[name] = old
 
 

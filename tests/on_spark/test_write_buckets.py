@@ -1,4 +1,4 @@
-"""Buckets of every mode on Spark: rows go where the local writer puts them, whoever moves them."""
+"""Buckets of every mode on Spark: rows go where the local writer puts them, by any engine."""
 
 from __future__ import annotations
 

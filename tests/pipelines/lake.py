@@ -101,7 +101,7 @@ class Outcome:
 
     @property
     def failure(self) -> str:
-        """Message of the step that failed, with what it says to whoever looks at it."""
+        """Message of the step that failed, with the description on its page."""
         for event in self.result.all_events:
             if event.event_type_value == "STEP_FAILURE":
                 data = event.event_specific_data

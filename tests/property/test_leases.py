@@ -1,4 +1,4 @@
-"""Leases against a plain list of who holds what, whoever comes, goes and looks, and when."""
+"""Leases against a plain list of holders, under any order of takes, releases and looks."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Leases(RuleBasedStateMachine):
         if known:
             self.held[lease_id].ends_ms = lease.expires_ms
         else:
-            # It ran out for everybody else, and nobody came: it is as it was.
+            # It ran out for others, and none took it: it is as it was.
             release_lease(self.files, lease_id)
 
     @rule(lease_id=leases)

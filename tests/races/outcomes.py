@@ -38,7 +38,7 @@ def allowed_errors(verb: str, others: set[str]) -> set[str]:
         # What it was rewriting was replaced, and its files went.
         found |= {"StalePlan"}
     if verb in _COMMITS and "expire" in others and "rescale" in {verb, *others}:
-        # Two snapshots of others came and went: nobody can tell any more whether its own stands.
+        # Two snapshots of others came and went: it is unknown whether its own stands.
         found |= {_UNKNOWN}
     if verb == "read" and "expire" in others and others & _COMMITS:
         # The snapshot being read may be one that went.
@@ -337,7 +337,7 @@ class Race:
             n for n, o in zip(self._names, state.outcomes, strict=True) if o.error is not None
         }
         # What a tag or branch held that was taken back, the plan of an expiry has passed by. Of a
-        # commit whose snapshot another committer may have seen, nobody knows what it keeps.
+        # commit whose snapshot another committer may have seen, it is unknown what it keeps.
         if (
             extra
             and not ("expire" in self._names and failed & {"tag", "branch"})

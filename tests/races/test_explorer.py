@@ -32,7 +32,7 @@ def add_one(files: SteppedFiles) -> int:
 
 
 def claim(name: str) -> Actor:
-    """An actor that takes the first number nobody has, and writes notes that nobody else reads."""
+    """An actor that takes the first free number, and writes notes that no other actor reads."""
 
     def body(files: SteppedFiles) -> int:
         for note in range(3):

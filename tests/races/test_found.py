@@ -134,7 +134,7 @@ def test_a_rollback_takes_what_a_commit_made_on_top_of_what_it_was_taking(ring: 
     dying, rollback = actor("append", 1), actor("rollback")
     script = [
         (dying, "put if absent snapshot/snapshot-5"),
-        # It has seen nobody on top of the latest.
+        # It has seen no commit on top of the latest.
         (rollback, "replace snapshot/LATEST"),
         (dying, "read snapshot/snapshot-5"),
     ]
@@ -180,7 +180,7 @@ def test_an_append_whose_base_is_compacted_away_and_expired_goes_on_from_what_is
 
 
 def test_a_commit_does_not_take_the_id_of_a_snapshot_that_expired(ring: Arena) -> None:
-    """Its rows would be below what is latest, and seen by nobody."""
+    """Its rows would be below what is latest, and no reader would see them."""
     upsert, append, overwrite = actor("upsert"), actor("append"), actor("overwrite")
     script = [(append, "put if absent snapshot/snapshot-5")]
     content, outcomes = played(ring, [upsert, overwrite, actor("expire"), append], script)

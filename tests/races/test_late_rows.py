@@ -1,7 +1,7 @@
 """An alter that refuses rows, beside a write of such rows: never do both end well.
 
 Without a look at the schema after the snapshot, and at the snapshot after the schema, rows are
-published that nobody judged: they passed the old schema, and the new one passed the older rows.
+published without a check: they passed the old schema, and the new one passed the older rows.
 """
 
 from __future__ import annotations

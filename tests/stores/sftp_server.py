@@ -109,7 +109,7 @@ def _answer(
     try:
         transport.start_server(server=_Door(user, password))
     except (paramiko.SSHException, EOFError, ConnectionError):
-        # Whoever looks whether somebody listens says nothing more.
+        # A probe of the port sends nothing more.
         transport.close()
 
 

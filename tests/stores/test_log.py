@@ -633,7 +633,7 @@ def test_kills_of_relays_and_readers_lose_and_double_nothing(
             wrote.append((deleted.id, gone))
         if chance.random() < 0.1:
             table.upkeep.compact(full=True)
-            # The snapshot that the reader begins with is kept by nobody.
+            # No consumer keeps the snapshot that the reader begins with.
             if session.catalog.table("d.copy").history.latest_snapshot() is not None:
                 table.upkeep.expire_snapshots(retain_max=2, retain_min=1)
         time.sleep(chance.random() * 0.3)

@@ -251,7 +251,7 @@ def test_what_cannot_be_captured_is_refused_with_a_way_out(
     )
     with pytest.raises(InvalidRequestError, match=r"column n .* INT, and is bigint in public"):
         lake.batches()
-    # Nobody but the user knows whether the values stayed as they were.
+    # Only the user knows whether the values stayed as they were.
     lake.define("id INT, n BIGINT, day DATE", "id")
     with pytest.raises(SourceChanged, match=r"column n .* bigint .* integer .*committed-offset"):
         lake.batches()

@@ -109,9 +109,9 @@ def commit_batch(
             record = _record(files, batch, staged, before, clock, time_ms)
             return encode_streams({**known, batch.stream: record})
 
-        watermark = None
-        if clock is not None and clock.column is not None:
-            watermark = _watermark(streams_of(files).get(batch.stream), clock, time_ms)
+        is_event_time = clock is not None and clock.column is not None
+        # A commit keeps the later one of this watermark and that of the snapshot before.
+        watermark = _watermark(None, clock, time_ms) if is_event_time else None
         result = commit_write(files, replace(staged, watermark=watermark), streams=streams)
     except CommitOutcomeUnknownError:
         raise

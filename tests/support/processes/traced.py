@@ -14,7 +14,7 @@ from pathlib import Path
 
 _OPENED = re.compile(r"^openat\(.* = \d+<(?P<path>[^>]+)>$")
 _READ = re.compile(r"^(?:read|pread64|readv|preadv|preadv2)\(\d+<(?P<path>[^>]+)>.* = (?P<n>\d+)$")
-# Whoever maps a file into memory, or lets the kernel copy it, reads what no call counts.
+# A process that maps a file into memory, or lets the kernel copy it, reads without a counted call.
 _UNCOUNTED = re.compile(
     r"^(?:mmap\((?:[^,]+, ){4}|(?:sendfile|copy_file_range|splice)\(.*)\d+<(?P<path>[^>]+)>"
 )

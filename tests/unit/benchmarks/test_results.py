@@ -1,4 +1,4 @@
-"""Raw results of measurements: what was made is not made again, and half a line harms nobody."""
+"""Raw results of measurements: what was made is not made again, and half a line does no harm."""
 
 from __future__ import annotations
 

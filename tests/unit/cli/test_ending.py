@@ -150,7 +150,7 @@ def test_a_store_that_fails_ends_with_7(unchecked_catalog: Catalog, lakewright: 
     table = written_table(unchecked_catalog)
     hint = Path(table.table_files.paths.latest_hint)
     hint.unlink()
-    # A folder in the place of a file cannot be read, whoever asks.
+    # A folder in the place of a file cannot be read, even by root.
     hint.mkdir()
     ended = lakewright(unchecked_catalog, "read", "db.t", code=7)
     assert "cannot be reached" in ended.err

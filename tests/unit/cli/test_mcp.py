@@ -23,7 +23,7 @@ from tests.support.tables.builders import EVENTS, events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 
 POLICY = "warehouse:\n  mode: shadow\n  compaction: {min_bytes: 0 b, small_files: 3}\n"
-# What a client is told of an error that nobody foresaw.
+# The answer to a client after an unforeseen error.
 CRASHED = "Error executing tool plan"
 Ask = Callable[..., Any]
 

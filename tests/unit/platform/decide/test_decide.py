@@ -523,7 +523,7 @@ GIB = 1 << 30
     [
         (4, 8, 80 * GIB, "far too large; with 40 buckets instead of 4 a bucket has 1.0 GiB"),
         (16, 160, 5 * GIB, "far too small; with 2 buckets instead of 16 a bucket has 256.0 MiB"),
-        # Not far, few, or nobody chose a number.
+        # Not far, few, or no number was chosen.
         (4, 8, 24 * GIB, None),
         (16, 16, GIB, None),
         (-1, 8, 80 * GIB, None),

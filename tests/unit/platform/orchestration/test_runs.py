@@ -58,7 +58,7 @@ def test_what_others_hold_is_left_to_them(instance: dg.DagsterInstance, table: T
     run = create_run_for_test(instance, job_name="compact__a__b", status=RUNNING)
     owners = [
         f"{commit_user(instance, run, 'compact__a__b')} compact",
-        # Of another deployment, and of nobody's run.
+        # Of another deployment, and of no run.
         f"dagster-{uuid.uuid4()}-compact__a__b compact",
         "lakewright compact (0123abcd) compact",
     ]

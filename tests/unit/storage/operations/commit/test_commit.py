@@ -99,7 +99,7 @@ def test_the_same_staged_write_is_published_once_and_its_files_stay(catalog: Cat
     second = table.commit(staged)
     assert second.already_committed
     assert second.snapshot == first.snapshot
-    # What is published is not aborted, whoever asks for it.
+    # A published commit is not aborted by any caller.
     assert table.abort(staged) == 0
     assert values_of(table, "id") == [0, 1, 2]
 
@@ -254,7 +254,7 @@ def test_a_table_that_does_not_say_how_often_to_try_is_patient(
 
     result = interrupted(table, another_commits, times=30).write(rows(table, events(9, 10)))
     assert result.attempts == 31
-    # Later tries wait no longer than the first few did, so that nobody is left behind.
+    # Later tries wait no longer than the first few did, so that no committer starves.
     assert max(env.slept_ms) <= 10 * min(env.slept_ms)
 
 
@@ -399,7 +399,7 @@ def test_a_commit_that_an_expiry_overtook_is_made_again(catalog: Catalog) -> Non
 
 @pytest.mark.mission("FS10")
 def test_a_slow_commit_does_not_take_an_id_that_has_come_and_expired(catalog: Catalog) -> None:
-    """Nobody could tell any more whether such a snapshot is one of the history."""
+    """No reader could tell any more whether such a snapshot is one of the history."""
     table = new_table(catalog, keys=["id"])
     table.write(rows(table, events(0, 1)))
     staged = table.stage(rows(table, events(1, 2)))

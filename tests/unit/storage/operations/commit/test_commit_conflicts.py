@@ -78,7 +78,7 @@ def test_a_rewrite_applies_while_its_files_are_live_as_they_were_read() -> None:
     assert applies(message)
     live = {each.identity for each in message.entries(message.compact_before)}
     assert not still_applies(message, live - {message.entries([data("b")])[0].identity}, [])
-    # A file that moved to another level meanwhile is another to whoever replaces it.
+    # A file that moved to another level meanwhile is another to the process that replaces it.
     moved = {each.identity for each in message.entries([data("a"), data("b", level=5)])}
     assert not still_applies(message, moved, [])
 

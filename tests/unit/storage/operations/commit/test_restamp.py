@@ -1,4 +1,4 @@
-"""Writers that began on one base: whoever commits later counts as later."""
+"""Writers that began on one base: the later committer counts as later."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_write_that_is_overtaken_twice_leaves_its_last_version(catalog: Catalo
     assert {*values_of(table, "v")} == {f"late{n}" for n in range(4)}
     live = [each for each in table.at().files() if "renumbered" in each.file.file_name]
     assert {*renumbered(table)} == {each.file.file_name for each in live}
-    # Nobody else wrote to the other day.
+    # No other writer wrote to the other day.
     assert len({(each.partition, each.bucket) for each in live}) == len(live) == 2
     assert_only_reachable_files(table)
 

@@ -1,4 +1,4 @@
-"""One committer: tasks write files of buckets, and whoever sent them publishes all at once."""
+"""One committer: tasks write files of buckets, and the driver publishes all at once."""
 
 from __future__ import annotations
 

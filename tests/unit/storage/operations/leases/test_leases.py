@@ -449,7 +449,7 @@ def test_a_book_made_by_one_who_slept_through_many_others_is_not_believed(table:
 def test_a_lease_that_was_given_back_by_one_who_slept_through_many_others_is_gone(
     table: Table, how: str
 ) -> None:
-    """Whoever breaks a lease is not told that it is gone while it stands."""
+    """Breaking a lease does not report it as gone while it stands."""
     held = take(table, LeaseKind.COMPACT, part(table, "c"))
 
     def sleep_long() -> None:

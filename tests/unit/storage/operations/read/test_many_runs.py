@@ -312,7 +312,7 @@ def test_a_read_that_fails_has_closed_its_files(tmp_path: Path, held: int) -> No
     memory = MergeMemory(1_000, held)
     with at_most_more_open(LIMIT), pytest.raises(CorruptionError) as caught:
         pa.concat_tables(merged_windows(source, split, memory=memory))
-    # As long as somebody has the error, nobody collects what it refers to.
+    # As long as the error is referenced, what it refers to is not collected.
     assert open_below(Path(table.table_files.paths.root)) == []
     assert caught.value is not None
 

@@ -108,7 +108,7 @@ def test_added_dropped_and_renamed_columns_are_read_by_id(
     assert values_of(swapped, "k", where=Leaf("d", Operator.IS_NULL)) == [1]
     compact(swapped, full=True)
     assert listed(swapped) == expected
-    # Whoever still holds the old schema reads what it says.
+    # A reader that holds the old schema reads by it.
     assert [row["k"] for row in listed(table)] == [1, 2]
 
 

@@ -126,7 +126,7 @@ def test_a_snapshot_that_gave_way_to_another_one_is_told_by_what_follows_that(
 
 
 def test_above_a_gap_a_snapshot_counts_as_followed(unchecked_catalog: Catalog) -> None:
-    """What came right after it is gone, so nobody can tell; a commit that stays loses nothing."""
+    """The next snapshot is gone, so it is unknown; a commit that stays loses nothing."""
     table = new_table(unchecked_catalog)
     write(table, 1, 2)
     ours = table.history.snapshots()[1]

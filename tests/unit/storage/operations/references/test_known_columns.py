@@ -51,7 +51,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("when", ["before", "died amid", "beside"])
+@pytest.mark.parametrize("when", ["before", "died during", "beside"])
 @pytest.mark.sampled(5)
 def test_a_deleted_branch_leaves_no_file_of_its_partition_keys(
     catalog: Catalog, case: str, when: str
@@ -66,7 +66,7 @@ def test_a_deleted_branch_leaves_no_file_of_its_partition_keys(
         # The writer does not know yet that its branch is gone.
         table.history.delete_branch("b")
         leave_orphans(branch)
-    if when == "died amid":
+    if when == "died during":
 
         def die(call: Call) -> None:
             if call.name == "delete" and "/bucket-" in call.path:
@@ -80,7 +80,7 @@ def test_a_deleted_branch_leaves_no_file_of_its_partition_keys(
     for each in theirs:
         each.parent.mkdir(parents=True, exist_ok=True)
         each.write_bytes(b"theirs")
-    if when == "died amid":
+    if when == "died during":
         assert table.upkeep.collect(under_way=True).files_deleted
     else:
         assert remove_orphans(table, grace_ms=None).files_condemned

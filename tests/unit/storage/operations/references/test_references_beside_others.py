@@ -111,7 +111,7 @@ def test_what_comes_between_any_two_calls_loses_nothing(first: Verb, second: Ver
 
         def is_next(call: Call) -> bool:
             nonlocal moments, was_change
-            # Before each change and after it: between two reads nobody sees what we do.
+            # Before each change and after it: between two reads no other process sees the change.
             moments += call.changes or was_change
             was_change = call.changes
             return moments == number  # noqa: B023

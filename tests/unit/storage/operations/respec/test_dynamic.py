@@ -120,8 +120,8 @@ def test_a_write_after_a_rollback_into_a_change_replaces_the_rows_of_its_keys(
     table = by_day(catalog, buckets=-1, **DYNAMIC)
     due, last = content(table), table.history.snapshots()[-1].id
     table = respec(catalog, table, *keys)
-    amid = [each.id for each in table.history.snapshots() if each.id > last][:-1]
-    for snapshot in reversed(amid):
+    during = [each.id for each in table.history.snapshots() if each.id > last][:-1]
+    for snapshot in reversed(during):
         table.history.rollback(snapshot=snapshot)
         table = catalog.table(table.name)
         again = [each | {"v": f"at {snapshot}"} for each in table.read().to_pylist()]

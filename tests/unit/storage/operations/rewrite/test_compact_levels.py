@@ -374,7 +374,7 @@ def test_a_compaction_that_fails_leaves_no_changelog_behind(catalog: Catalog) ->
     plan = table.upkeep.plan_compact()
     calls = 0
     for fail_at in range(1, 40):
-        # Once the snapshot is being created nobody may delete what it names.
+        # Once the snapshot is being created no process may delete the files that it names.
         failing, watching = watched(
             table,
             fail_at=fail_at,

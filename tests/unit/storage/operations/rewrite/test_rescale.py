@@ -1,4 +1,4 @@
-"""Rescaling: rows move into other buckets, and nobody notices or loses anything."""
+"""Rescaling: rows move into other buckets, and readers see the same rows throughout."""
 
 from __future__ import annotations
 
