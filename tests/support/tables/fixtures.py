@@ -17,13 +17,13 @@ from tests.support.tables.invariants import assert_sound
 _NUMBERS = itertools.count()
 
 
-def check_all_tables(catalog: Catalog) -> None:
+def check_all_tables(catalog: Catalog, *, raced: bool = False) -> None:
     """Check the invariants of every table of a warehouse; format tables have none."""
     for database in catalog.list_databases():
         for name in catalog.list_tables(database):
             table = catalog.table(f"{database}.{name}")
             if table.schema.options.get("type") not in TABLE_TYPES:
-                assert_sound(table)
+                assert_sound(table, raced=raced)
 
 
 @pytest.fixture
@@ -32,11 +32,11 @@ def env() -> FixedEnv:
 
 
 @pytest.fixture
-def catalog(tmp_path: Path, env: FixedEnv) -> Iterator[Catalog]:
+def catalog(request: pytest.FixtureRequest, tmp_path: Path, env: FixedEnv) -> Iterator[Catalog]:
     """A warehouse on disk whose tables are checked for soundness when the test is over."""
     opened = Catalog.open(str(tmp_path / "warehouse"), env=env)
     yield opened
-    check_all_tables(opened)
+    check_all_tables(opened, raced=request.node.get_closest_marker("raced") is not None)
 
 
 @pytest.fixture

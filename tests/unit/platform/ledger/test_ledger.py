@@ -194,6 +194,7 @@ def test_a_table_of_another_with_the_name_of_the_ledger_is_left_alone(
     assert ledger.catalog.table(LEDGER).history.snapshots() == ()
 
 
+@pytest.mark.raced
 def test_writers_at_the_same_time_lose_no_action(ledger: Ledger) -> None:
     with ThreadPoolExecutor(4) as writers:
         list(writers.map(lambda at: ledger.record([action(at)]), range(12)))
@@ -207,6 +208,7 @@ def record_many(warehouse: str, writer: int, count: int) -> None:
         ledger.record([action(at, id=f"{writer}-{at}")])
 
 
+@pytest.mark.raced
 def test_processes_that_record_at_the_same_time_lose_no_action_and_make_one_ledger(
     ledger: Ledger,
 ) -> None:

@@ -279,6 +279,7 @@ def test_a_race_lost_to_oneself_is_no_second_commit(catalog: Catalog) -> None:
 
 
 @pytest.mark.mission("FS10", "FS21")
+@pytest.mark.raced
 def test_racing_processes_lose_no_row_and_double_none(catalog: Catalog) -> None:
     table = new_table(catalog, options={"commit.max-retries": "100"})
     writers, commits = 2, 6
