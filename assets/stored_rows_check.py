@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import dagster as dg
 
 from lakewright.assets.table_checks import SampleConfig, TableCheck
-from lakewright.platform.ingest.validate_schema import ValidateOptions
+from lakewright.platform.ingest.validate_schema import ValidateRun
 from lakewright.platform.orchestration.check_events import check_event, is_awaited
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import TableNames
@@ -38,7 +38,7 @@ def stored_rows_check(
     declaration: TableDeclaration, names: TableNames, *, resources: ResourceKeys
 ) -> TableCheck:
     """The check of a table; run config overrides the size of the declared sample."""
-    declared = ValidateOptions.declared(declaration.schema_policy.validation)
+    declared = ValidateRun.declared(declaration.schema_policy.validation)
 
     def evaluate(context: dg.AssetCheckExecutionContext, config: dg.Config) -> dg.AssetCheckResult:
         warehouse: WarehouseResource = getattr(context.resources, resources.warehouse)
@@ -88,7 +88,7 @@ def stored_rows_after_failure(
     """
     key = dg.AssetCheckKey(names.asset_key, STORED_ROWS_FIT)
     if isinstance(error, dg.Failure) and is_awaited(context, key):
-        declared = ValidateOptions.declared(declaration.schema_policy.validation)
+        declared = ValidateRun.declared(declaration.schema_policy.validation)
         try:
             catalog = warehouse.catalog()
             found = evaluate_stored_rows(

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from lakewright.platform.ingest.validate_schema import ValidateOptions
+from lakewright.platform.ingest.validate_schema import ValidateRun
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.run_config import config_class
 
 # Without `dry_run`: a result without a sample would stand in place of the last one.
-SampleConfig = config_class(ValidateOptions, dg.Config)
+SampleConfig = config_class(ValidateRun, dg.Config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,7 +114,7 @@ def expire(table: Table, given: argparse.Namespace) -> str:
 
 
 def remove_orphans(table: Table, _: argparse.Namespace) -> str:
-    plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
+    plan = table.upkeep.plan_remove_orphans(older_than_ms=0, even_recent=True)
     result = table.upkeep.run(plan)
     return f"{result.files_moved:,} files"
 

@@ -129,7 +129,7 @@ def measure(case: str, files: int, *, beside: bool) -> dict[str, object]:
         paths = table.table_files.paths
         planning = time.process_time()
         plan = table.upkeep.plan_respec(
-            keys, most_files=4 * files + 10_000, most_partitions=4 * files + 10_000
+            keys, max_files=4 * files + 10_000, max_partitions=4 * files + 10_000
         )
         planning = time.process_time() - planning
         before = {each.path for each in table.table_files.fs.list_dir(paths.manifest_dir)}
@@ -245,7 +245,7 @@ def stage(partitions: int, folder: Path) -> None:
     plan = (
         Catalog.open(str(folder))
         .table(NAME)
-        .upkeep.plan_respec(CASES["keyed"][1], most_files=10**7, most_partitions=10**7)
+        .upkeep.plan_respec(CASES["keyed"][1], max_files=10**7, max_partitions=10**7)
     )
     Catalog.open(str(folder)).table(NAME).upkeep.run(plan)
 

@@ -13,7 +13,7 @@ from lakewright.platform.orchestration.names import AssetKeys
 from lakewright.platform.tables.workspace import Workspace
 from lakewright.platform.upkeep.alter import altering
 from lakewright.platform.upkeep.evolve import EvolveOptions, evolution_to
-from lakewright.platform.upkeep.verb import AnyVerb
+from lakewright.platform.upkeep.procedure import AnyProcedure
 from lakewright.storage import Table
 
 VERB = "evolve_schema"
@@ -25,7 +25,7 @@ def evolve_job(workspace: Workspace, keys: AssetKeys) -> UpkeepJob:
     Users of columns are those that the workspace and Dagster know.
     """
 
-    def verbs(_: Table, context: dg.OpExecutionContext, kept: KeptTable) -> tuple[AnyVerb]:
+    def verbs(_: Table, context: dg.OpExecutionContext, kept: KeptTable) -> tuple[AnyProcedure]:
         known = with_other_assets(workspace, context.instance, keys)
         found = kept.declaration
         if found is None or not found.columns:

@@ -19,19 +19,19 @@ from lakewright.platform.decide.kept_tables import KeptTable
 from lakewright.platform.orchestration.follow_table import follow_table
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.schema_reports import RESPEC_JOB
-from lakewright.platform.upkeep.respec import RespecOptions, respec_verb
-from lakewright.platform.upkeep.verb import AnyVerb
+from lakewright.platform.upkeep.procedure import AnyProcedure
+from lakewright.platform.upkeep.respec import RespecRun, respec_verb
 from lakewright.storage import Table
 
 
-def _declared(kept: KeptTable) -> RespecOptions:
+def _declared(kept: KeptTable) -> RespecRun:
     if kept.declaration is not None and kept.declaration.columns:
-        return RespecOptions(keys=kept.declaration.partition_keys)
+        return RespecRun(keys=kept.declaration.partition_keys)
     policy = kept.policy.respec
-    return RespecOptions.declared(policy) if policy.enabled else RespecOptions()
+    return RespecRun.declared(policy) if policy.enabled else RespecRun()
 
 
-def _verbs(_: Table, __: dg.OpExecutionContext, kept: KeptTable) -> tuple[AnyVerb]:
+def _verbs(_: Table, __: dg.OpExecutionContext, kept: KeptTable) -> tuple[AnyProcedure]:
     """The verb, whose reports name partitions as the asset does."""
     declaration = kept.declaration
     scheme = None if declaration is None or not declaration.columns else declaration.scheme
@@ -56,6 +56,6 @@ RESPEC_OF_TABLES = UpkeepJob(
     description="Change the partition keys of tables, to those declared or of their policy.",
     verbs=_verbs,
     declared=_declared,
-    options=RespecOptions,
+    options=RespecRun,
     afterwards=_follow,
 )

@@ -12,7 +12,7 @@ from lakewright.platform.orchestration.reports import whole_table_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.undo.undo import Undo, plan_undo, run_undo
-from lakewright.platform.upkeep.verb import Work
+from lakewright.platform.upkeep.procedure import Work
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError

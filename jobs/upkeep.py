@@ -49,8 +49,8 @@ from lakewright.platform.tables.partition_keys import partition_identity
 from lakewright.platform.upkeep.health import TableHealth, read_health
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
 from lakewright.platform.upkeep.measures import Measures
+from lakewright.platform.upkeep.procedure import AnyProcedure, Outcome, Report, Work
 from lakewright.platform.upkeep.saved_plans import given_plan
-from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report, Work
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Table
 from lakewright.storage.env import SystemEnv
@@ -76,7 +76,7 @@ class UpkeepJob:
 
     name: str
     description: str
-    verbs: Callable[[Table, dg.OpExecutionContext, KeptTable], Sequence[AnyVerb]]
+    verbs: Callable[[Table, dg.OpExecutionContext, KeptTable], Sequence[AnyProcedure]]
     declared: Callable[[KeptTable], Any]
     options: type[Any]
     needs_spark: bool = True
@@ -438,7 +438,7 @@ class _OneVerb:
     names: TableNames
     context: dg.OpExecutionContext
     table: Table
-    verb: AnyVerb
+    verb: AnyProcedure
     options: Any
     work: Work
     progress: RunProgress

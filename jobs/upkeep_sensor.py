@@ -37,9 +37,9 @@ from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.table_news import TableNews
 from lakewright.platform.tables.upkeep_policies import CompactionPolicy, WarehousePolicy
 from lakewright.platform.upkeep.measures import Measures
-from lakewright.platform.upkeep.options import written_options
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import StorageError
+from lakewright.storage.operations.running.verb_options import written_options
 
 _MOST_LOGGED = 50
 _UNMONITORED = (

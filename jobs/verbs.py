@@ -13,15 +13,15 @@ from lakewright.platform.ledger.kept_verbs import (
 )
 from lakewright.platform.upkeep.alter import ALTER
 from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
-from lakewright.platform.upkeep.verb import AnyVerb
-from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.upkeep.procedure import AnyProcedure
+from lakewright.platform.upkeep.procedures import PROCEDURES
 
 _MAY_COME_EARLY = (EXPIRE_SNAPSHOTS, EXPIRE_TAGS, EXPIRE_CHANGELOGS, EXPIRE_PARTITIONS)
 # A compaction does the one first, and evolve_schema the other.
 _OF_OTHER_JOBS = (POSTPONE_COMPACT, ALTER)
 
 
-def _kept(verb: AnyVerb) -> UpkeepJob:
+def _kept(verb: AnyProcedure) -> UpkeepJob:
     """The job of work that the upkeep sensor asks for."""
     return UpkeepJob(
         name=verb.name,
@@ -34,7 +34,7 @@ def _kept(verb: AnyVerb) -> UpkeepJob:
     )
 
 
-def _requested(verb: AnyVerb) -> UpkeepJob:
+def _requested(verb: AnyProcedure) -> UpkeepJob:
     """The job of a verb that nothing asks for but a person, who says what it is to do."""
     return UpkeepJob(
         name=verb.name,
@@ -46,7 +46,7 @@ def _requested(verb: AnyVerb) -> UpkeepJob:
     )
 
 
-def _sentence(verb: AnyVerb) -> str:
+def _sentence(verb: AnyProcedure) -> str:
     return f"{verb.summary[0].upper()}{verb.summary[1:]}."
 
 
@@ -55,6 +55,6 @@ _OWN_JOBS = {RESPEC_OF_TABLES.name: RESPEC_OF_TABLES}
 KEEPING_JOBS = tuple(_OWN_JOBS.get(each.name) or _kept(each) for each in KEPT_VERBS.values())
 REQUESTED_JOBS = tuple(
     _requested(each)
-    for each in VERBS.values()
+    for each in PROCEDURES.values()
     if each.keeping is None and each not in _OF_OTHER_JOBS
 )

@@ -105,7 +105,7 @@ def _rollback(_: Catalog, table: Table, given: _Given) -> object:
 
 def _rollback_to_time(_: Catalog, table: Table, given: _Given) -> object:
     given.needed("timestamp")
-    return table.history.rollback(time=given.moment("timestamp"))
+    return table.history.rollback(as_of=given.moment("timestamp"))
 
 
 def _reset_consumer(_: Catalog, table: Table, given: _Given) -> object:
@@ -146,7 +146,7 @@ def _expire_partitions(_: Catalog, table: Table, given: _Given) -> object:
 
 
 def _remove_orphans(_: Catalog, table: Table, given: _Given) -> object:
-    plan = table.upkeep.plan_remove_orphans(older_than_ms=given.moment("older_than"))
+    plan = table.upkeep.plan_remove_orphans(before_ms=given.moment("older_than"))
     return plan if given.flag("dry_run") else table.upkeep.run(plan)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakewright.storage.errors import SchemaNotFound
+from lakewright.storage.errors import InvalidRequestError, SchemaNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.named_errors import names_errors
 from lakewright.storage.operations.commit.stream_positions import (
@@ -15,6 +15,7 @@ from lakewright.storage.operations.commit.stream_positions import (
 )
 from lakewright.storage.operations.references.branches import (
     Branch,
+    DeleteBranchOptions,
     at_branch,
     create_branch,
     list_branches,
@@ -23,6 +24,7 @@ from lakewright.storage.operations.references.branches import (
 )
 from lakewright.storage.operations.references.consumers import (
     Consumer,
+    ExpireConsumersOptions,
     delete_consumer,
     list_consumers,
     plan_expire_consumers,
@@ -30,14 +32,14 @@ from lakewright.storage.operations.references.consumers import (
     set_consumer,
 )
 from lakewright.storage.operations.references.fast_forward import (
+    FastForwardOptions,
     plan_fast_forward,
     run_fast_forward,
 )
 from lakewright.storage.operations.references.history_span import HistorySpan, history_span
-from lakewright.storage.operations.references.rollback import (
-    plan_rollback,
-)
+from lakewright.storage.operations.references.rollback import RollbackOptions, plan_rollback
 from lakewright.storage.operations.references.tags import (
+    DeleteTagsOptions,
     DeleteTagsPlan,
     create_due_tags,
     create_tag,
@@ -47,8 +49,13 @@ from lakewright.storage.operations.references.tags import (
     run_delete_tags,
 )
 from lakewright.storage.operations.respec.roll_back import roll_back
-from lakewright.storage.operations.revert.revert import RevertPlan, plan_revert, run_revert
-from lakewright.storage.operations.running.plan import Plan, ResultT, find_run
+from lakewright.storage.operations.revert.revert import (
+    RevertOptions,
+    plan_revert,
+    run_revert,
+)
+from lakewright.storage.operations.running.effects import Effect
+from lakewright.storage.operations.running.plan import Plan, ResultT
 
 if TYPE_CHECKING:
     from lakewright.storage.table import Table
@@ -56,17 +63,22 @@ if TYPE_CHECKING:
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.stream import StreamRecord
 from lakewright.storage.spec.tag import Tag
-from lakewright.storage.verb import Verb, runs_of
+from lakewright.storage.verb import Verb, verb_of
 
 
-def _plan_delete_tags(files: TableFiles, *names: str, grace_ms: int = 0) -> DeleteTagsPlan:
+def _tags(*names: str, grace_ms: int = 0) -> DeleteTagsOptions:
+    return DeleteTagsOptions(names, grace_ms)
+
+
+def _plan_delete_tags(files: TableFiles, options: DeleteTagsOptions) -> DeleteTagsPlan:
     """Delete tags and the files that only they keep; see `references.tags`."""
-    return plan_delete_tags(files, names, grace_ms=grace_ms)
+    if not options.names:
+        raise InvalidRequestError(f"say which tags of {files.name} are to go: no name is given")
+    return plan_delete_tags(files, options.names, grace_ms=options.grace_ms)
 
 
-def _plan_revert(files: TableFiles, *snapshots: int) -> RevertPlan:
-    """Take back what snapshots did, and keep what others have committed since."""
-    return plan_revert(files, snapshots)
+def _snapshots(*snapshots: int) -> RevertOptions:
+    return RevertOptions(snapshots)
 
 
 @names_errors
@@ -79,17 +91,60 @@ class History:
 
     table: Table
 
-    delete_tags = Verb(_plan_delete_tags, run_delete_tags)
+    delete_tags = Verb(
+        "delete_tags",
+        "delete tags, and the files that they alone keep",
+        _tags,
+        _plan_delete_tags,
+        run_delete_tags,
+        not_undone="what it deleted was put back since, or is collected",
+    )
     plan_delete_tags = delete_tags.planning()
-    delete_branch = Verb(plan_delete_branch, run_delete_branch)
+    delete_branch = Verb(
+        "delete_branch",
+        "delete a branch, and the files that it alone keeps",
+        DeleteBranchOptions,
+        plan_delete_branch,
+        run_delete_branch,
+        not_undone="what it deleted was put back since, or is collected",
+    )
     plan_delete_branch = delete_branch.planning()
-    fast_forward = Verb(plan_fast_forward, run_fast_forward)
+    fast_forward = Verb(
+        "fast_forward",
+        "let the table become what a branch is",
+        FastForwardOptions,
+        plan_fast_forward,
+        run_fast_forward,
+        not_undone="the snapshots that a fast-forward replaces are gone for good",
+    )
     plan_fast_forward = fast_forward.planning()
-    rollback = Verb(plan_rollback, roll_back)
+    rollback = Verb(
+        "rollback",
+        "return to an earlier snapshot; later ones are deleted",
+        RollbackOptions,
+        plan_rollback,
+        roll_back,
+        not_undone="the snapshots that a rollback deletes are gone for good once they are "
+        "collected, or a commit followed",
+    )
     plan_rollback = rollback.planning()
-    expire_consumers = Verb(plan_expire_consumers, run_expire_consumers)
+    expire_consumers = Verb(
+        "expire_consumers",
+        "forget readers of changes that have not moved for long",
+        ExpireConsumersOptions,
+        plan_expire_consumers,
+        run_expire_consumers,
+        effect=Effect.EXPIRES,
+        not_undone="a consumer is set again with `lakewright consumer set`",
+    )
     plan_expire_consumers = expire_consumers.planning()
-    revert = Verb(_plan_revert, run_revert)
+    revert = Verb(
+        "revert",
+        "take back what snapshots did; later ones stay",
+        _snapshots,
+        plan_revert,
+        run_revert,
+    )
     plan_revert = revert.planning()
 
     @property
@@ -103,7 +158,8 @@ class History:
             InvalidRequestError: the plan is for another table.
             StalePlan: the table has changed since the plan.
         """
-        return find_run(runs_of(History), self.table_files, plan)(self.table_files, plan)
+        done: ResultT = verb_of(History, plan).carry_out(self.table_files, plan)
+        return done
 
     def latest_snapshot(self) -> Snapshot | None:
         return self.table_files.snapshots.latest()

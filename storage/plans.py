@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lakewright.storage.operations.retention.expire_backlog import ExpireStep
     from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsPlan
     from lakewright.storage.operations.retention.expire_snapshots import ExpirePlan, ExpireResult
-    from lakewright.storage.operations.retention.remove_orphans import OrphanSearch, OrphansPlan
+    from lakewright.storage.operations.retention.remove_orphans import OrphansPlan
     from lakewright.storage.operations.revert.revert import RevertPlan, RevertResult
     from lakewright.storage.operations.rewrite.compact_written import WriteResult
     from lakewright.storage.operations.rewrite.compaction_plan import (
@@ -100,7 +100,7 @@ _NAMES = {
     "operations.retention.expire_backlog": "ExpireStep",
     "operations.retention.expire_changelogs": "ExpireChangelogsPlan",
     "operations.retention.expire_snapshots": "ExpirePlan ExpireResult",
-    "operations.retention.remove_orphans": "OrphanSearch OrphansPlan",
+    "operations.retention.remove_orphans": "OrphansPlan",
     "operations.revert.revert": "RevertPlan RevertResult",
     "operations.rewrite.compact_written": "WriteResult",
     "operations.rewrite.compaction_plan": "CompactionPlan CompactionResult",
@@ -150,7 +150,6 @@ __all__ = [
     "MarkDonePlan",
     "MarkDoneResult",
     "MergeRowsPlan",
-    "OrphanSearch",
     "OrphansPlan",
     "PartProfile",
     "PostponePlan",

@@ -29,7 +29,7 @@ from lakewright.storage.operations.rewrite.compact_written import (
     check_writer_may_compact,
 )
 from lakewright.storage.operations.running.engine import Engine, engine_or_local
-from lakewright.storage.operations.running.plan import find_run
+from lakewright.storage.operations.running.plan import check_table
 from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID
 from lakewright.storage.operations.state.time_travel import Time, choose_snapshot, time_ms
 from lakewright.storage.operations.write.write import StagingJob, prepare_write, stage_rows
@@ -188,13 +188,10 @@ class Table(Readable):
 
     def run_alter(self, plan: AlterPlan, engine: Engine | None = None) -> AlterResult:
         """Carry out a plan of `plan_alter`; see `alter`. `engine` reads values if it has a scan."""
-        from lakewright.storage.operations.schema.alter import (  # noqa: PLC0415  # a verb
-            AlterPlan,
-            run_alter,
-        )
+        from lakewright.storage.operations.schema.alter import run_alter  # noqa: PLC0415  # a verb
 
-        run = find_run({AlterPlan: run_alter}, self.table_files, plan)
-        return run(self.table_files, plan, engine)
+        check_table(plan, self.table_files)
+        return run_alter(self.table_files, plan, engine)
 
     # --- writing --------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from lakewright.platform.ingest.merge_rows import MERGE_ROWS
 from lakewright.platform.ingest.validate_schema import VALIDATE_SCHEMA
-from lakewright.platform.upkeep.verb import AnyVerb
-from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.upkeep.procedure import AnyProcedure
+from lakewright.platform.upkeep.procedures import PROCEDURES
 
 INDEX = Path(__file__).parent.parent / "src/lakewright/cli/grammar/verb_index.py"
 _HEAD = '''"""The commands of verbs, without their modules; written by tools/write_verb_index.py."""
@@ -35,7 +35,7 @@ VERB_INDEX = {
 def index_text() -> str:
     """The module, as the verbs have it."""
     lines = [_HEAD]
-    for verb in (*VERBS.values(), MERGE_ROWS, VALIDATE_SCHEMA):
+    for verb in (*PROCEDURES.values(), MERGE_ROWS, VALIDATE_SCHEMA):
         if verb.command is None or not verb.command.purpose:
             continue
         module, constant = _defined(verb)
@@ -50,7 +50,7 @@ def index_text() -> str:
     return "".join([*lines, "}\n"])
 
 
-def _defined(verb: AnyVerb) -> tuple[str, str]:
+def _defined(verb: AnyProcedure) -> tuple[str, str]:
     module = verb.report.__module__
     if not module.startswith("lakewright."):
         module = verb.plan.__module__

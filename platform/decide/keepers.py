@@ -7,12 +7,12 @@ from typing import Any
 from lakewright.platform.decide.kept_tables import KeptTable
 from lakewright.platform.ledger.intents import Why
 from lakewright.platform.tables.upkeep_policies import UpkeepMode, UpkeepPolicy
+from lakewright.platform.upkeep.procedure import AnyProcedure, Keeping
+from lakewright.platform.upkeep.procedures import PROCEDURES
 from lakewright.platform.upkeep.respec import RESPEC
-from lakewright.platform.upkeep.verb import AnyVerb, Keeping
-from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.storage import Table
 
-KEPT_VERBS = {name: verb for name, verb in VERBS.items() if verb.keeping is not None}
+KEPT_VERBS = {name: verb for name, verb in PROCEDURES.items() if verb.keeping is not None}
 
 
 def keeping_of(verb: str) -> Keeping:
@@ -27,7 +27,7 @@ def options_by(policy: UpkeepPolicy, verb: str) -> Any:
     return keeping_of(verb).options(policy)
 
 
-def in_turn(verb: str, table: Table) -> tuple[AnyVerb, ...]:
+def in_turn(verb: str, table: Table) -> tuple[AnyProcedure, ...]:
     """What a kept verb carries out on a table, one after the other."""
     return (*keeping_of(verb).first(table), KEPT_VERBS[verb])
 

@@ -31,7 +31,7 @@ from lakewright.platform.ledger.shadows import record_shadows
 from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.tables.partition_keys import decode_partition
 from lakewright.platform.upkeep.health import partition_columns
-from lakewright.platform.upkeep.verb import Work
+from lakewright.platform.upkeep.procedure import Work
 from lakewright.storage import Catalog
 from lakewright.storage.errors import StorageError
 

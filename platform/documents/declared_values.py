@@ -12,8 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from lakewright.platform.documents.day_hours import DayHours
-from lakewright.platform.documents.durations import duration_ms
 from lakewright.storage.errors import InvalidOption, InvalidRequestError
+from lakewright.storage.spec.durations import duration_ms
 from lakewright.storage.spec.option_values import SIZE_UNITS, TIME_UNITS_MS, parse_size
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from lakewright.platform.ingest.given_file import rows_of_file
 from lakewright.platform.upkeep.change_rows import report_of_plan, report_of_result
-from lakewright.platform.upkeep.effects import Effect
-from lakewright.platform.upkeep.options import choice, names, option, text
-from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb, Work
+from lakewright.platform.upkeep.procedure import Command, Outcome, Procedure, Report, Work
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.operations.running.verb_options import choice, names, option, text
 from lakewright.storage.plans import MergeRowsPlan, RowChangeResult
+from lakewright.storage.upkeep import Upkeep
 
 
 class Matched(Enum):
@@ -107,10 +107,12 @@ def _report(_: Table, done: _Done) -> Report:
     return report_of_result(done.plan, done.result, told, facts)
 
 
-MERGE_ROWS = Verb(
-    name="merge",
-    summary="change rows by those of a file that match",
-    effect=Effect.WRITES,
+MERGE_ROWS = Procedure(
+    verb=Upkeep.merge_rows,
+    options=MergeRowsOptions,
+    plan=_plan,
+    run=_run,
+    report=_report,
     command=Command(
         purpose="Rows",
         saves_plans=False,
@@ -126,10 +128,5 @@ lakewright merge shop.orders --from changes.parquet --on id --dry-run
 lakewright merge shop.orders --from all.csv --on day,id --missing delete
 """,
     ),
-    options=MergeRowsOptions,
-    plan_type=MergeRowsPlan,
-    plan=_plan,
-    run=_run,
     steps=_at_once,
-    report=_report,
 )

@@ -46,11 +46,11 @@ from lakewright.platform.tables.declarations import TableDeclaration, WriteKind
 from lakewright.platform.tables.partition_keys import partition_identity
 from lakewright.platform.tables.schema_drift import Writing, check_other_columns
 from lakewright.platform.tables.upkeep_policies import EngineChoice
-from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
+from lakewright.platform.upkeep.compact import COMPACT, declared_compaction
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import Warn, writing
-from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
-from lakewright.platform.upkeep.verb import Work, carry_out
+from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT, PostponeRun
+from lakewright.platform.upkeep.procedure import Work, carry_out
 from lakewright.storage import Snapshot, StagedWrite, StorageError, Table, WriterCompaction
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import (
@@ -256,14 +256,15 @@ def _compacted(
     if not totals:
         return WriterCompaction()
     touched = tuple(each.spec for each in totals) if table.schema.partition_keys else None
-    declared = CompactOptions.declared(order.declaration.maintenance.compaction, touched)
-    # Full compactions are left to the job.
-    options = replace(declared, full=False)
+    declared = declared_compaction(order.declaration.maintenance.compaction)
+    # Full compactions are for the job.
+    options = replace(declared, full=False, partitions=touched)
+    postponing = PostponeRun(partitions=touched, engine=options.engine, verify=options.verify)
     work = Work(run=order.commit_user, session=order.session)
     done = WriterCompaction()
     try:
         if table.options.bucket_mode is BucketMode.POSTPONE:
-            postponed = carry_out(POSTPONE_COMPACT, table, options, work)
+            postponed = carry_out(POSTPONE_COMPACT, table, postponing, work)
             done = replace(done, postponed=postponed.result)
         compacted = carry_out(COMPACT, table, options, work)
         if compacted.plan.tasks:

@@ -12,35 +12,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lakewright.platform.tables.declarations import SchemaValidation
-from lakewright.platform.tables.upkeep_policies import EngineChoice
-from lakewright.platform.upkeep.effects import Effect
-from lakewright.platform.upkeep.options import COUNT, ENGINE, option
-from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
+from lakewright.platform.upkeep.procedure import Command, Outcome, Procedure, Report, run_verb
+from lakewright.platform.upkeep.run_options import OnEngine
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.storage import Table
+from lakewright.storage.operations.schema.validate_rows import ValidateRowsOptions
 from lakewright.storage.plans import FileProfile, ValidateRowsPlan, ValidateRowsResult
+from lakewright.storage.upkeep import Upkeep
 
 # Of many misfits of one kind in a sample, so many are told.
 _MOST_TOLD = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidateOptions:
+@dataclass(frozen=True, kw_only=True)
+class ValidateRun(OnEngine, ValidateRowsOptions):
     """How much of each schema version is read."""
 
-    files_per_version: int = option(COUNT, 2, "How many files of each schema version are read.")
-    rows_per_file: int = option(
-        COUNT, 1000, "How many rows of each file are read, from its beginning."
-    )
-    engine: EngineChoice = option(
-        ENGINE,
-        EngineChoice.AUTO,
-        "Where rows are read: spark, local, or auto, by size.",
-        at_run=True,
-    )
-
     @classmethod
-    def declared(cls, policy: SchemaValidation) -> ValidateOptions:
+    def declared(cls, policy: SchemaValidation) -> ValidateRun:
         """The options of a declaration."""
         return cls(
             files_per_version=policy.files_per_version,
@@ -105,7 +94,7 @@ def _misfits(profile: FileProfile) -> Iterator[tuple[str, str]]:
 # --- the verb ------------------------------------------------------------------------------------
 
 
-def _report(_: Table, done: Outcome[ValidateOptions, ValidateRowsPlan, Validated]) -> Report:
+def _report(_: Table, done: Outcome[ValidateRun, ValidateRowsPlan, Validated]) -> Report:
     plan, found = done.plan, done.result
     count = counted(len(plan.files), "file")
     versions = counted(len(plan.versions), "schema version")
@@ -176,11 +165,13 @@ def _versions(plan: ValidateRowsPlan, found: Validated | None) -> list[dict[str,
     ]
 
 
-VALIDATE_SCHEMA: Verb[ValidateOptions, ValidateRowsPlan, Validated] = Verb(
-    name="validate_schema",
-    summary="read samples of old rows under the current schema",
-    effect=Effect.READS,
-    may_use_spark=True,
+VALIDATE_SCHEMA: Procedure[ValidateRun, ValidateRowsPlan, Validated] = Procedure(
+    verb=Upkeep.validate_rows,
+    options=ValidateRun,
+    run=lambda table, plan, options, work: judged(
+        run_verb(Upkeep.validate_rows, table, plan, options, work)
+    ),
+    report=_report,
     command=Command(
         purpose="Upkeep",
         notes="""
@@ -196,14 +187,4 @@ lakewright validate-schema nyc.flights --files-per-version 10 --engine spark --f
 """,
         exit_code=lambda done: 0 if done.result is None or done.result.has_passed else 1,
     ),
-    options=ValidateOptions,
-    plan_type=ValidateRowsPlan,
-    plan=lambda table, options: table.upkeep.plan_validate_rows(
-        files_per_version=options.files_per_version, rows_per_file=options.rows_per_file
-    ),
-    run=lambda table, plan, options, work: judged(
-        table.upkeep.run(plan, work.engine(options.engine, plan.bytes))
-    ),
-    report=_report,
-    only_reads=True,
 )

@@ -14,7 +14,7 @@ from typing import Any
 from lakewright.platform.ledger.calibrate import FEWEST_RUNS, Calibration, kind_of, modelled_ms
 from lakewright.platform.ledger.kept_verbs import COMPACT, RESPEC, SORT_COMPACT
 from lakewright.platform.upkeep.measures import Cost, Measures
-from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report
+from lakewright.platform.upkeep.procedure import AnyProcedure, Outcome, Report
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import Table
 
@@ -78,7 +78,11 @@ def _sources(
 
 
 def with_estimate(
-    learned: Learned, verb: AnyVerb, table: Table, planned: Outcome[Any, Any, Any], report: Report
+    learned: Learned,
+    verb: AnyProcedure,
+    table: Table,
+    planned: Outcome[Any, Any, Any],
+    report: Report,
 ) -> Report:
     """The report of a plan with what it will take, for verbs of which that is told."""
     if verb.name not in _LIKE or verb.measures is None or report.is_empty:

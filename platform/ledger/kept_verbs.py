@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakewright.platform.upkeep.effects import Effect, goes_beside
-from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.upkeep.procedures import PROCEDURES
+from lakewright.storage.operations.running.effects import Effect, goes_beside
 
 COMPACT = "compact"
 SORT_COMPACT = "sort_compact"
@@ -35,7 +35,7 @@ _EFFECTS = {
     MERGE: Effect.WRITES,
     VALIDATE_SCHEMA: Effect.READS,
     CHECK_FRESHNESS: Effect.READS,
-    **{each.name: each.effect for each in VERBS.values()},
+    **{each.name: each.verb.effect for each in PROCEDURES.values()},
 }
 
 

@@ -23,9 +23,8 @@ from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.open_lineage import lineage_sink
 from lakewright.platform.ledger.past import LEARNS_FROM_MS
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.options import option_fields
-from lakewright.platform.upkeep.verb import (
-    AnyVerb,
+from lakewright.platform.upkeep.procedure import (
+    AnyProcedure,
     Outcome,
     Report,
     Work,
@@ -38,6 +37,7 @@ from lakewright.storage.errors import (
     LeaseHeld,
     StorageError,
 )
+from lakewright.storage.operations.running.verb_options import option_fields
 from lakewright.storage.secret_texts import shown_value, without_secrets
 
 LEDGER_VARIABLE = "LAKEWRIGHT_LEDGER"
@@ -108,7 +108,7 @@ class Recorder:
 
     def carry_out(
         self,
-        verb: AnyVerb,
+        verb: AnyProcedure,
         table: Table,
         options: Any,
         work: Work,
@@ -158,7 +158,7 @@ class Recorder:
         return outcome
 
     def foretell(
-        self, verb: AnyVerb, table: Table, planned: Outcome[Any, Any, Any], report: Report
+        self, verb: AnyProcedure, table: Table, planned: Outcome[Any, Any, Any], report: Report
     ) -> Report:
         """The report of a plan with what it will take, by past runs where they can be read."""
         try:
@@ -167,7 +167,7 @@ class Recorder:
             self._warn(f"past runs of {verb.name} cannot be read", error)
             return with_estimate(lambda *_: Calibration(), verb, table, planned, report)
 
-    def _record(self, verb: AnyVerb, table: Table, action: Callable[[], Action]) -> None:
+    def _record(self, verb: AnyProcedure, table: Table, action: Callable[[], Action]) -> None:
         told = f"{verb.name} of {table.name} is not recorded"
         try:
             made = action()
@@ -209,7 +209,7 @@ def _asked() -> bool | None:
 class _Watch:
     """A verb that is being carried out, as far as it is known."""
 
-    verb: AnyVerb
+    verb: AnyProcedure
     table: Table
     options: Any
     work: Work
@@ -333,7 +333,7 @@ def _or(asked: Figures, planned: Figures) -> Figures:
     return replace(asked, **zeros)
 
 
-def _told(verb: AnyVerb, options: Any) -> Mapping[str, object]:
+def _told(verb: AnyProcedure, options: Any) -> Mapping[str, object]:
     """The options that are not the verb's defaults, as JSON values without secrets."""
     chosen = {
         each.name: getattr(options, each.name)

@@ -16,7 +16,7 @@ from lakewright.platform.decide.take_survey import survey_written
 from lakewright.platform.ingest.expectations import ExpectationOutcome
 from lakewright.platform.ingest.publication import PartitionTotals, Published
 from lakewright.platform.upkeep.health import PartitionHealth
-from lakewright.platform.upkeep.verb import Report
+from lakewright.platform.upkeep.procedure import Report
 from lakewright.platform.upkeep.words import counted, size_text, time_text
 from lakewright.storage import Snapshot, Table, TableSchema, WriterCompaction
 from lakewright.storage.spec.data_types import DataType

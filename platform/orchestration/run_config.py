@@ -15,9 +15,13 @@ from typing import Any, TypeVar
 import dagster as dg
 from pydantic import Field, create_model
 
-from lakewright.platform.upkeep.options import PARTITIONS, OptionField, option_fields
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.operations.running.verb_options import (
+    PARTITIONS,
+    OptionField,
+    option_fields,
+)
 
 OptionsT = TypeVar("OptionsT")
 _BY_KEY = " Partition keys: a value, or dt=…/hh=… for several columns."
@@ -78,7 +82,7 @@ def options_of_run(config: dg.Config, declared: OptionsT, table: Table) -> Optio
         value = getattr(config, option.written_name)
         if value is not None:
             plain = value.value if isinstance(value, Enum) else value
-            given[option.name] = option.kind.read(plain, option.written_name, table)
+            given[option.name] = option.kind.read(plain, option.written_name, table.table_files)
     return replace(declared, **given)  # type: ignore[type-var]  # a dataclass, as options are
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import dagster as dg
 
-from lakewright.platform.ingest.validate_schema import VALIDATE_SCHEMA, ValidateOptions
+from lakewright.platform.ingest.validate_schema import VALIDATE_SCHEMA, ValidateRun
 from lakewright.platform.orchestration.check_events import last_evaluation
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import report_metadata
 from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.tables.declaration_checks import STORED_ROWS_FIT
 from lakewright.platform.tables.declarations import TableDeclaration
-from lakewright.platform.upkeep.verb import Work, carry_out
+from lakewright.platform.upkeep.procedure import Work, carry_out
 from lakewright.storage import Catalog, Table
 
 
@@ -23,7 +23,7 @@ def evaluate_stored_rows(
     catalog: Catalog,
     session: Callable[[], Any],
     context: dg.AssetExecutionContext | dg.OpExecutionContext | dg.AssetCheckExecutionContext,
-    options: Callable[[Table], ValidateOptions],
+    options: Callable[[Table], ValidateRun],
 ) -> dg.AssetCheckResult:
     """Read the sample that the options ask for, and judge it; nothing is reported yet."""
     if not catalog.table_exists(declaration.table):

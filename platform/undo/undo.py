@@ -20,15 +20,17 @@ from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.recording import Recorder, is_recording
 from lakewright.platform.tables.partition_keys import first_few
 from lakewright.platform.upkeep.alter import ALTER
-from lakewright.platform.upkeep.clean import PUT_BACK, PutBackOptions
+from lakewright.platform.upkeep.clean import PUT_BACK
+from lakewright.platform.upkeep.procedure import AnyProcedure, Outcome, Work
+from lakewright.platform.upkeep.procedures import PROCEDURES
 from lakewright.platform.upkeep.respec import RESPEC
-from lakewright.platform.upkeep.revert import REVERT, RevertOptions
-from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work
-from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.upkeep.revert import REVERT
 from lakewright.platform.upkeep.words import counted, snapshots_text
 from lakewright.storage import Catalog, StorageError, Table, TableSchema
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
+from lakewright.storage.operations.references.put_back import PutBackOptions
 from lakewright.storage.operations.respec.keyed_checks import respec_command
+from lakewright.storage.operations.revert.revert import RevertOptions
 from lakewright.storage.operations.running.plan import Plan
 
 _log = logging.getLogger(__name__)
@@ -40,7 +42,7 @@ _LEAST_DIGITS = 8
 _SHORT = re.compile(rf"(?:dagster-)?[0-9a-f]{{1,{_LEAST_DIGITS - 1}}}")
 
 # Verbs that leave neither snapshots nor records of what they condemned, or more than these.
-WHY_NOT = {each.name: each.not_undone for each in VERBS.values() if each.not_undone}
+WHY_NOT = {each.name: each.verb.not_undone for each in PROCEDURES.values() if each.verb.not_undone}
 WHY_NOT["evolve_schema"] = WHY_NOT[ALTER.name]
 # How actions ended that left nothing to undo.
 _ENDED = {
@@ -171,7 +173,7 @@ def run_undo(
     if recorder is None:
         recorder = Recorder.of(catalog, warn=_log.warning)
     recorder = replace(recorder, reason=f"run {undo.run} is undone")
-    verbs: dict[str, AnyVerb] = {each.name: each for each in (REVERT, PUT_BACK)}
+    verbs: dict[str, AnyProcedure] = {each.name: each for each in (REVERT, PUT_BACK)}
     done: list[Undone] = []
     left = list(undo.left_alone)
     for part in undo.parts:

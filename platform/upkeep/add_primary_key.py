@@ -4,52 +4,22 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from lakewright.platform.tables.upkeep_policies import EngineChoice
-from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.options import COUNT, ENGINE, choice, names, option
-from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb, Work
+from lakewright.platform.upkeep.procedure import Command, Outcome, Procedure, Report
+from lakewright.platform.upkeep.run_options import Verified
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
-from lakewright.storage import LeaseKind, Table, VerifyLevel
+from lakewright.storage import LeaseKind, Table
+from lakewright.storage.operations.respec.add_primary_key import AddPrimaryKeyOptions
 from lakewright.storage.plans import AddPrimaryKeyPlan, AddPrimaryKeyResult
+from lakewright.storage.upkeep import Upkeep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddPrimaryKeyOptions:
-    """What the verb may be told."""
-
-    keys: tuple[str, ...] = option(
-        names(), (), "The columns of the primary key, with all partition keys."
-    )
-    buckets: int | None = option(
-        COUNT,
-        None,
-        "Buckets of each partition (default: as now, if their number is fixed; else one for each "
-        "256 MB of the largest partition).",
-    )
-    engine: EngineChoice = option(
-        ENGINE,
-        EngineChoice.AUTO,
-        "Where the rewrite runs: spark, local, or auto, by size.",
-        at_run=True,
-    )
-    verify: VerifyLevel = option(
-        choice(VerifyLevel),
-        VerifyLevel.CHECKSUMS,
-        "How new files are verified before they are published: counts, checksums, or full, which "
-        "reads the new files back.",
-        at_run=True,
-    )
+@dataclass(frozen=True, kw_only=True)
+class AddPrimaryKeyRun(Verified, AddPrimaryKeyOptions):
+    """What adds a primary key."""
 
 
-_Done = Outcome[AddPrimaryKeyOptions, AddPrimaryKeyPlan, AddPrimaryKeyResult]
-
-
-def _run(
-    table: Table, plan: AddPrimaryKeyPlan, options: AddPrimaryKeyOptions, work: Work
-) -> AddPrimaryKeyResult:
-    engine = work.engine(options.engine, plan.bytes_before)
-    return table.upkeep.run(plan, engine, verify=options.verify)
+_Done = Outcome[AddPrimaryKeyRun, AddPrimaryKeyPlan, AddPrimaryKeyResult]
 
 
 def _report(_: Table, done: _Done) -> Report:
@@ -95,14 +65,11 @@ def _measures(_: Table, done: _Done) -> Measures:
     )
 
 
-ADD_PRIMARY_KEY = Verb(
-    name="add_primary_key",
-    summary="give a table without a primary key one",
-    effect=Effect.CHANGES_KEYS,
-    may_use_spark=True,
+ADD_PRIMARY_KEY = Procedure(
+    verb=Upkeep.add_primary_key,
+    options=AddPrimaryKeyRun,
+    report=_report,
     alone=LeaseKind.OVERWRITE,
-    not_undone="its files have the key; no verb takes a primary key away: INSERT the rows into a "
-    "table without one",
     command=Command(
         purpose="Upkeep",
         examples="""
@@ -114,12 +81,5 @@ Keys that are null or stand twice are shown, and nothing is changed. Every clien
 each moment. Stop writers of other clients before: one that opened the table earlier knows no key.
 """,
     ),
-    options=AddPrimaryKeyOptions,
-    plan_type=AddPrimaryKeyPlan,
-    plan=lambda table, options: table.upkeep.plan_add_primary_key(
-        options.keys, buckets=options.buckets
-    ),
-    run=_run,
-    report=_report,
     measures=_measures,
 )

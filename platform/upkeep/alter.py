@@ -17,12 +17,16 @@ from lakewright.platform.upkeep.findings import (
     verdict_text,
 )
 from lakewright.platform.upkeep.gate_options import GateOptions, rules_of, scan_engine
-from lakewright.platform.upkeep.options import option, texts
-from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb, Work
+from lakewright.platform.upkeep.procedure import Command, Outcome, Procedure, Report, Work
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Engine, Table
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.running.effects import Effect
+from lakewright.storage.operations.running.verb_options import option, texts
+from lakewright.storage.operations.schema.alter import run_alter
 from lakewright.storage.plans import AlterPlan, AlterResult
 from lakewright.storage.spec.schema_change_text import parse_changes
+from lakewright.storage.verb import Verb
 
 _GATE = {each.name for each in fields(GateOptions)}
 
@@ -109,35 +113,43 @@ def _report(_: Table, done: Outcome[OptionsT, AlterPlan, AlterResult]) -> Report
     )
 
 
-def alter_verb(
-    options: type[OptionsT],
-    planned: Callable[[Table, OptionsT, Engine | None], AlterPlan],
-) -> Verb[OptionsT, AlterPlan, AlterResult]:
+Planned = Callable[[Table, OptionsT, Engine | None], AlterPlan]
+
+
+def alter_by(
+    options: type[OptionsT], planned: Planned[OptionsT], *, effect: Effect = Effect.ALONE
+) -> Procedure[OptionsT, AlterPlan, AlterResult]:
     """Altering by a plan; with an engine, the gate reads values for it."""
 
-    def scan(table: Table, plan: AlterPlan, options: OptionsT, work: Work) -> AlterPlan:
-        engine = scan_engine(options, plan, work)
-        return plan if engine is None else planned(table, options, engine)
+    def plan(files: TableFiles, asked: OptionsT, *, engine: Engine | None = None) -> AlterPlan:
+        return planned(Table(files), asked, engine)
 
-    return Verb(
-        name="alter",
-        summary="change the schema: columns, types, options",
-        may_use_spark=True,
-        not_undone=NOT_ALTERED_BACK,
-        command=Command(exit_code=lambda done: 0 if done.result else verdict_code(done.plan)),
-        options=options,
-        plan_type=AlterPlan,
-        plan=lambda table, options: planned(table, options, None),
-        scan=scan,
-        run=lambda table, plan, options, work: table.run_alter(
-            plan, scan_engine(options, plan, work)
+    def scan(table: Table, made: AlterPlan, asked: OptionsT, work: Work) -> AlterPlan:
+        engine = scan_engine(asked, made, work)
+        return made if engine is None else planned(table, asked, engine)
+
+    return Procedure(
+        verb=Verb(
+            "alter",
+            "change the schema: columns, types, options",
+            options,
+            plan,
+            run_alter,
+            effect=effect,
+            not_undone=NOT_ALTERED_BACK,
         ),
+        options=options,
+        run=lambda table, plan, asked, work: table.run_alter(plan, scan_engine(asked, plan, work)),
         report=_report,
+        command=Command(exit_code=lambda done: 0 if done.result else verdict_code(done.plan)),
+        scan=scan,
     )
 
 
-def altering(workspace: Workspace = NO_WORKSPACE) -> Verb[AlterOptions, AlterPlan, AlterResult]:
-    """The verb that applies changes as texts; the gate asks who uses the columns in a workspace."""
+def altering(
+    workspace: Workspace = NO_WORKSPACE,
+) -> Procedure[AlterOptions, AlterPlan, AlterResult]:
+    """Applies changes as texts; the gate asks who uses the columns in a workspace."""
 
     def planned(table: Table, options: AlterOptions, engine: Engine | None) -> AlterPlan:
         changes = parse_changes(given_texts(options))
@@ -151,7 +163,7 @@ def altering(workspace: Workspace = NO_WORKSPACE) -> Verb[AlterOptions, AlterPla
         )
         return table.plan_alter(*changes, rules=rules, engine=engine)
 
-    return alter_verb(AlterOptions, planned)
+    return alter_by(AlterOptions, planned)
 
 
 ALTER = altering()

@@ -4,37 +4,25 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from lakewright.platform.tables.upkeep_policies import EngineChoice
-from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.measures import Cost, Measures
-from lakewright.platform.upkeep.options import ENGINE, names, option
-from lakewright.platform.upkeep.verb import Command, Keeping, Outcome, Report, Verb
+from lakewright.platform.upkeep.procedure import Command, Keeping, Outcome, Procedure, Report
+from lakewright.platform.upkeep.run_options import OnEngine
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import ColumnStatistics, Table
+from lakewright.storage.operations.inspection.analyze import AnalyzeOptions
 from lakewright.storage.plans import AnalyzePlan, AnalyzeResult
+from lakewright.storage.upkeep import Upkeep
 
 # What a bound may take of a line.
 _MAX_WIDTH = 24
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzeOptions:
-    """What an analysis may be told."""
-
-    columns: tuple[str, ...] | None = option(
-        names(may_be_none=True),
-        None,
-        "The columns to describe. Without any, all; an empty list only counts rows.",
-    )
-    engine: EngineChoice = option(
-        ENGINE,
-        EngineChoice.AUTO,
-        "Where rows are read: spark, local, or auto, by size.",
-        at_run=True,
-    )
+@dataclass(frozen=True, kw_only=True)
+class AnalyzeRun(OnEngine, AnalyzeOptions):
+    """What an analysis takes."""
 
 
-def _report(_: Table, done: Outcome[AnalyzeOptions, AnalyzePlan, AnalyzeResult]) -> Report:
+def _report(_: Table, done: Outcome[AnalyzeRun, AnalyzePlan, AnalyzeResult]) -> Report:
     plan, result = done.plan, done.result
     if result is None:
         return _plan_report(plan)
@@ -91,7 +79,7 @@ def _short(bound: str | None) -> str | None:
     return bound[: _MAX_WIDTH - 1] + "…"
 
 
-def _measures(_: Table, done: Outcome[AnalyzeOptions, AnalyzePlan, AnalyzeResult]) -> Measures:
+def _measures(_: Table, done: Outcome[AnalyzeRun, AnalyzePlan, AnalyzeResult]) -> Measures:
     plan, result = done.plan, done.result
     snapshot = None if result is None else result.snapshot
     return Measures(
@@ -100,11 +88,10 @@ def _measures(_: Table, done: Outcome[AnalyzeOptions, AnalyzePlan, AnalyzeResult
     )
 
 
-ANALYZE = Verb(
-    name="analyze",
-    summary="compute and publish statistics of columns",
-    effect=Effect.ANALYZES,
-    may_use_spark=True,
+ANALYZE = Procedure(
+    verb=Upkeep.analyze,
+    options=AnalyzeRun,
+    report=_report,
     command=Command(
         purpose="Upkeep",
         examples="""
@@ -114,14 +101,7 @@ lakewright analyze nyc.flights --columns "" --format json
     ),
     keeping=Keeping(
         section=lambda policy: policy.statistics,
-        options=lambda policy: AnalyzeOptions(columns=policy.statistics.columns),
+        options=lambda policy: AnalyzeRun(columns=policy.statistics.columns),
     ),
-    options=AnalyzeOptions,
-    plan_type=AnalyzePlan,
-    plan=lambda table, options: table.upkeep.plan_analyze(columns=options.columns),
-    run=lambda table, plan, options, work: table.upkeep.run(
-        plan, work.engine(options.engine, plan.bytes)
-    ),
-    report=_report,
     measures=_measures,
 )

@@ -6,79 +6,58 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakewright.platform.tables.upkeep_policies import EngineChoice
-from lakewright.platform.upkeep.effects import Effect
-from lakewright.platform.upkeep.options import ENGINE, FLAG, WHERE, option, texts
-from lakewright.platform.upkeep.verb import Command, NamedPartition, Outcome, Report, Verb, Work
+from lakewright.platform.upkeep.procedure import (
+    Command,
+    NamedPartition,
+    Outcome,
+    Procedure,
+    Report,
+)
+from lakewright.platform.upkeep.run_options import OnEngine
 from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.row_changes.statement import RowChangePlan
+from lakewright.storage.operations.running.verb_options import FLAG, option
 from lakewright.storage.plans import DeleteRowsPlan, RowChangeResult, UpdateRowsPlan
+from lakewright.storage.upkeep import DeleteRowsOptions, UpdateRowsOptions, Upkeep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRowsOptions:
-    """Which rows change."""
-
-    where: str | None = option(WHERE, None, "The rows that match this filter.")
+@dataclass(frozen=True, kw_only=True)
+class _WhichRows:
     all_rows: bool = option(FLAG, default=False, text="All rows; without it a filter is needed.")
-    engine: EngineChoice = option(
-        ENGINE,
-        EngineChoice.AUTO,
-        "Where files are read and written: spark, local, or auto, by size.",
-        at_run=True,
-    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateRowsOptions(DeleteRowsOptions):
+@dataclass(frozen=True, kw_only=True)
+class DeleteRowsRun(OnEngine, _WhichRows, DeleteRowsOptions):
+    """Which rows go."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateRowsRun(OnEngine, _WhichRows, UpdateRowsOptions):
     """Which rows get which new values."""
-
-    values: tuple[str, ...] = option(
-        texts("COLUMN=EXPR"),
-        (),
-        "A column and its new value, an expression of DuckDB's SQL over the row.",
-        flag="--set",
-    )
 
 
 _Done = (
-    Outcome[DeleteRowsOptions, DeleteRowsPlan, RowChangeResult]
-    | Outcome[UpdateRowsOptions, UpdateRowsPlan, RowChangeResult]
+    Outcome[DeleteRowsRun, DeleteRowsPlan, RowChangeResult]
+    | Outcome[UpdateRowsRun, UpdateRowsPlan, RowChangeResult]
 )
 
 
-def _asked_rows(options: DeleteRowsOptions) -> str | None:
+def _check_rows(options: DeleteRowsRun | UpdateRowsRun) -> None:
     if (options.where is None) != options.all_rows:
         raise InvalidRequestError("say which rows: by a filter (where), or all of them (all_rows)")
-    return options.where
 
 
-def _plan_delete(table: Table, options: DeleteRowsOptions) -> DeleteRowsPlan:
-    return table.upkeep.plan_delete_rows(_asked_rows(options))
+def _plan_delete(table: Table, options: DeleteRowsRun) -> DeleteRowsPlan:
+    _check_rows(options)
+    return DELETE_ROWS.verb.planned(table.table_files, options)
 
 
-def _plan_update(table: Table, options: UpdateRowsOptions) -> UpdateRowsPlan:
-    values = {}
-    for each in options.values:
-        name, sign, expression = each.partition("=")
-        if not sign or not expression.strip():
-            raise InvalidRequestError(f"{each!r} is not COLUMN=EXPR, such as price=price*1.1")
-        if name.strip() in values:
-            raise InvalidRequestError(f"{name.strip()} gets two values; give it one")
-        values[name.strip()] = expression
-    return table.upkeep.plan_update_rows(values, _asked_rows(options))
-
-
-def _run(
-    table: Table,
-    plan: DeleteRowsPlan | UpdateRowsPlan,
-    options: DeleteRowsOptions,
-    work: Work,
-) -> RowChangeResult:
-    return table.upkeep.run(plan, work.engine(options.engine, plan.bytes_rewritten))
+def _plan_update(table: Table, options: UpdateRowsRun) -> UpdateRowsPlan:
+    _check_rows(options)
+    return UPDATE_ROWS.verb.planned(table.table_files, options)
 
 
 def _report(_: Table, done: _Done) -> Report:
@@ -141,11 +120,11 @@ def report_of_result(
     )
 
 
-DELETE_ROWS = Verb(
-    name="delete",
-    summary="delete rows that match a filter",
-    effect=Effect.WRITES,
-    may_use_spark=True,
+DELETE_ROWS = Procedure(
+    verb=Upkeep.delete_rows,
+    options=DeleteRowsRun,
+    plan=_plan_delete,
+    report=_report,
     command=Command(
         purpose="Rows",
         notes="""
@@ -158,18 +137,13 @@ lakewright delete shop.orders --where "customer = 17" --dry-run
 lakewright delete shop.orders --where "day < '2024-01-01'"
 """,
     ),
-    options=DeleteRowsOptions,
-    plan_type=DeleteRowsPlan,
-    plan=_plan_delete,
-    run=_run,
-    report=_report,
 )
 
-UPDATE_ROWS = Verb(
-    name="update",
-    summary="give rows that match a filter new values",
-    effect=Effect.WRITES,
-    may_use_spark=True,
+UPDATE_ROWS = Procedure(
+    verb=Upkeep.update_rows,
+    options=UpdateRowsRun,
+    plan=_plan_update,
+    report=_report,
     command=Command(
         purpose="Rows",
         notes=WHERE_NOTES,
@@ -178,9 +152,4 @@ lakewright update shop.orders --set "price=price * 2" --where "day = '2024-01-01
 lakewright update shop.orders --set "note='sale'" --set "price=price - 1" --where "price > 100"
 """,
     ),
-    options=UpdateRowsOptions,
-    plan_type=UpdateRowsPlan,
-    plan=_plan_update,
-    run=_run,
-    report=_report,
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from lakewright.platform.upkeep.deletions import (
     deletion_measures,
@@ -15,58 +15,33 @@ from lakewright.platform.upkeep.deletions import (
     grace_notes,
     plan_facts,
 )
-from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.engines import Counts
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.options import DURATION, FLAG, TEXT, grace, option
-from lakewright.platform.upkeep.verb import (
+from lakewright.platform.upkeep.procedure import (
     Command,
     Extent,
     Keeping,
     Outcome,
+    Procedure,
     Report,
     Steps,
-    Verb,
     Work,
 )
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import Table
-from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.operations.references.collect import CollectResult
-from lakewright.storage.operations.references.put_back import PutBackResult
+from lakewright.storage.operations.references.collect import CollectOptions, CollectResult
+from lakewright.storage.operations.references.put_back import PutBackOptions, PutBackResult
 from lakewright.storage.operations.retention.remove_orphans import (
-    USUAL_GRACE_MS,
-    OrphanSearch,
+    OrphansOptions,
     OrphansResult,
 )
 from lakewright.storage.plans import CollectPlan, OrphansPlan, PutBackPlan
+from lakewright.storage.upkeep import Upkeep
 
 # --- orphans -----------------------------------------------------------------------------------
 
 # A step of a removal; a plan holds about 1 KB for each file.
 _STEP_FILES = 100_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrphansOptions:
-    """What a removal of orphans may be told."""
-
-    older_than_ms: int | None = option(
-        DURATION,
-        None,
-        "Only files of at least that age by the clock of the store. Without one, 1d. A write that "
-        "has been under way for longer loses its files.",
-    )
-    even_recent: bool = option(
-        FLAG, default=False, text="Allow an age below an hour; only safe while no process writes."
-    )
-    grace_ms: int = grace(USUAL_GRACE_MS)
-    inventory: str | None = option(
-        TEXT,
-        None,
-        "Read this inventory of the store instead of listing the table: a file, or a folder of "
-        "files, in CSV or Parquet with key, size and last_modified.",
-    )
 
 
 def _orphans_report(_: Table, done: Outcome[OrphansOptions, OrphansPlan, OrphansResult]) -> Report:
@@ -122,14 +97,12 @@ def _plan_orphans(
 def _plans(
     table: Table, options: OrphansOptions, counts: Counts | None
 ) -> Generator[OrphansPlan, None, None]:
-    search = OrphanSearch(
-        age_ms=options.older_than_ms,
-        even_recent=options.even_recent,
-        inventory=options.inventory,
-        looked=None if counts is None else lambda done: counts.reach(done, "files looked at"),
-        grace_ms=options.grace_ms,
+    options = replace(options, max_files=options.max_files or _STEP_FILES)
+    if counts is None:
+        return table.upkeep.orphan_steps(options)
+    return table.upkeep.orphan_steps(
+        options, looked=lambda done: counts.reach(done, "files looked at")
     )
-    return table.upkeep.orphan_steps(search, max_files=_STEP_FILES)
 
 
 def _orphan_steps(
@@ -154,11 +127,11 @@ def _orphans_extent(done: Outcome[OrphansOptions, OrphansPlan, OrphansResult]) -
     return Extent(done=gone, total=max(len(done.plan.files) + done.plan.further, gone), of="files")
 
 
-REMOVE_ORPHANS = Verb(
-    name="remove_orphans",
-    summary="condemn unreferenced files, to be deleted after a while",
-    effect=Effect.REMOVES,
-    not_undone="its files were deleted at once, or have been collected or put back since",
+REMOVE_ORPHANS = Procedure(
+    verb=Upkeep.remove_orphans,
+    options=OrphansOptions,
+    plan=_plan_orphans,
+    report=_orphans_report,
     command=Command(
         purpose="Upkeep",
         notes="They stay where they are until they are collected: see lakewright condemned --help.",
@@ -170,12 +143,7 @@ REMOVE_ORPHANS = Verb(
             older_than_ms=policy.orphans.older_than, grace_ms=policy.collect.orphans
         ),
     ),
-    options=OrphansOptions,
-    plan_type=OrphansPlan,
-    plan=_plan_orphans,
     counting=_plan_orphans,
-    run=lambda table, plan, options, work: table.upkeep.run(plan),
-    report=_orphans_report,
     steps=_orphan_steps,
     extent=_orphans_extent,
     measures=_orphans_measures,
@@ -191,18 +159,6 @@ def collect_due(table: Table) -> None:
         table.upkeep.run(plan)
         if not plan.later:
             return
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectOptions:
-    """What a collection may be told."""
-
-    early: bool = option(
-        FLAG,
-        default=False,
-        text="Delete also what can still be undone; it cannot be undone then.",
-        flag="--now",
-    )
 
 
 def _plan_collect(table: Table, options: CollectOptions) -> CollectPlan:
@@ -259,11 +215,11 @@ def _collect_measures(
     return Measures(cost=Cost(files=files), benefit=Benefit(bytes_freed=freed))
 
 
-COLLECT = Verb(
-    name="collect",
-    summary="delete what was condemned and can be undone no more",
-    effect=Effect.COLLECTS,
-    not_undone="what it deletes is gone for good",
+COLLECT = Procedure(
+    verb=Upkeep.collect,
+    options=CollectOptions,
+    plan=_plan_collect,
+    report=_collect_report,
     command=Command(
         words="collect",
         notes="What something refers to by now is not deleted.",
@@ -273,27 +229,9 @@ COLLECT = Verb(
         section=lambda policy: policy.collect,
         options=lambda _: CollectOptions(),
     ),
-    options=CollectOptions,
-    plan_type=CollectPlan,
-    plan=_plan_collect,
-    run=lambda table, plan, options, work: table.upkeep.run(plan),
-    report=_collect_report,
     steps=_collect_steps,
     measures=_collect_measures,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PutBackOptions:
-    """What must be told to put something back."""
-
-    record: str | None = option(TEXT, None, "What is to come back, as list names it.", place="ID")
-
-
-def _plan_put_back(table: Table, options: PutBackOptions) -> PutBackPlan:
-    if options.record is None:
-        raise InvalidRequestError(f"name what is condemned of {table.name}: record is not given")
-    return table.upkeep.plan_put_back(options.record)
 
 
 def _put_back_report(_: Table, done: Outcome[PutBackOptions, PutBackPlan, PutBackResult]) -> Report:
@@ -317,19 +255,14 @@ def _put_back_report(_: Table, done: Outcome[PutBackOptions, PutBackPlan, PutBac
     )
 
 
-PUT_BACK = Verb(
-    name="put_back",
-    summary="put back what a verb condemned, until it is collected",
-    not_undone="what came back can be deleted by the same verb again",
+PUT_BACK = Procedure(
+    verb=Upkeep.put_back,
+    options=PutBackOptions,
+    report=_put_back_report,
     command=Command(
         words="put-back",
         notes="ID is that of a run of a verb, as list names it; undo takes a whole run back.",
         examples="lakewright condemned put-back nyc.flights 20240131-134500-123-1f0c2d3e --dry-run",
     ),
-    options=PutBackOptions,
-    plan_type=PutBackPlan,
-    plan=_plan_put_back,
-    run=lambda table, plan, options, work: table.upkeep.run(plan),
-    report=_put_back_report,
     measures=lambda table, done: Measures(cost=Cost(files=done.plan.files)),
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.verb import Report
+from lakewright.platform.upkeep.procedure import Report
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage.operations.references.condemn import FLOOR_MS
 

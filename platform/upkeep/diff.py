@@ -8,16 +8,17 @@ from dataclasses import replace
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.declared_changes import KeysChange, declared_changes
 from lakewright.platform.tables.workspace import Workspace
-from lakewright.platform.upkeep.alter import alter_verb
+from lakewright.platform.upkeep.alter import alter_by
 from lakewright.platform.upkeep.dependents import NO_WORKSPACE, dependents_of
 from lakewright.platform.upkeep.gate_options import GateOptions, rules_of
+from lakewright.platform.upkeep.procedure import Outcome, Procedure, Report
 from lakewright.platform.upkeep.respec import respec_line
-from lakewright.platform.upkeep.verb import Outcome, Report, Verb
 from lakewright.storage import Engine, Table
+from lakewright.storage.operations.running.effects import Effect
 from lakewright.storage.plans import AlterPlan, AlterResult
 from lakewright.storage.spec.schema_gate import Finding, Rule, Severity
 
-DiffVerb = Verb[GateOptions, AlterPlan, AlterResult]
+DiffVerb = Procedure[GateOptions, AlterPlan, AlterResult]
 
 
 def difference_to(
@@ -50,14 +51,14 @@ def difference_to(
         found = (*_refused(wanted.others), *_keys_finding(table, wanted.keys))
         return replace(plan, findings=(*found, *plan.findings)) if found else plan
 
-    verb = alter_verb(GateOptions, planned)
+    verb = alter_by(GateOptions, planned, effect=Effect.READS)
 
     def report(table: Table, done: Outcome[GateOptions, AlterPlan, AlterResult]) -> Report:
         told = verb.report(table, done)
         facts = {**told.facts, "notes": list(notes)} if notes else told.facts
         return replace(told, facts=facts, notes=(*told.notes, *notes))
 
-    return replace(verb, report=report, only_reads=True)
+    return replace(verb, report=report)
 
 
 def _keys_finding(table: Table, change: KeysChange | None) -> Iterator[Finding]:

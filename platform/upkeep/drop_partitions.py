@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lakewright.platform.upkeep.deletions import UNDO_RUN
 from lakewright.platform.upkeep.measures import Measures
-from lakewright.platform.upkeep.options import FLAG, PARTITIONS, WHERE, Partitions, option
-from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
+from lakewright.platform.upkeep.procedure import Command, Outcome, Procedure, Report
 from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.platform.upkeep.whole_partitions import (
     dropped_measures,
@@ -18,25 +15,9 @@ from lakewright.platform.upkeep.whole_partitions import (
 from lakewright.platform.upkeep.words import duration_text
 from lakewright.storage import Table
 from lakewright.storage.plans import DropPartitionsPlan, DropPartitionsResult
+from lakewright.storage.upkeep import DropPartitionsOptions, Upkeep
 
 KEPT_ON_DISK = "files stay on disk until the snapshots, tags and branches that keep them are gone"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropPartitionsOptions:
-    """What may be dropped."""
-
-    partitions: Partitions | None = option(
-        PARTITIONS, None, "Partitions to drop, by all or some of their columns."
-    )
-    where: str | None = option(WHERE, None, "Drop the partitions whose keys match this filter.")
-    if_exists: bool = option(FLAG, default=False, text="Do not fail if there is no such partition.")
-
-
-def _plan(table: Table, options: DropPartitionsOptions) -> DropPartitionsPlan:
-    return table.upkeep.plan_drop_partitions(
-        options.where, partitions=options.partitions, if_exists=options.if_exists
-    )
 
 
 def _report(
@@ -73,9 +54,10 @@ def _measures(
     return dropped_measures(result.partitions, committed)
 
 
-DROP_PARTITIONS = Verb(
-    name="drop_partitions",
-    summary="drop whole partitions",
+DROP_PARTITIONS = Procedure(
+    verb=Upkeep.drop_partitions,
+    options=DropPartitionsOptions,
+    report=_report,
     command=Command(
         purpose="Partitions",
         notes="EXPR may look at partition columns only.\n" + WHERE_NOTES,
@@ -84,10 +66,5 @@ lakewright drop-partitions nyc.flights --partition dt=2013-01-01 --dry-run
 lakewright drop-partitions nyc.flights --where "dt < '2013-02-01'"
 """,
     ),
-    options=DropPartitionsOptions,
-    plan_type=DropPartitionsPlan,
-    plan=_plan,
-    run=lambda table, plan, options, work: table.upkeep.run(plan),
-    report=_report,
     measures=_measures,
 )

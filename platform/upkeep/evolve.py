@@ -19,15 +19,18 @@ from lakewright.platform.upkeep.alter import (
 from lakewright.platform.upkeep.dependents import NO_WORKSPACE, dependents_of
 from lakewright.platform.upkeep.findings import verdict_code
 from lakewright.platform.upkeep.gate_options import rules_of, scan_engine
-from lakewright.platform.upkeep.options import choice, option
-from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb, Work
+from lakewright.platform.upkeep.procedure import Command, Outcome, Procedure, Report, Work
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Engine, Table
 from lakewright.storage.errors import InvalidSchema
+from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.running.verb_options import choice, option
+from lakewright.storage.operations.schema.alter import run_alter
 from lakewright.storage.plans import AlterPlan, AlterResult
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_change_text import parse_changes, shown, texts_in_turn
+from lakewright.storage.verb import Verb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +61,16 @@ class EvolvePlan(Plan[AlterResult]):
 
 def evolution_to(
     declaration: TableDeclaration, workspace: Workspace = NO_WORKSPACE
-) -> Verb[EvolveOptions, EvolvePlan, AlterResult]:
+) -> Procedure[EvolveOptions, EvolvePlan, AlterResult]:
     """The verb that makes a table as declared, or applies the changes that its options name.
 
     The gate asks who uses the columns in the workspace.
     """
 
-    def plan(table: Table, options: EvolveOptions, engine: Engine | None = None) -> EvolvePlan:
+    def plan(
+        files: TableFiles, options: EvolveOptions, *, engine: Engine | None = None
+    ) -> EvolvePlan:
+        table = Table(files)
         texts = given_texts(options)
         waiting: tuple[SchemaChange, ...] = ()
         losses: tuple[str, ...] = ()
@@ -99,22 +105,24 @@ def evolution_to(
 
     def scan(table: Table, made: EvolvePlan, options: EvolveOptions, work: Work) -> EvolvePlan:
         engine = scan_engine(options, made.now, work)
-        return made if engine is None else plan(table, options, engine)
+        return made if engine is None else plan(table.table_files, options, engine=engine)
 
-    return Verb(
-        name="evolve_schema",
-        summary="change the schema of a table to its declaration",
-        may_use_spark=True,
-        not_undone=NOT_ALTERED_BACK,
-        command=Command(exit_code=lambda done: 0 if done.result else verdict_code(done.plan.now)),
+    return Procedure(
+        verb=Verb(
+            "evolve_schema",
+            "change the schema of a table to its declaration",
+            EvolveOptions,
+            plan,
+            run_alter,
+            not_undone=NOT_ALTERED_BACK,
+        ),
         options=EvolveOptions,
-        plan_type=EvolvePlan,
-        plan=plan,
-        scan=scan,
         run=lambda table, plan, options, work: table.run_alter(
             plan.now, scan_engine(options, plan.now, work)
         ),
         report=_report,
+        command=Command(exit_code=lambda done: 0 if done.result else verdict_code(done.plan.now)),
+        scan=scan,
     )
 
 

@@ -2,50 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lakewright.platform.upkeep.drop_partitions import KEPT_ON_DISK
 from lakewright.platform.upkeep.leases import partitions_scope
-from lakewright.platform.upkeep.options import PARTITIONS, TEXT, Partitions, option
-from lakewright.platform.upkeep.verb import (
+from lakewright.platform.upkeep.procedure import (
     Command,
     LeaseNeed,
     NamedPartition,
     Outcome,
+    Procedure,
     Report,
-    Verb,
 )
 from lakewright.platform.upkeep.whole_partitions import held_facts, held_rows, held_text
 from lakewright.platform.upkeep.words import duration_text, size_text
 from lakewright.storage import LeaseKind, Table
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.operations.partitions.exchange_partition import ExchangePartitionOptions
 from lakewright.storage.plans import ExchangePartitionPlan, ExchangePartitionResult
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExchangePartitionOptions:
-    """What may be exchanged."""
-
-    source: str | None = option(
-        TEXT, None, "The table that the partitions come from: database.table.", flag="--from"
-    )
-    partitions: Partitions | None = option(
-        PARTITIONS, None, "Partitions to move here, by all or some of their columns."
-    )
-
-
-def _plan(table: Table, options: ExchangePartitionOptions) -> ExchangePartitionPlan:
-    if options.source is None:
-        raise InvalidRequestError(
-            f"say from which table partitions come to {table.name}: source is not given (--from "
-            "TABLE on the command line)"
-        )
-    if not options.partitions:
-        raise InvalidRequestError(
-            f"say which partitions of {options.source} to move to {table.name}: partitions is not "
-            "given (--partition K=V,… on the command line)"
-        )
-    return table.upkeep.plan_exchange_partition(options.source, options.partitions)
+from lakewright.storage.upkeep import Upkeep
 
 
 def _report(
@@ -79,9 +51,10 @@ def _report(
     )
 
 
-EXCHANGE_PARTITION = Verb(
-    name="exchange_partition",
-    summary="move partitions of another table to this one",
+EXCHANGE_PARTITION = Procedure(
+    verb=Upkeep.exchange_partition,
+    options=ExchangePartitionOptions,
+    report=_report,
     command=Command(
         purpose="Partitions",
         notes="Between the two commits readers see the rows in both tables; call again after a "
@@ -89,11 +62,6 @@ EXCHANGE_PARTITION = Verb(
         examples="lakewright exchange-partition shop.orders --from shop.orders_staged "
         "--partition dt=2024-01-01",
     ),
-    options=ExchangePartitionOptions,
-    plan_type=ExchangePartitionPlan,
-    plan=_plan,
-    run=lambda table, plan, options, work: table.upkeep.run(plan),
-    report=_report,
     lease=lambda table, plan: LeaseNeed(
         kind=LeaseKind.RESCALE,
         scope=partitions_scope(table, [each.partition for each in plan.partitions]),

@@ -15,26 +15,18 @@ from lakewright.platform.upkeep.deletions import (
     plan_facts,
     with_files,
 )
-from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.options import (
-    COUNT,
-    DURATION,
-    FLAG,
-    grace,
-    names,
-    option,
-)
-from lakewright.platform.upkeep.verb import (
+from lakewright.platform.upkeep.procedure import (
     Command,
     Extent,
     Keeping,
     Outcome,
+    Procedure,
     Report,
     Steps,
-    Verb,
     Work,
 )
+from lakewright.platform.upkeep.run_options import Undoable
 from lakewright.platform.upkeep.words import (
     counted,
     duration_text,
@@ -45,42 +37,44 @@ from lakewright.platform.upkeep.words import (
 from lakewright.storage import LeaseKind, Table
 from lakewright.storage.operations.leases.leases import require_lease
 from lakewright.storage.operations.references.tags import DeleteTagsResult
-from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsResult
+from lakewright.storage.operations.retention.expire_changelogs import (
+    ExpireChangelogsOptions,
+    ExpireChangelogsResult,
+)
+from lakewright.storage.operations.retention.expire_snapshots import ExpireSnapshotsOptions
+from lakewright.storage.operations.retention.expire_tags import ExpireTagsOptions
+from lakewright.storage.operations.running.verb_options import (
+    DURATION,
+    option,
+)
 from lakewright.storage.plans import (
     DeleteTagsPlan,
     ExpireChangelogsPlan,
     ExpirePlan,
     ExpireResult,
-    ExpireStep,
 )
+from lakewright.storage.upkeep import Upkeep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireOptions:
-    """What an expiry of snapshots may be told; the table's options say the rest."""
+@dataclass(frozen=True, kw_only=True)
+class ExpireSnapshotsRun(Undoable, ExpireSnapshotsOptions):
+    """What an expiry of snapshots takes, in all of its steps."""
 
-    retain_min: int | None = option(COUNT, None, "Snapshots that stay in any case.")
-    retain_max: int | None = option(COUNT, None, "Snapshots that may stay at most.")
-    time_retained_ms: int | None = option(
-        DURATION, None, "How long a snapshot stays: 1h, 7d or 0s.", flag="--older-than"
-    )
-    max_deletes: int | None = option(COUNT, None, "Snapshots that one run expires at most.")
     max_duration_ms: int | None = option(
         DURATION,
         None,
         "Start no further step after this time; the next run continues.",
         flag="--max-time",
     )
-    grace_ms: int = grace()
 
 
 # The next run goes on with what one does not get to.
 _MAX_DURATION_MS = 3_600_000
 
 
-def _kept_snapshots(policy: UpkeepPolicy) -> ExpireOptions:
+def _kept_snapshots(policy: UpkeepPolicy) -> ExpireSnapshotsRun:
     kept = policy.snapshots
-    return ExpireOptions(
+    return ExpireSnapshotsRun(
         retain_min=kept.retain_min,
         retain_max=kept.retain_max,
         time_retained_ms=kept.time_retained,
@@ -93,23 +87,12 @@ def _kept_snapshots(policy: UpkeepPolicy) -> ExpireOptions:
 # --- snapshots ---------------------------------------------------------------------------------
 
 
-def _plan_snapshots(table: Table, options: ExpireOptions) -> ExpirePlan:
-    """The first step."""
-    return table.upkeep.plan_expire_snapshots(
-        retain_min=options.retain_min,
-        retain_max=options.retain_max,
-        time_retained_ms=options.time_retained_ms,
-        max_deletes=options.max_deletes,
-        grace_ms=options.grace_ms,
-    )
-
-
 def _steps(
-    table: Table, options: ExpireOptions, work: Work
-) -> Steps[ExpireOptions, ExpirePlan, ExpireResult]:
-    done: Outcome[ExpireOptions, ExpirePlan, ExpireResult] | None = None
+    table: Table, options: ExpireSnapshotsRun, work: Work
+) -> Steps[ExpireSnapshotsRun, ExpirePlan, ExpireResult]:
+    done: Outcome[ExpireSnapshotsRun, ExpirePlan, ExpireResult] | None = None
     collect_due(table)
-    for step in snapshot_steps(table, options):
+    for step in table.upkeep.expire_in_steps(options, max_duration_ms=options.max_duration_ms):
         if done is None or done.result is None:
             done = Outcome(options=options, plan=step.plan, result=step.result)
         else:
@@ -119,7 +102,7 @@ def _steps(
 
 
 def _snapshots_report(
-    table: Table, done: Outcome[ExpireOptions, ExpirePlan, ExpireResult]
+    table: Table, done: Outcome[ExpireSnapshotsRun, ExpirePlan, ExpireResult]
 ) -> Report:
     plan, result = done.plan, done.result
     if result is None:
@@ -169,7 +152,7 @@ def _snapshots_plan_report(plan: ExpirePlan) -> Report:
     )
 
 
-def snapshots_measures(plan: ExpirePlan, options: ExpireOptions) -> Measures:
+def snapshots_measures(plan: ExpirePlan, options: ExpireSnapshotsRun) -> Measures:
     """What an expiry is expected to free in all its steps, if they are like the first one."""
     planned = len(plan.snapshot_ids)
     going = planned + plan.waiting
@@ -187,7 +170,7 @@ def snapshots_measures(plan: ExpirePlan, options: ExpireOptions) -> Measures:
 
 
 def _snapshots_measures(
-    _: Table, done: Outcome[ExpireOptions, ExpirePlan, ExpireResult]
+    _: Table, done: Outcome[ExpireSnapshotsRun, ExpirePlan, ExpireResult]
 ) -> Measures:
     if done.result is None:
         return snapshots_measures(done.plan, done.options)
@@ -199,7 +182,7 @@ def _snapshots_measures(
     return deletion_measures(done.plan, expired, gone)
 
 
-def snapshots_extent(plan: ExpirePlan, expired: int, options: ExpireOptions) -> Extent:
+def snapshots_extent(plan: ExpirePlan, expired: int, options: ExpireSnapshotsRun) -> Extent:
     """How far an expiry is; `plan` has the snapshots of the steps that were planned by now."""
     going = len(plan.snapshot_ids) + plan.waiting
     if options.max_deletes is not None:
@@ -207,11 +190,10 @@ def snapshots_extent(plan: ExpirePlan, expired: int, options: ExpireOptions) -> 
     return Extent(done=expired, total=max(going, expired), of="snapshots")
 
 
-EXPIRE_SNAPSHOTS = Verb(
-    name="expire_snapshots",
-    summary="delete old snapshots, and the files that only they need",
-    effect=Effect.EXPIRES,
-    not_undone="what an expiry deleted was put back since, or is collected",
+EXPIRE_SNAPSHOTS = Procedure(
+    verb=Upkeep.expire_snapshots,
+    options=ExpireSnapshotsRun,
+    report=_snapshots_report,
     command=Command(
         purpose="Upkeep",
         notes="A plan is one step; without --plan there are as many steps as it takes.",
@@ -221,11 +203,6 @@ lakewright expire-snapshots nyc.flights --retain-max 100 --max-time 30min
 """,
     ),
     keeping=Keeping(section=lambda policy: policy.snapshots, options=_kept_snapshots),
-    options=ExpireOptions,
-    plan_type=ExpirePlan,
-    plan=_plan_snapshots,
-    run=lambda table, plan, options, work: table.upkeep.run(plan),
-    report=_snapshots_report,
     alone=LeaseKind.EXPIRE,
     steps=_steps,
     measures=_snapshots_measures,
@@ -238,26 +215,13 @@ lakewright expire-snapshots nyc.flights --retain-max 100 --max-time 30min
 # --- tags and changelogs -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireTagsOptions:
-    """What an expiry of tags may be told."""
-
-    older_than_ms: int | None = option(
-        DURATION,
-        None,
-        "Also delete tags of this age whose own retention is longer.",
-    )
-    spare: tuple[str, ...] = option(
-        names(),
-        (),
-        "Patterns of tags that no age deletes, such as release-*; their own time to live still "
-        "ends.",
-    )
-    grace_ms: int = grace()
+@dataclass(frozen=True, kw_only=True)
+class ExpireTagsRun(Undoable, ExpireTagsOptions):
+    """What an expiry of tags takes."""
 
 
 def _expired_tags(
-    table: Table, done: Outcome[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult]
+    table: Table, done: Outcome[ExpireTagsRun, DeleteTagsPlan, DeleteTagsResult]
 ) -> Report:
     report = tags_report(done.plan, done.result, "expire")
     if done.result is None:
@@ -266,60 +230,35 @@ def _expired_tags(
     return _with_counts(report, tags_expired=len(done.result.tags), tags_left=left)
 
 
-EXPIRE_TAGS: Verb[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
-    name="expire_tags",
-    summary="delete tags past their time, and automatic ones beyond their number",
-    effect=Effect.EXPIRES,
-    not_undone="what an expiry deleted was put back since, or is collected",
+EXPIRE_TAGS: Procedure[ExpireTagsRun, DeleteTagsPlan, DeleteTagsResult] = Procedure(
+    verb=Upkeep.expire_tags,
+    options=ExpireTagsRun,
+    report=_expired_tags,
     command=Command(
         words="expire",
         examples="lakewright tag expire nyc.flights --dry-run",
     ),
     keeping=Keeping(
         section=lambda policy: policy.tags,
-        options=lambda policy: ExpireTagsOptions(
+        options=lambda policy: ExpireTagsRun(
             older_than_ms=policy.tags.older_than,
             spare=policy.tags.spare,
             grace_ms=policy.collect.grace,
         ),
     ),
-    options=ExpireTagsOptions,
-    plan_type=DeleteTagsPlan,
-    plan=lambda table, options: table.upkeep.plan_expire_tags(
-        older_than_ms=options.older_than_ms, spare=options.spare, grace_ms=options.grace_ms
-    ),
-    run=lambda table, plan, options, work: table.upkeep.run(plan),
-    report=_expired_tags,
     alone=LeaseKind.EXPIRE,
     measures=lambda table, done: tags_measures(done.plan, done.result),
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireChangelogsOptions:
-    """What an expiry of changelogs may be told."""
-
-    every: bool = option(
-        FLAG,
-        default=False,
-        text="Delete every changelog, whatever the table's options retain.",
-        flag="--all",
-    )
-    retain_min: int | None = option(
-        COUNT,
-        None,
-        "Minimum number of latest commits whose changes stay.",
-    )
-    retain_max: int | None = option(
-        COUNT, None, "Maximum number of latest commits whose changes stay."
-    )
-    time_retained_ms: int | None = option(DURATION, None, "How long changes stay: 1h, 7d or 0s.")
-    grace_ms: int = grace()
+@dataclass(frozen=True, kw_only=True)
+class ExpireChangelogsRun(Undoable, ExpireChangelogsOptions):
+    """What an expiry of changelogs takes, in all of its steps."""
 
 
-def _kept_changelogs(policy: UpkeepPolicy) -> ExpireChangelogsOptions:
+def _kept_changelogs(policy: UpkeepPolicy) -> ExpireChangelogsRun:
     kept = policy.changelogs
-    return ExpireChangelogsOptions(
+    return ExpireChangelogsRun(
         retain_min=kept.retain_min,
         retain_max=kept.retain_max,
         time_retained_ms=kept.time_retained,
@@ -327,30 +266,19 @@ def _kept_changelogs(policy: UpkeepPolicy) -> ExpireChangelogsOptions:
     )
 
 
-ChangelogsDone = Outcome[ExpireChangelogsOptions, ExpireChangelogsPlan, ExpireChangelogsResult]
-
-
-def _plan_changelogs(table: Table, options: ExpireChangelogsOptions) -> ExpireChangelogsPlan:
-    """The first step."""
-    return table.upkeep.plan_expire_changelogs(
-        every=options.every,
-        retain_min=options.retain_min,
-        retain_max=options.retain_max,
-        time_retained_ms=options.time_retained_ms,
-        grace_ms=options.grace_ms,
-    )
+ChangelogsDone = Outcome[ExpireChangelogsRun, ExpireChangelogsPlan, ExpireChangelogsResult]
 
 
 def _changelog_steps(
-    table: Table, options: ExpireChangelogsOptions, work: Work
+    table: Table, options: ExpireChangelogsRun, work: Work
 ) -> Iterator[ChangelogsDone]:
     """Steps until one deletes nothing; a plan of one step names as many as the table's option."""
-    plan = _plan_changelogs(table, options)
+    plan = EXPIRE_CHANGELOGS.planned(table, options)
     result = table.upkeep.run(plan)
     yield Outcome(options=options, plan=plan, result=result)
     while result.expired:
         require_lease(table.table_files, work.lease)
-        step = _plan_changelogs(table, options)
+        step = EXPIRE_CHANGELOGS.planned(table, options)
         if not step.changelog_ids:
             return
         done = table.upkeep.run(step)
@@ -421,21 +349,15 @@ def _changelogs_extent(done: ChangelogsDone) -> Extent:
     return Extent(done=gone, total=total, of="changelogs")
 
 
-EXPIRE_CHANGELOGS = Verb(
-    name="expire_changelogs",
-    summary="delete changelogs beyond the number and the age to retain",
-    effect=Effect.EXPIRES,
-    not_undone="what an expiry deleted was put back since, or is collected",
+EXPIRE_CHANGELOGS = Procedure(
+    verb=Upkeep.expire_changelogs,
+    options=ExpireChangelogsRun,
+    report=_changelogs_report,
     command=Command(
         words="expire",
         examples="lakewright changelog expire nyc.flights --dry-run",
     ),
     keeping=Keeping(section=lambda policy: policy.changelogs, options=_kept_changelogs),
-    options=ExpireChangelogsOptions,
-    plan_type=ExpireChangelogsPlan,
-    plan=_plan_changelogs,
-    run=lambda table, plan, options, work: table.upkeep.run(plan),
-    report=_changelogs_report,
     alone=LeaseKind.EXPIRE,
     steps=_changelog_steps,
     measures=_changelogs_measures,
@@ -465,16 +387,4 @@ def tags_report(plan: DeleteTagsPlan, result: DeleteTagsResult | None, verb: str
         ),
         done=f"{which} deleted",
         facts={"tags": list(plan.tags)},
-    )
-
-
-def snapshot_steps(table: Table, options: ExpireOptions) -> Iterator[ExpireStep]:
-    """Snapshots as they go, step after step."""
-    return table.upkeep.expire_in_steps(
-        retain_min=options.retain_min,
-        retain_max=options.retain_max,
-        time_retained_ms=options.time_retained_ms,
-        max_deletes=options.max_deletes,
-        max_duration_ms=options.max_duration_ms,
-        grace_ms=options.grace_ms,
     )

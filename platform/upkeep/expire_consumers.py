@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
-from lakewright.platform.upkeep.effects import Effect
-from lakewright.platform.upkeep.options import DURATION, option
-from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
+from lakewright.platform.upkeep.procedure import Command, Outcome, Procedure, Report
 from lakewright.platform.upkeep.words import named, time_text
 from lakewright.storage import Table
+from lakewright.storage.history import History
 from lakewright.storage.operations.references.consumers import (
+    ExpireConsumersOptions,
     ExpireConsumersPlan,
     ExpireConsumersResult,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireConsumersOptions:
-    """Which consumers go; the table's options say the rest."""
-
-    older_than_ms: int | None = option(
-        DURATION,
-        None,
-        "Delete consumers that have not moved for that long: 12h, 90d (default: the table's "
-        "consumer.expiration-time).",
-    )
 
 
 def _report(
@@ -54,18 +42,12 @@ def _report(
     )
 
 
-EXPIRE_CONSUMERS = Verb(
-    name="expire_consumers",
-    summary="forget readers of changes that have not moved for long",
-    effect=Effect.EXPIRES,
-    not_undone="a consumer is set again with `lakewright consumer set`",
+EXPIRE_CONSUMERS = Procedure(
+    verb=History.expire_consumers,
+    options=ExpireConsumersOptions,
+    report=_report,
     command=Command(
         purpose="References",
         examples="lakewright expire-consumers nyc.flights --older-than 30d --dry-run",
     ),
-    options=ExpireConsumersOptions,
-    plan_type=ExpireConsumersPlan,
-    plan=lambda table, options: table.history.plan_expire_consumers(age_ms=options.older_than_ms),
-    run=lambda table, plan, options, work: table.history.run(plan),
-    report=_report,
 )

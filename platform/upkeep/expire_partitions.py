@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lakewright.platform.tables.upkeep_policies import UpkeepPolicy
 from lakewright.platform.upkeep.drop_partitions import KEPT_ON_DISK
-from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.measures import Measures
-from lakewright.platform.upkeep.options import COUNT, DURATION, FLAG, TEXT, option
-from lakewright.platform.upkeep.verb import (
+from lakewright.platform.upkeep.procedure import (
     Command,
     Keeping,
     NamedPartition,
     Outcome,
+    Procedure,
     Report,
     Rows,
-    Verb,
 )
 from lakewright.platform.upkeep.whole_partitions import dropped_measures, held_facts, held_text
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
 from lakewright.storage import Table
+from lakewright.storage.operations.partitions.expire_partitions import ExpirePartitionsOptions
 from lakewright.storage.plans import DuePartition, ExpirePartitionsPlan, ExpirePartitionsResult
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpirePartitionsOptions:
-    """What an expiry of partitions may be told; the table's options say the rest."""
-
-    older_than_ms: int | None = option(DURATION, None, "Drop partitions older than that: 12h, 90d.")
-    strategy: str | None = option(
-        TEXT,
-        None,
-        "What the age is counted from: values-time, the time of the partition's values, or "
-        "update-time, the creation of its newest file.",
-    )
-    pattern: str | None = option(
-        TEXT,
-        None,
-        "The text that holds the time, with $key for the value of a key: '$day $hour:00:00'.",
-    )
-    formatter: str | None = option(TEXT, None, "The layout of that text, such as yyyyMMdd.")
-    max_partitions: int | None = option(COUNT, None, "Partitions that one run drops at most.")
-    spare_tagged: bool = option(
-        FLAG, default=False, text="Leave partitions alone as long as a tag needs files of theirs."
-    )
+from lakewright.storage.upkeep import Upkeep
 
 
 def _kept(policy: UpkeepPolicy) -> ExpirePartitionsOptions:
@@ -56,17 +31,6 @@ def _kept(policy: UpkeepPolicy) -> ExpirePartitionsOptions:
         formatter=kept.formatter,
         max_partitions=kept.max_partitions,
         spare_tagged=kept.spare_tagged,
-    )
-
-
-def _plan(table: Table, options: ExpirePartitionsOptions) -> ExpirePartitionsPlan:
-    return table.upkeep.plan_expire_partitions(
-        older_than_ms=options.older_than_ms,
-        strategy=options.strategy,
-        pattern=options.pattern,
-        formatter=options.formatter,
-        max_partitions=options.max_partitions,
-        spare_tagged=options.spare_tagged,
     )
 
 
@@ -130,10 +94,10 @@ def _measures(
     return dropped_measures(result.partitions, result.snapshots)
 
 
-EXPIRE_PARTITIONS = Verb(
-    name="expire_partitions",
-    summary="drop the partitions that are past their time",
-    effect=Effect.REWRITES,
+EXPIRE_PARTITIONS = Procedure(
+    verb=Upkeep.expire_partitions,
+    options=ExpirePartitionsOptions,
+    report=_report,
     command=Command(
         purpose="Partitions",
         notes="What is not given, the table's options give: partition.expiration-time and its "
@@ -144,10 +108,5 @@ lakewright expire-partitions shop.visits --pattern '$day $hour:00:00' --spare-ta
 """,
     ),
     keeping=Keeping(section=lambda policy: policy.partitions, options=_kept),
-    options=ExpirePartitionsOptions,
-    plan_type=ExpirePartitionsPlan,
-    plan=_plan,
-    run=lambda table, plan, options, work: table.upkeep.run(plan),
-    report=_report,
     measures=_measures,
 )

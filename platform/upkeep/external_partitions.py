@@ -7,92 +7,31 @@ partitions alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from lakewright.platform.upkeep.options import (
-    DURATION,
-    FLAG,
-    PARTITIONS,
-    TEXT,
-    Partitions,
-    choice,
-    names,
-    option,
+from lakewright.platform.upkeep.procedure import (
+    Command,
+    NamedPartition,
+    Outcome,
+    Procedure,
+    Report,
+    Rows,
 )
-from lakewright.platform.upkeep.verb import Command, NamedPartition, Outcome, Report, Rows, Verb
 from lakewright.platform.upkeep.words import counted, size_text
-from lakewright.storage import RepairMode, Table
-from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.operations.partitions.add_partitions import AddedPartition
+from lakewright.storage import Table
+from lakewright.storage.operations.partitions.add_partitions import (
+    AddedPartition,
+    AddPartitionsOptions,
+)
+from lakewright.storage.operations.partitions.repair_partitions import RepairOptions
 from lakewright.storage.plans import (
     AddPartitionsPlan,
     AddPartitionsResult,
     RepairPlan,
     RepairResult,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderOptions:
-    """How folders are read."""
-
-    folder: str | None = option(
-        TEXT, None, "The folder of partition folders, by its path or URI.", place="FOLDER"
-    )
-    partitions: Partitions | None = option(
-        PARTITIONS,
-        None,
-        "Values that no folder's name gives; with all keys, the folder is one partition.",
-    )
-    keys: tuple[str, ...] | None = option(
-        names(may_be_none=True),
-        None,
-        "The keys of folders that hold values alone, one for each level.",
-    )
-    age_ms: int | None = option(
-        DURATION, None, "Refuse files that were written within this time; 1m by default."
-    )
-
-
-def _given(options: FolderOptions) -> dict[str, object] | None:
-    if options.partitions is None:
-        return None
-    if len(options.partitions) != 1:
-        raise InvalidRequestError(
-            f"{len(options.partitions)} partitions are given, and a folder is in one; name one"
-        )
-    return dict(options.partitions[0])
-
+from lakewright.storage.upkeep import Upkeep
 
 # --- adding ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddPartitionsOptions(FolderOptions):
-    """What is taken over, and how."""
-
-    copy_files: bool = option(
-        FLAG,
-        default=False,
-        text="Copy the files below the table, instead of referring to them.",
-        flag="--copy",
-    )
-    into_existing: bool = option(
-        FLAG, default=False, text="Add to partitions that have other files, too."
-    )
-
-
-def _plan_add(table: Table, options: AddPartitionsOptions) -> AddPartitionsPlan:
-    if options.folder is None:
-        raise InvalidRequestError(f"say which folder {table.name} is to take over")
-    return table.upkeep.plan_add_partitions(
-        options.folder,
-        partition=_given(options),
-        keys=options.keys,
-        copy=options.copy_files,
-        into_existing=options.into_existing,
-        age_ms=options.age_ms,
-    )
 
 
 def _added_rows(partitions: Sequence[AddedPartition]) -> Rows:
@@ -165,9 +104,10 @@ def _report_add(
     )
 
 
-ADD_PARTITIONS = Verb(
-    name="add_partitions",
-    summary="take over folders of files of other systems",
+ADD_PARTITIONS = Procedure(
+    verb=Upkeep.add_partitions,
+    options=AddPartitionsOptions,
+    report=_report_add,
     command=Command(
         purpose="Partitions",
         notes="""
@@ -181,36 +121,10 @@ lakewright add-partitions shop.orders /landing/2024-01-31 --partition dt=2024-01
 lakewright add-partitions shop.views /landing/views --keys dt,country
 """,
     ),
-    options=AddPartitionsOptions,
-    plan_type=AddPartitionsPlan,
-    plan=_plan_add,
-    run=lambda table, plan, options, work: table.upkeep.run(plan),
-    report=_report_add,
 )
 
 
 # --- repair ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairOptions(FolderOptions):
-    """What is compared, and what is done about it."""
-
-    mode: RepairMode = option(
-        choice(RepairMode),
-        RepairMode.ADD,
-        "What to change: add what is found, drop what is gone, or sync: both.",
-    )
-
-
-def _plan_repair(table: Table, options: RepairOptions) -> RepairPlan:
-    return table.upkeep.plan_repair_partitions(
-        options.folder,
-        partition=_given(options),
-        keys=options.keys,
-        mode=options.mode,
-        age_ms=options.age_ms,
-    )
 
 
 def _drift_rows(table: Table, plan: RepairPlan) -> Rows:
@@ -280,9 +194,10 @@ def _report_repair(table: Table, done: Outcome[RepairOptions, RepairPlan, Repair
     )
 
 
-REPAIR_PARTITIONS = Verb(
-    name="repair_partitions",
-    summary="compare with the folders that were taken over",
+REPAIR_PARTITIONS = Procedure(
+    verb=Upkeep.repair_partitions,
+    options=RepairOptions,
+    report=_report_repair,
     command=Command(
         purpose="Partitions",
         notes="""
@@ -295,9 +210,4 @@ lakewright repair-partitions shop.orders --dry-run
 lakewright repair-partitions shop.orders --mode sync
 """,
     ),
-    options=RepairOptions,
-    plan_type=RepairPlan,
-    plan=_plan_repair,
-    run=lambda table, plan, options, work: table.upkeep.run(plan),
-    report=_report_repair,
 )

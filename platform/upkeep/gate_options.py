@@ -9,10 +9,17 @@ from datetime import date
 from lakewright.platform.documents.wrong_places import did_you_mean
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.upkeep_policies import EngineChoice
-from lakewright.platform.upkeep.options import ENGINE, FLAG, TEXT, choice, option, texts
-from lakewright.platform.upkeep.verb import Work
+from lakewright.platform.upkeep.procedure import Work
+from lakewright.platform.upkeep.run_options import ENGINE
 from lakewright.storage import Engine, Table
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.operations.running.verb_options import (
+    FLAG,
+    TEXT,
+    choice,
+    option,
+    texts,
+)
 from lakewright.storage.plans import AlterPlan
 from lakewright.storage.spec.changed_parts import part_paths
 from lakewright.storage.spec.schema_change import SchemaChange

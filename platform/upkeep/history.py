@@ -10,46 +10,34 @@ from dataclasses import dataclass
 
 from lakewright.platform.upkeep.deletions import deletion_measures, deletion_report, with_files
 from lakewright.platform.upkeep.expire import tags_measures, tags_report
-from lakewright.platform.upkeep.options import COUNT, MOMENT, TEXT, grace, option, texts
-from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
+from lakewright.platform.upkeep.procedure import Command, Outcome, Procedure, Report
+from lakewright.platform.upkeep.run_options import Undoable
 from lakewright.platform.upkeep.words import counted, named, snapshots_text
 from lakewright.storage import Table
-from lakewright.storage.errors import InvalidRequestError, StorageError
-from lakewright.storage.operations.references.branches import BranchResult
-from lakewright.storage.operations.references.rollback import RollbackResult
-from lakewright.storage.operations.references.tags import DeleteTagsResult
+from lakewright.storage.errors import StorageError
+from lakewright.storage.history import History
+from lakewright.storage.operations.references.branches import BranchResult, DeleteBranchOptions
+from lakewright.storage.operations.references.fast_forward import FastForwardOptions
+from lakewright.storage.operations.references.rollback import RollbackOptions, RollbackResult
+from lakewright.storage.operations.references.tags import DeleteTagsOptions, DeleteTagsResult
 from lakewright.storage.plans import DeleteBranchPlan, DeleteTagsPlan, FastForwardPlan, RollbackPlan
 
 # --- tags --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTagsOptions:
-    """What a deletion of tags must be told."""
-
-    names: tuple[str, ...] = option(texts(), (), "The tags to delete.", place="TAG…")
-    grace_ms: int = grace()
+@dataclass(frozen=True, kw_only=True)
+class DeleteTagsRun(Undoable, DeleteTagsOptions):
+    """Which tags go."""
 
 
-def _plan_tags(table: Table, options: DeleteTagsOptions) -> DeleteTagsPlan:
-    if not options.names:
-        raise InvalidRequestError(f"say which tags of {table.name} are to go: no name is given")
-    return table.history.plan_delete_tags(*options.names, grace_ms=options.grace_ms)
-
-
-DELETE_TAGS: Verb[DeleteTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
-    name="delete_tags",
-    summary="delete tags, and the files that they alone keep",
-    not_undone="what it deleted was put back since, or is collected",
+DELETE_TAGS: Procedure[DeleteTagsRun, DeleteTagsPlan, DeleteTagsResult] = Procedure(
+    verb=History.delete_tags,
+    options=DeleteTagsRun,
+    report=lambda table, done: tags_report(done.plan, done.result, "delete"),
     command=Command(
         words="delete",
         examples="lakewright tag delete nyc.flights q3 q4 --dry-run",
     ),
-    options=DeleteTagsOptions,
-    plan_type=DeleteTagsPlan,
-    plan=_plan_tags,
-    run=lambda table, plan, options, work: table.history.run(plan),
-    report=lambda table, done: tags_report(done.plan, done.result, "delete"),
     measures=lambda table, done: tags_measures(done.plan, done.result),
 )
 
@@ -57,22 +45,18 @@ DELETE_TAGS: Verb[DeleteTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
 # --- branches ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchOptions:
-    """What a deletion or a fast-forward must be told."""
-
-    branch: str | None = option(TEXT, None, "The branch.", place="BRANCH")
-    grace_ms: int = grace()
+@dataclass(frozen=True, kw_only=True)
+class DeleteBranchRun(Undoable, DeleteBranchOptions):
+    """Which branch goes."""
 
 
-def _branch(table: Table, options: BranchOptions) -> str:
-    if options.branch is None:
-        raise InvalidRequestError(f"name a branch of {table.name}: branch is not given")
-    return options.branch
+@dataclass(frozen=True, kw_only=True)
+class FastForwardRun(Undoable, FastForwardOptions):
+    """Which branch the table becomes."""
 
 
 def _delete_report(
-    _: Table, done: Outcome[BranchOptions, DeleteBranchPlan, BranchResult]
+    _: Table, done: Outcome[DeleteBranchRun, DeleteBranchPlan, BranchResult]
 ) -> Report:
     plan = done.plan
     which = f"branch {plan.branch} of {plan.table}"
@@ -86,27 +70,20 @@ def _delete_report(
     )
 
 
-DELETE_BRANCH = Verb(
-    name="delete_branch",
-    summary="delete a branch, and the files that it alone keeps",
-    not_undone="what it deleted was put back since, or is collected",
+DELETE_BRANCH = Procedure(
+    verb=History.delete_branch,
+    options=DeleteBranchRun,
+    report=_delete_report,
     command=Command(
         words="delete",
         examples="lakewright branch delete nyc.flights trial --dry-run",
     ),
-    options=BranchOptions,
-    plan_type=DeleteBranchPlan,
-    plan=lambda table, options: table.history.plan_delete_branch(
-        _branch(table, options), grace_ms=options.grace_ms
-    ),
-    run=lambda table, plan, options, work: table.history.run(plan),
-    report=_delete_report,
     measures=lambda table, done: deletion_measures(done.plan, done.result),
 )
 
 
 def _forward_report(
-    _: Table, done: Outcome[BranchOptions, FastForwardPlan, BranchResult]
+    _: Table, done: Outcome[FastForwardRun, FastForwardPlan, BranchResult]
 ) -> Report:
     plan, last = done.plan, max(done.plan.new_snapshot_ids)
     notes = []
@@ -135,22 +112,15 @@ def _forward_report(
     )
 
 
-FAST_FORWARD = Verb(
-    name="fast_forward",
-    summary="let the table become what a branch is",
-    not_undone="the snapshots that a fast-forward replaces are gone for good",
+FAST_FORWARD = Procedure(
+    verb=History.fast_forward,
+    options=FastForwardRun,
+    report=_forward_report,
     command=Command(
         words="fast-forward",
         notes="The table's own snapshots since the branch began go; all of them if it began empty.",
         examples="lakewright branch fast-forward nyc.flights trial --dry-run",
     ),
-    options=BranchOptions,
-    plan_type=FastForwardPlan,
-    plan=lambda table, options: table.history.plan_fast_forward(
-        _branch(table, options), grace_ms=options.grace_ms
-    ),
-    run=lambda table, plan, options, work: table.history.run(plan),
-    report=_forward_report,
     measures=lambda table, done: deletion_measures(done.plan, done.result),
 )
 
@@ -158,22 +128,13 @@ FAST_FORWARD = Verb(
 # --- rollback ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RollbackOptions:
-    """The state to go back to: one of these."""
-
-    snapshot: int | None = option(COUNT, None, "The snapshot to go back to.")
-    tag: str | None = option(TEXT, None, "The tag to go back to.")
-    as_of: int | None = option(
-        MOMENT,
-        None,
-        "Go back to the last snapshot not after this time (UTC, unless it has an offset).",
-    )
-    grace_ms: int = grace()
+@dataclass(frozen=True, kw_only=True)
+class RollbackRun(Undoable, RollbackOptions):
+    """The state to go back to."""
 
 
 def _rollback_report(
-    table: Table, done: Outcome[RollbackOptions, RollbackPlan, RollbackResult]
+    table: Table, done: Outcome[RollbackRun, RollbackPlan, RollbackResult]
 ) -> Report:
     plan, result = done.plan, done.result
     back, target, tag = f"{plan.table} to go back", plan.target_id, plan.restored_tag
@@ -234,24 +195,13 @@ def _keys_of_then(table: Table, plan: RollbackPlan) -> str:
     return f"the partition keys are those of then: {', '.join(then) or 'none'}"
 
 
-ROLLBACK = Verb(
-    name="rollback",
-    summary="return to an earlier snapshot; later ones are deleted",
-    not_undone="the snapshots that a rollback deletes are gone for good once they are collected, "
-    "or a commit followed",
+ROLLBACK = Procedure(
+    verb=History.rollback,
+    options=RollbackRun,
+    report=_rollback_report,
     command=Command(
         purpose="References",
         examples="lakewright rollback nyc.flights --tag before-the-import --dry-run",
     ),
-    options=RollbackOptions,
-    plan_type=RollbackPlan,
-    plan=lambda table, options: table.history.plan_rollback(
-        snapshot=options.snapshot,
-        tag=options.tag,
-        time=options.as_of,
-        grace_ms=options.grace_ms,
-    ),
-    run=lambda table, plan, options, work: table.history.run(plan),
-    report=_rollback_report,
     measures=lambda table, done: deletion_measures(done.plan, done.result),
 )

@@ -7,25 +7,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 
-from lakewright.platform.upkeep.options import PARTITIONS, TEXT, WHERE, Partitions, option
-from lakewright.platform.upkeep.verb import Command, NamedPartition, Outcome, Report, Verb
+from lakewright.platform.upkeep.procedure import Command, NamedPartition, Outcome, Procedure, Report
 from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError, StorageError
+from lakewright.storage.operations.running.verb_options import (
+    TEXT,
+    option,
+)
 from lakewright.storage.plans import MarkDonePlan, MarkDoneResult
+from lakewright.storage.upkeep import MarkDoneOptions, Upkeep
 
 _MOST_SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkDoneOptions:
+@dataclass(frozen=True, kw_only=True)
+class MarkDoneRun(MarkDoneOptions):
     """What is marked, and what is called."""
 
-    partitions: Partitions | None = option(
-        PARTITIONS, None, "Partitions that are done, by all or some of their columns."
-    )
-    where: str | None = option(WHERE, None, "Mark the partitions whose keys match this filter.")
     then: str | None = option(
         TEXT,
         None,
@@ -34,13 +34,7 @@ class MarkDoneOptions:
     )
 
 
-def _plan(table: Table, options: MarkDoneOptions) -> MarkDonePlan:
-    return table.upkeep.plan_mark_done(options.where, partitions=options.partitions)
-
-
-def _then(
-    table: Table, options: MarkDoneOptions
-) -> Callable[[Mapping[str, object]], object] | None:
+def _then(table: Table, options: MarkDoneRun) -> Callable[[Mapping[str, object]], object] | None:
     """What is called for each partition."""
     if options.then is None:
         return None
@@ -99,7 +93,7 @@ def _function(name: str) -> Callable[[Table, Mapping[str, object]], object]:
     return found
 
 
-def _report(_: Table, done: Outcome[MarkDoneOptions, MarkDonePlan, MarkDoneResult]) -> Report:
+def _report(_: Table, done: Outcome[MarkDoneRun, MarkDonePlan, MarkDoneResult]) -> Report:
     plan, result = done.plan, done.result
     what = counted(len(plan.partitions), "partition")
     rows = [
@@ -122,10 +116,11 @@ def _report(_: Table, done: Outcome[MarkDoneOptions, MarkDonePlan, MarkDoneResul
     )
 
 
-MARK_DONE = Verb(
-    name="mark_done",
-    summary="mark partitions as done, by a success file",
-    not_undone="success files stay: mark the partitions again once they are done",
+MARK_DONE = Procedure(
+    verb=Upkeep.mark_done,
+    options=MarkDoneRun,
+    run=lambda table, plan, options, work: table.upkeep.run(plan, then=_then(table, options)),
+    report=_report,
     command=Command(
         purpose="Partitions",
         notes="EXPR may look at partition columns only.\n" + WHERE_NOTES,
@@ -134,9 +129,4 @@ lakewright mark-done nyc.flights --partition dt=2013-12-24
 lakewright mark-done nyc.flights --where "dt = '2013-12-24'" --then my_project.events:announce
 """,
     ),
-    options=MarkDoneOptions,
-    plan_type=MarkDonePlan,
-    plan=_plan,
-    run=lambda table, plan, options, work: table.upkeep.run(plan, then=_then(table, options)),
-    report=_report,
 )

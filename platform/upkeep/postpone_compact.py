@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
+from lakewright.platform.upkeep.procedure import Command, Outcome, Procedure, Report
 from lakewright.platform.upkeep.rewrites import (
-    RewriteOptions,
     move_report,
     rewrite_lease,
     rewrite_measures,
-    run_rewrite,
 )
-from lakewright.platform.upkeep.verb import Command, Outcome, Report, Verb
+from lakewright.platform.upkeep.run_options import Verified
 from lakewright.storage import Table
+from lakewright.storage.operations.rewrite.postpone import PostponeOptions
 from lakewright.storage.plans import PostponePlan, PostponeResult
+from lakewright.storage.upkeep import Upkeep
 
 
-def _plan(table: Table, options: RewriteOptions) -> PostponePlan:
+@dataclass(frozen=True, kw_only=True)
+class PostponeRun(Verified, PostponeOptions):
+    """What gives postponed rows their buckets."""
+
+
+def _plan(table: Table, options: PostponeRun) -> PostponePlan:
     check_partitions_known(table, options.partitions or ())
-    return table.upkeep.plan_postpone_compact(options.partitions)
+    return POSTPONE_COMPACT.verb.planned(table.table_files, options)
 
 
-def _report(_: Table, done: Outcome[RewriteOptions, PostponePlan, PostponeResult]) -> Report:
+def _report(_: Table, done: Outcome[PostponeRun, PostponePlan, PostponeResult]) -> Report:
     return move_report(done.plan, done.result, done.options, purpose="to give buckets to")
 
 
-POSTPONE_COMPACT = Verb(
-    name="postpone_compact",
-    summary="assign postponed rows to buckets",
-    may_use_spark=True,
+POSTPONE_COMPACT = Procedure(
+    verb=Upkeep.postpone_compact,
+    options=PostponeRun,
+    plan=_plan,
+    report=_report,
     command=Command(
         purpose="Upkeep",
         examples="""
@@ -35,11 +44,6 @@ lakewright postpone-compact shop.orders
 lakewright postpone-compact shop.orders --partition dt=2024-01-01 --dry-run
 """,
     ),
-    options=RewriteOptions,
-    plan_type=PostponePlan,
-    plan=_plan,
-    run=run_rewrite,
-    report=_report,
     lease=rewrite_lease,
     measures=rewrite_measures,
 )

@@ -23,32 +23,22 @@ from lakewright.platform.tables.partition_keys import (
     partition_identity,
 )
 from lakewright.platform.tables.partition_schemes import PartitionScheme
-from lakewright.platform.tables.upkeep_policies import EngineChoice, RespecPolicy
-from lakewright.platform.upkeep.effects import Effect
+from lakewright.platform.tables.upkeep_policies import RespecPolicy
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
 from lakewright.platform.upkeep.leases import partitions_scope, plan_scope
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.options import (
-    COUNT,
-    ENGINE,
-    FLAG,
-    PARTITIONS,
-    TEXT,
-    Partitions,
-    choice,
-    names,
-    option,
-)
-from lakewright.platform.upkeep.verb import (
+from lakewright.platform.upkeep.procedure import (
     Command,
     Keeping,
     LeaseNeed,
     NamedPartition,
     Outcome,
+    Procedure,
     Report,
-    Verb,
     Work,
+    run_verb,
 )
+from lakewright.platform.upkeep.run_options import Verified
 from lakewright.platform.upkeep.words import (
     counted,
     duration_text,
@@ -57,14 +47,19 @@ from lakewright.platform.upkeep.words import (
     size_text,
     snapshots_text,
 )
-from lakewright.storage import Engine, LeaseKind, LocalEngine, Table, VerifyLevel
+from lakewright.storage import LeaseKind, Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.inspection.late_writers import LateWriter, late_writers_text
-from lakewright.storage.operations.respec.respec_checks import wanted_keys
-from lakewright.storage.operations.respec.respec_plan import MOST_FILES, MOST_PARTITIONS, Layout
+from lakewright.storage.operations.respec.respec import RespecOptions
+from lakewright.storage.operations.respec.respec_plan import Layout
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
+from lakewright.storage.operations.running.verb_options import (
+    FLAG,
+    option,
+)
 from lakewright.storage.plans import CompactionPlan, RespecPlan, RespecResult
 from lakewright.storage.spec.partition_words import describe_partition
+from lakewright.storage.upkeep import Upkeep
 
 # A table without partition keys is one partition, whose path is empty.
 _WHOLE = "the table"
@@ -72,63 +67,18 @@ _WHOLE = "the table"
 _NO_KEY = "-"
 # A partition, and those that it becomes.
 _Words = list[tuple[str, list[str]]]
-Done = Outcome["RespecOptions", RespecPlan, RespecResult]
+Done = Outcome["RespecRun", RespecPlan, RespecResult]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RespecOptions:
-    """What a change of partition keys may be told."""
+@dataclass(frozen=True, kw_only=True)
+class RespecRun(Verified, RespecOptions):
+    """What a change of partition keys takes."""
 
-    keys: tuple[str, ...] | None = option(
-        names(may_be_none=True),
-        None,
-        "The new partition keys of the table, in order, all partitions at once; empty for "
-        "no partitions.",
-    )
-    add: tuple[str, ...] = option(
-        names(), (), "Instead of all keys: those to add, behind the present ones."
-    )
-    drop: tuple[str, ...] = option(names(), (), "Instead of all keys: those to drop.")
     split_only: bool = option(
         FLAG,
         False,
         "Only split the files that hold several values of the new keys. The keys stay, and a later "
         "run does not split these files again.",
-    )
-    partitions: Partitions | None = option(
-        PARTITIONS,
-        None,
-        "With a split only: the partitions whose files are split, by the present keys.",
-    )
-    max_partitions: int = option(
-        COUNT, MOST_PARTITIONS, f"Refuse more partitions than this (default: {MOST_PARTITIONS:,})."
-    )
-    max_files: int = option(
-        COUNT, MOST_FILES, f"Refuse more files than this (default: {MOST_FILES:,})."
-    )
-    primary_key: tuple[str, ...] | None = option(
-        names(may_be_none=True),
-        None,
-        "The new primary key of the table: the present one, with columns that become "
-        "partition keys, or without those that go.",
-    )
-    late_rows_win: bool = option(
-        FLAG,
-        False,
-        "Of a primary-key table: where it is unknown which came later, rows that another client "
-        "committed under former keys or rows of the present ones, count the former as the latest.",
-    )
-    keep_staged: bool = option(
-        FLAG,
-        False,
-        "With the present keys: leave what was staged for another change that was stopped, which "
-        "they would give up.",
-    )
-    moved_from: str | None = option(
-        TEXT,
-        None,
-        "Change no keys: the table, or its warehouse, was moved or copied from this URI or path, "
-        "and its manifests name files there. Name them where they lie now.",
     )
     settle: bool = option(
         FLAG,
@@ -137,22 +87,9 @@ class RespecOptions:
         "`lakewright settle` does.",
         at_run=True,
     )
-    engine: EngineChoice = option(
-        ENGINE,
-        EngineChoice.AUTO,
-        "Where files are split: spark, local, or auto, by size.",
-        at_run=True,
-    )
-    verify: VerifyLevel = option(
-        choice(VerifyLevel),
-        VerifyLevel.CHECKSUMS,
-        "How split files are verified before they are published: counts, checksums, or full, which "
-        "reads the new files back, and of files that stay the columns of the new keys.",
-        at_run=True,
-    )
 
     @classmethod
-    def declared(cls, policy: RespecPolicy) -> RespecOptions:
+    def declared(cls, policy: RespecPolicy) -> RespecRun:
         """The options of a change to the partition keys that a policy names."""
         return cls(
             keys=policy.keys,
@@ -178,32 +115,19 @@ def other_keys_text(table: str, keys: Sequence[str], writers: Sequence[LateWrite
     )
 
 
-def _plan(table: Table, options: RespecOptions) -> RespecPlan:
+def _plan(table: Table, options: RespecRun) -> RespecPlan:
     if options.moved_from is not None and options.keys is None:
-        keys = table.schema.partition_keys
-    else:
-        keys = wanted_keys(table.table_files, options.keys, add=options.add, drop=options.drop)
-    if options.moved_from is not None:
-        return table.upkeep.plan_respec(keys, moved_from=options.moved_from)
-    partitions = options.partitions
+        options = replace(options, keys=table.schema.partition_keys)
     if options.split_only:
         # An empty spec names all partitions.
-        partitions = partitions or ({},)
-    elif partitions is not None:
+        options = replace(options, partitions=options.partitions or ({},))
+    elif options.partitions is not None:
         raise InvalidRequestError(
             f"the partition keys of {table.name} change in all partitions at once; name partitions "
             "only to split them before (split_only, --split-only on the command line)"
         )
-    check_partitions_known(table, [each for each in partitions or () if each])
-    return table.upkeep.plan_respec(
-        keys,
-        partitions,
-        most_partitions=options.max_partitions,
-        most_files=options.max_files,
-        primary_key=options.primary_key,
-        late_rows_win=options.late_rows_win,
-        keep_staged=options.keep_staged,
-    )
+    check_partitions_known(table, [each for each in options.partitions or () if each])
+    return RESPEC.verb.planned(table.table_files, options)
 
 
 def _lease(table: Table, plan: RespecPlan) -> LeaseNeed | None:
@@ -215,11 +139,8 @@ def _lease(table: Table, plan: RespecPlan) -> LeaseNeed | None:
     return LeaseNeed(kind=LeaseKind.COMPACT, scope=scope)
 
 
-def _run(table: Table, plan: RespecPlan, options: RespecOptions, work: Work) -> RespecResult:
-    engine: Engine = LocalEngine()
-    if plan.splits.tasks:
-        engine = work.engine(options.engine, plan.splits.bytes_before)
-    result = table.upkeep.run(plan, engine, verify=options.verify)
+def _run(table: Table, plan: RespecPlan, options: RespecRun, work: Work) -> RespecResult:
+    result: RespecResult = run_verb(Upkeep.respec, table, plan, options, work)
     if not options.settle or _only_splits(plan):
         return result
     changed = Table(replace(table.table_files, schema=result.schema))
@@ -658,15 +579,14 @@ def _by_partition(plan: CompactionPlan) -> list[list[CompactionTask]]:
 
 def respec_verb(
     declared: PartitionScheme | None = None,
-) -> Verb[RespecOptions, RespecPlan, RespecResult]:
+) -> Procedure[RespecRun, RespecPlan, RespecResult]:
     """The verb of a table whose asset has the declared partitions, as its reports name them."""
-    return Verb(
-        name="respec",
-        summary="change the partition keys of a live table",
-        effect=Effect.CHANGES_KEYS,
-        may_use_spark=True,
-        not_undone="the partition keys changed with the schema: change them back with another "
-        "respec",
+    return Procedure(
+        verb=Upkeep.respec,
+        options=RespecRun,
+        plan=_plan,
+        run=_run,
+        report=partial(_report, declared=declared),
         command=Command(
             purpose="Upkeep",
             notes="""
@@ -693,13 +613,8 @@ lakewright respec nyc.flights --moved-from s3://old-bucket/warehouse/nyc.db/flig
         ),
         keeping=Keeping(
             section=lambda policy: policy.respec,
-            options=lambda policy: RespecOptions.declared(policy.respec),
+            options=lambda policy: RespecRun.declared(policy.respec),
         ),
-        options=RespecOptions,
-        plan_type=RespecPlan,
-        plan=_plan,
-        run=_run,
-        report=partial(_report, declared=declared),
         lease=_lease,
         measures=_measures,
     )

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.options import counts, option
-from lakewright.platform.upkeep.verb import Command, NamedPartition, Outcome, Report, Verb
+from lakewright.platform.upkeep.procedure import Command, NamedPartition, Outcome, Procedure, Report
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
 from lakewright.storage import Table
+from lakewright.storage.history import History
+from lakewright.storage.operations.revert.revert import RevertOptions
 from lakewright.storage.plans import RevertPlan, RevertResult
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevertOptions:
-    """What a revert must be told."""
-
-    snapshots: tuple[int, ...] = option(
-        counts(1),
-        (),
-        "A snapshot to take back; several are taken back in one commit.",
-        flag="--snapshot",
-    )
 
 
 def _report(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) -> Report:
@@ -96,9 +85,10 @@ def _measures(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) 
     )
 
 
-REVERT = Verb(
-    name="revert",
-    summary="take back what snapshots did; later ones stay",
+REVERT = Procedure(
+    verb=History.revert,
+    options=RevertOptions,
+    report=_report,
     command=Command(
         purpose="References",
         notes="""
@@ -107,10 +97,5 @@ its own: it can be taken back too. To undo all that a run did, in all tables: la
 """,
         examples="lakewright revert nyc.flights --snapshot 41 --snapshot 42 --dry-run",
     ),
-    options=RevertOptions,
-    plan_type=RevertPlan,
-    plan=lambda table, options: table.history.plan_revert(*options.snapshots),
-    run=lambda table, plan, options, work: table.history.run(plan),
-    report=_report,
     measures=_measures,
 )

@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from lakewright.platform.tables.upkeep_policies import ManifestPolicy
-from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.options import COUNT, option
-from lakewright.platform.upkeep.verb import Command, Keeping, Outcome, Report, Verb
+from lakewright.platform.upkeep.procedure import Command, Keeping, Outcome, Procedure, Report
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
+from lakewright.storage.operations.rewrite.rewrite_manifests import RewriteManifestsOptions
 from lakewright.storage.plans import RewriteManifestsPlan, RewriteManifestsResult
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewriteManifestsOptions:
-    """What a rewrite of manifests may be told."""
-
-    min_count: int = option(
-        COUNT,
-        1,
-        "Rewrite from this number of manifests on that are small, share partitions with others or "
-        "hold deleted entries.",
-    )
-
-    @classmethod
-    def declared(cls, policy: ManifestPolicy) -> RewriteManifestsOptions:
-        """What a table's policy asks for."""
-        return cls(min_count=policy.min_count)
+from lakewright.storage.upkeep import Upkeep
 
 
 def _report(
@@ -100,10 +80,10 @@ def _measures(
     )
 
 
-REWRITE_MANIFESTS = Verb(
-    name="rewrite_manifests",
-    summary="merge manifests, so that plans of reads open fewer",
-    effect=Effect.REWRITES,
+REWRITE_MANIFESTS = Procedure(
+    verb=Upkeep.rewrite_manifests,
+    options=RewriteManifestsOptions,
+    report=_report,
     command=Command(
         purpose="Upkeep",
         examples="""
@@ -113,12 +93,7 @@ lakewright rewrite-manifests nyc.flights --min-count 100
     ),
     keeping=Keeping(
         section=lambda policy: policy.manifests,
-        options=lambda policy: RewriteManifestsOptions.declared(policy.manifests),
+        options=lambda policy: RewriteManifestsOptions(policy.manifests.min_count),
     ),
-    options=RewriteManifestsOptions,
-    plan_type=RewriteManifestsPlan,
-    plan=lambda table, options: table.upkeep.plan_rewrite_manifests(min_count=options.min_count),
-    run=lambda table, plan, options, work: table.upkeep.run(plan),
-    report=_report,
     measures=_measures,
 )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from math import ceil
 from typing import Any, TypeVar
 
-from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import plan_scope
 from lakewright.platform.upkeep.measures import (
@@ -18,8 +17,8 @@ from lakewright.platform.upkeep.measures import (
     bytes_after,
     empty_bytes,
 )
-from lakewright.platform.upkeep.options import ENGINE, PARTITIONS, Partitions, choice, option
-from lakewright.platform.upkeep.verb import LeaseNeed, NamedPartition, Outcome, Report, Work
+from lakewright.platform.upkeep.procedure import LeaseNeed, NamedPartition, Outcome, Report
+from lakewright.platform.upkeep.run_options import Verified
 from lakewright.platform.upkeep.words import (
     counted,
     duration_text,
@@ -27,12 +26,13 @@ from lakewright.platform.upkeep.words import (
     size_text,
     snapshots_text,
 )
-from lakewright.storage import Engine, LeaseKind, LocalEngine, Snapshot, Table, VerifyLevel
+from lakewright.storage import LeaseKind, Snapshot, Table
 from lakewright.storage.errors import SnapshotNotFound
 from lakewright.storage.operations.rewrite.compaction_plan import BucketsPlan, CompactionTask
 from lakewright.storage.operations.rewrite.rescale import RescaleTask
 from lakewright.storage.operations.rewrite.runner import MoveResult, MoveTask, RewriteResult
 from lakewright.storage.operations.running.plan import RewritePlan
+from lakewright.storage.operations.running.verb_options import PartitionValues
 from lakewright.storage.plans import (
     CompactionPlan,
     CompactionResult,
@@ -45,46 +45,12 @@ from lakewright.storage.spec.partition_words import describe_partition
 ResultT = TypeVar("ResultT")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewriteOptions:
-    """What every rewrite may be told."""
-
-    partitions: Partitions | None = option(
-        PARTITIONS,
-        None,
-        "Partitions to process, by all or some of their columns (default: all).",
-    )
-    engine: EngineChoice = option(
-        ENGINE,
-        EngineChoice.AUTO,
-        "Where the rewrite runs: spark, local, or auto, by size.",
-        at_run=True,
-    )
-    verify: VerifyLevel = option(
-        choice(VerifyLevel),
-        VerifyLevel.CHECKSUMS,
-        "How new files are verified before they are published: counts, checksums, or full, which "
-        "reads the new files back.",
-        at_run=True,
-    )
-
-
 def rewrite_lease(table: Table, plan: RewritePlan[Any]) -> LeaseNeed | None:
     """The lease for a rewrite plan; None for an empty plan."""
     if not plan.tasks:
         return None
     kind = LeaseKind.RESCALE if isinstance(plan, RescalePlan) else LeaseKind.COMPACT
     return LeaseNeed(kind=kind, scope=plan_scope(table, plan))
-
-
-def run_rewrite(
-    table: Table, plan: RewritePlan[ResultT], options: RewriteOptions, work: Work
-) -> ResultT:
-    """Rewrite what the plan names; a plan without tasks starts no Spark session."""
-    engine: Engine = LocalEngine()
-    if plan.tasks:
-        engine = work.engine(options.engine, plan.bytes_before)
-    return table.upkeep.run(plan, engine, verify=options.verify, lease=work.lease)
 
 
 def rewrite_measures(table: Table, done: Outcome[Any, Any, Any]) -> Measures:
@@ -162,7 +128,7 @@ def compaction_report(
     table: Table,
     plan: BucketsPlan[Any],
     result: CompactionResult | None,
-    options: RewriteOptions,
+    options: Verified,
 ) -> Report:
     """The report of a rewrite by bucket."""
     if result is None:
@@ -265,7 +231,7 @@ def _why_no_bucket(table: Table) -> str:
 def move_report(
     plan: RescalePlan | PostponePlan,
     result: MoveResult | None,
-    options: RewriteOptions,
+    options: Verified,
     *,
     purpose: str,
 ) -> Report:
@@ -378,9 +344,9 @@ def _nulled(result: RewriteResult) -> tuple[str, ...]:
     return (nulled_text(count),) if count else ()
 
 
-def _engine_name(options: RewriteOptions, plan: RewritePlan[Any]) -> str:
+def _engine_name(options: Verified, plan: RewritePlan[Any]) -> str:
     return "spark" if prefers_spark(options.engine, size_bytes=plan.bytes_before) else "local"
 
 
-def _touched(plan: RewritePlan[Any]) -> Partitions:
+def _touched(plan: RewritePlan[Any]) -> tuple[PartitionValues, ...]:
     return tuple(task.partition for task in plan.tasks if task.partition)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lakewright.platform.upkeep.verb import AnyVerb
+from lakewright.platform.upkeep.procedure import AnyProcedure
 from lakewright.storage import Table
 from lakewright.storage.codec.json_values import read_json
 from lakewright.storage.errors import InvalidRequestError
@@ -22,14 +22,14 @@ from lakewright.storage.spec.partition_words import name_partition
 _VERB = "verb"
 
 
-def plan_record(verb: AnyVerb, plan: Plan[Any]) -> dict[str, Any]:
+def plan_record(verb: AnyProcedure, plan: Plan[Any]) -> dict[str, Any]:
     """A plan as JSON values, with its verb."""
     return {_VERB: verb.name, **json.loads(plan.to_json())}
 
 
 def given_plan(
-    given: object, verbs: Sequence[AnyVerb], table: Table
-) -> tuple[AnyVerb, Plan[Any]] | None:
+    given: object, verbs: Sequence[AnyProcedure], table: Table
+) -> tuple[AnyProcedure, Plan[Any]] | None:
     """The plan of a run's config, and which of its verbs it is for; None if none is given.
 
     A plan is given as JSON, or by the path of a file that holds it.
@@ -85,7 +85,7 @@ def plan_object(text: str, where: str) -> dict[str, Any]:
     return data
 
 
-def plan_of(data: Mapping[str, Any], verb: AnyVerb, table: Table, where: str) -> Plan[Any]:
+def plan_of(data: Mapping[str, Any], verb: AnyProcedure, table: Table, where: str) -> Plan[Any]:
     """The plan of a verb for a table.
 
     Raises:
@@ -106,7 +106,7 @@ def plan_of(data: Mapping[str, Any], verb: AnyVerb, table: Table, where: str) ->
     return plan
 
 
-def _verb_of(data: Mapping[str, Any], verbs: Sequence[AnyVerb], where: str) -> AnyVerb:
+def _verb_of(data: Mapping[str, Any], verbs: Sequence[AnyProcedure], where: str) -> AnyProcedure:
     """The verb that made the plan; of a plan that does not tell, the last of the job's verbs."""
     made_by = data.get(_VERB, verbs[-1].name)
     for each in verbs:

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from lakewright.platform.tables.upkeep_policies import SettlePolicy
-from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.measures import Cost, Measures
-from lakewright.platform.upkeep.options import BYTES, option
+from lakewright.platform.upkeep.procedure import (
+    Command,
+    Keeping,
+    NamedPartition,
+    Outcome,
+    Procedure,
+    Report,
+)
 from lakewright.platform.upkeep.rewrites import rewrite_lease
-from lakewright.platform.upkeep.verb import Command, Keeping, NamedPartition, Outcome, Report, Verb
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
 from lakewright.storage import Table
+from lakewright.storage.operations.rewrite.settle import SettleOptions
 from lakewright.storage.plans import SettlePlan, SettleResult
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettleOptions:
-    """What a settling may be told."""
-
-    max_bytes: int | None = option(BYTES, None, "Copy at most this size, or one file.")
-
-    @classmethod
-    def declared(cls, policy: SettlePolicy) -> SettleOptions:
-        """What a table's policy asks for."""
-        return cls(max_bytes=policy.max_bytes)
-
+from lakewright.storage.upkeep import Upkeep
 
 Done = Outcome[SettleOptions, SettlePlan, SettleResult]
 
@@ -98,11 +89,10 @@ def _measures(_: Table, done: Done) -> Measures:
     )
 
 
-SETTLE = Verb(
-    name="settle",
-    summary="bring files into the folders of changed partition keys",
-    effect=Effect.REWRITES,
-    not_undone="the table has the same rows and files; only their places are others",
+SETTLE = Procedure(
+    verb=Upkeep.settle,
+    options=SettleOptions,
+    report=_report,
     command=Command(
         purpose="Upkeep",
         notes="""
@@ -117,13 +107,8 @@ lakewright settle nyc.flights --max-bytes 100gb
     ),
     keeping=Keeping(
         section=lambda policy: policy.settle,
-        options=lambda policy: SettleOptions.declared(policy.settle),
+        options=lambda policy: SettleOptions(policy.settle.max_bytes),
     ),
-    options=SettleOptions,
-    plan_type=SettlePlan,
-    plan=lambda table, options: table.upkeep.plan_settle(max_bytes=options.max_bytes),
-    run=lambda table, plan, options, work: table.upkeep.run(plan, lease=work.lease),
-    report=_report,
     lease=rewrite_lease,
     measures=_measures,
 )

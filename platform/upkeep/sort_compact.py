@@ -4,47 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
-from lakewright.platform.upkeep.options import choice, names, option
+from lakewright.platform.upkeep.procedure import Command, Keeping, Procedure
 from lakewright.platform.upkeep.rewrites import (
-    RewriteOptions,
     compaction_report,
     rewrite_lease,
     rewrite_measures,
-    run_rewrite,
 )
-from lakewright.platform.upkeep.verb import Command, Keeping, Verb
+from lakewright.platform.upkeep.run_options import Verified
 from lakewright.storage import Table
-from lakewright.storage.lsm.sort_layout import SortOrder
+from lakewright.storage.operations.rewrite.sort_compact import SortCompactOptions
 from lakewright.storage.plans import SortCompactionPlan
+from lakewright.storage.upkeep import Upkeep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SortOptions(RewriteOptions):
-    """What a sorting may be told."""
-
-    by: tuple[str, ...] = option(names(), (), "The columns to sort by.")
-    order: SortOrder = option(
-        choice(SortOrder),
-        SortOrder.ORDER,
-        "One column after the other (order), or along a curve on which rows near each other in "
-        "every column lie together (zorder, hilbert).",
-    )
+@dataclass(frozen=True, kw_only=True)
+class SortCompactRun(Verified, SortCompactOptions):
+    """What a sorting takes."""
 
 
-def _plan(table: Table, options: SortOptions) -> SortCompactionPlan:
+def _plan(table: Table, options: SortCompactRun) -> SortCompactionPlan:
     check_partitions_known(table, options.partitions or ())
-    return table.upkeep.plan_sort_compact(
-        options.by, order=options.order.value, partitions=options.partitions
-    )
+    return SORT_COMPACT.verb.planned(table.table_files, options)
 
 
-SORT_COMPACT = Verb(
-    name="sort_compact",
-    summary="sort rows, so that filters skip files",
-    effect=Effect.REWRITES,
-    may_use_spark=True,
+SORT_COMPACT = Procedure(
+    verb=Upkeep.sort_compact,
+    options=SortCompactRun,
+    plan=_plan,
+    report=lambda table, done: compaction_report(table, done.plan, done.result, done.options),
     command=Command(
         purpose="Upkeep",
         examples="lakewright sort-compact nyc.flights --by carrier,distance --order zorder "
@@ -52,13 +40,8 @@ SORT_COMPACT = Verb(
     ),
     keeping=Keeping(
         section=lambda policy: policy.sort,
-        options=lambda policy: SortOptions(by=policy.sort.columns, order=policy.sort.order),
+        options=lambda policy: SortCompactRun(by=policy.sort.columns, order=policy.sort.order),
     ),
-    options=SortOptions,
-    plan_type=SortCompactionPlan,
-    plan=_plan,
-    run=run_rewrite,
-    report=lambda table, done: compaction_report(table, done.plan, done.result, done.options),
     lease=rewrite_lease,
     measures=rewrite_measures,
 )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.options import Partitions
-from lakewright.platform.upkeep.verb import NamedPartition, Rows
+from lakewright.platform.upkeep.procedure import NamedPartition, Rows
 from lakewright.platform.upkeep.words import counted, size_text
-from lakewright.storage import Snapshot, Table
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage import Snapshot
 
 
 class Held(Protocol):
@@ -27,19 +25,6 @@ class Held(Protocol):
 
     @property
     def bytes(self) -> int: ...
-
-
-def only_partition(table: Table, given: Partitions | None, option: str) -> Mapping[str, object]:
-    """The one partition that an option names.
-
-    Raises:
-        InvalidRequestError: it names none, or several.
-    """
-    if not given or len(given) > 1:
-        raise InvalidRequestError(
-            f"{option} names {len(given or ())} partitions of {table.name}; name one"
-        )
-    return given[0]
 
 
 def held_facts(held: Sequence[Held]) -> dict[str, object]:

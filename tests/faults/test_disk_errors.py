@@ -246,7 +246,7 @@ def test_a_small_disk_that_is_full_refuses_and_goes_on_once_there_is_space(
         assert len(content(table)) == before + (told is None)
         ballast.unlink()
     assert 0 < refused < 12
-    table.upkeep.remove_orphans(age_ms=0, even_recent=True, grace_ms=0)
+    table.upkeep.remove_orphans(older_than_ms=0, even_recent=True, grace_ms=0)
     check_all_tables(catalog)
 
 

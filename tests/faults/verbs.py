@@ -41,9 +41,9 @@ from lakewright.storage.operations.inspection.system_tables import (
     system_table_names,
 )
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
+from lakewright.storage.operations.retention.remove_orphans import OrphansOptions
 from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.operations.streams.batches import commit_batch
-from lakewright.storage.plans import OrphanSearch
 from lakewright.storage.spec.lease import LeaseKind
 from lakewright.storage.spec.stream import StreamBatch
 from tests.support.tables.builders import EVENTS, compact, events, expire, new_table, rows, spec
@@ -52,7 +52,7 @@ from tests.support.tables.landed import land_beside
 NAME = "db.t"
 # A moment that no file of a test is younger than.
 LATER_MS = 5_000_000_000_000
-EVERY_ORPHAN: dict[str, Any] = {"age_ms": 0, "even_recent": True}
+EVERY_ORPHAN: dict[str, Any] = {"older_than_ms": 0, "even_recent": True}
 AS_JOB: dict[str, Any] = {"commit_user": "job", "commit_identifier": 7}
 
 
@@ -462,7 +462,7 @@ def _run(name: str, *args: Any, **plan: Any) -> Callable[[Place], object]:
 
 
 def _orphans_in_steps(at: Place) -> object:
-    steps = at.table.upkeep.orphan_steps(OrphanSearch(**EVERY_ORPHAN), max_files=1)
+    steps = at.table.upkeep.orphan_steps(OrphansOptions(**EVERY_ORPHAN, max_files=1))
     return [at.table.upkeep.run(each) for each in steps]
 
 
@@ -698,7 +698,7 @@ CASES = (
     Case("expire tags", _run("expire_tags"), ("keyed", "append"), _tags, cleans_up=False),
     Case(
         "expire consumers",
-        lambda at: at.table.history.expire_consumers(age_ms=0),
+        lambda at: at.table.history.expire_consumers(older_than_ms=0),
         ready=_consumers,
         cleans_up=False,
     ),

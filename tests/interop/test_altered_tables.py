@@ -108,7 +108,7 @@ def test_java_reads_what_we_altered_before_and_after_a_compaction(
     due = content(table)
     assert as_read_by(java, catalog, table) == due
     assert as_read_by(java, catalog, table, snapshot=1) == before
-    compact(table, full=True, min_file_num=2)
+    compact(table, full=True, min_files=2)
     assert content(table) == due
     assert as_read_by(java, catalog, table) == due
     assert_only_reachable_files(table)

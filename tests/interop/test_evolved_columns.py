@@ -223,7 +223,7 @@ def test_filters_of_char_keep_the_rows_whose_values_that_are_read_match(
             java_latest.write(catalog.root, table.name, given)
     assert_filters_keep_what_is_read(table, "c")
     # Java compares what it reads with the literal as it is, blanks included.
-    compact(table, full=True, min_file_num=2)
+    compact(table, full=True, min_files=2)
     for literal in ("ab", "ab   "):
         theirs = java_latest.read(catalog.root, table.name, where=[("c", "=", literal)])
         mine = table.read(where=parse_where(f"c = '{literal}'", table.schema))
@@ -303,7 +303,7 @@ def test_char_inside_of_rows_arrays_and_maps_is_read_as_java_reads_it(
     table.write(rows(table, [{**row, "m": row["m"] and [*map(tuple, row["m"])]} for row in given]))
     theirs = as_read_by(java_latest, catalog, table)
     assert content(table) == theirs
-    compact(table, full=True, min_file_num=2)
+    compact(table, full=True, min_files=2)
     assert content(table) == as_read_by(java_latest, catalog, table) == theirs
 
 

@@ -79,7 +79,7 @@ def test_members_that_java_changed_are_read_and_rewritten_as_java_reads_them(
     table = catalog.table(table.name)
     due = as_read_by(java_latest, catalog, table)
     assert content(table) == due
-    compact(table, full=True, min_file_num=2)
+    compact(table, full=True, min_files=2)
     assert content(table) == due
     assert as_read_by(java_latest, catalog, table) == due
 

@@ -133,7 +133,7 @@ def test_java_does_not_see_what_is_condemned_and_may_clean_it(
     fill(table)
     expected = content(table)
     table.stage(rows(table, events(4, 8, day="b", v="dead")))
-    table.upkeep.remove_orphans(age_ms=0, even_recent=True)
+    table.upkeep.remove_orphans(older_than_ms=0, even_recent=True)
     (run,) = table.upkeep.condemned()
     assert as_read_by(java, catalog, table) == expected
     removed = java.remove_orphan_files(catalog.root, table.name, older_than="2100-01-01 00:00:00")

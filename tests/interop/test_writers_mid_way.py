@@ -98,7 +98,7 @@ def test_what_other_clients_commit_over_an_alter_is_read_by_the_schema_that_they
     assert rows_of(table) == due
     assert as_read_by(java_latest, catalog, table) == content(table)
     table.write(rows(table, [{"k": 4}]))
-    compact(table, full=True, min_file_num=2)
+    compact(table, full=True, min_files=2)
     assert rows_of(table)[:-1] == due
     assert as_read_by(java_latest, catalog, table) == content(table)
     assert_only_reachable_files(table)
@@ -124,9 +124,9 @@ def test_nulls_that_other_clients_commit_over_a_new_not_null_stay_nulls(
     assert {row["k"]: row["a"] for row in misread}[3] in (0, 20)
     table.write(rows(table, [{"k": 4, "a": 4}]))
     with pytest.raises(CorruptionError, match="1 nulls in column a, which is NOT NULL"):
-        compact(table, full=True, min_file_num=2)
+        compact(table, full=True, min_files=2)
     table = table.alter(ChangeNullability("a", nullable=True))
-    compact(table, full=True, min_file_num=2)
+    compact(table, full=True, min_files=2)
     assert rows_of(table)[:-1] == due
     assert as_read_by(java_latest, catalog, table) == content(table)
     assert_only_reachable_files(table)

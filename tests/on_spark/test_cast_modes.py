@@ -35,7 +35,7 @@ def test_spark_reads_null_where_a_value_does_not_fit(catalog: Catalog, spark: Sp
     scan, changes = table.scan(where="n IS NULL"), table.scan_changes(1, 2)
     assert (scan.to_spark(spark).count(), scan.nulled_values) == (3, {"n": 3})
     assert (changes.to_spark(spark).count(), changes.nulled_values) == (3, {"n": 3})
-    result = table.upkeep.compact(full=True, min_file_num=2, engine=SparkEngine(spark))
+    result = table.upkeep.compact(full=True, min_files=2, engine=SparkEngine(spark))
     assert result.nulled_values == 3
     assert sorted(table.read().column("n").to_pylist(), key=str) == [0, 1, 2, None, None, None]
 
@@ -46,7 +46,7 @@ def test_spark_fails_where_a_value_does_not_fit(catalog: Catalog, spark: SparkSe
     with pytest.raises(PythonException, match="such as 200; write these rows again"):
         table.to_spark(spark).collect()
     with pytest.raises(UnfitValues, match=r"3 of the 3 rows of data file .* such as 200"):
-        table.upkeep.compact(full=True, min_file_num=2, engine=SparkEngine(spark))
+        table.upkeep.compact(full=True, min_files=2, engine=SparkEngine(spark))
     assert_only_reachable_files(table)
     # The end reads each table; in this mode it would fail.
     table.alter(SetOption(CAST_MODE, "explicit-null"), rules=ANY_LOSS)

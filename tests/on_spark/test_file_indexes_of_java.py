@@ -136,6 +136,6 @@ def test_filters_see_every_row_of_files_whose_indexes_were_written_before_an_alt
     java_latest.write(catalog.root, table.name, [{"k": 5000, **dict.fromkeys(names, 7)}])
     assert_filters_agree(catalog, table, java_latest, spark if place == "embedded" else None)
     table.write(rows(table, [{"k": 5001, **dict.fromkeys(names, 1)}]))
-    compact(table, full=True, min_file_num=2)
+    compact(table, full=True, min_files=2)
     assert_filters_agree(catalog, table, java_latest, None)
     assert_only_reachable_files(table)

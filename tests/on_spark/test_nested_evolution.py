@@ -47,7 +47,7 @@ def test_spark_reads_and_rewrites_members_by_id(
     frame: Any = changed.to_spark(spark).filter("k < 3")
     renamed = frame.select("k", f.col("row_swap.a").alias("a"), f.col("row_rename.c").alias("c"))
     assert sorted(map(tuple, renamed.collect())) == [(1, 2, 1), (2, None, None)]
-    changed.upkeep.run(changed.upkeep.plan_compact(full=True, min_file_num=2), SparkEngine(spark))
+    changed.upkeep.run(changed.upkeep.plan_compact(full=True, min_files=2), SparkEngine(spark))
     assert {entry.file.schema_id for entry in changed.at().files()} == {1}
     assert content(changed) == due
     assert frame_content(changed.to_spark(spark), changed) == due

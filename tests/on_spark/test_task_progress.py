@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakewright.platform.tables.upkeep_policies import EngineChoice
-from lakewright.platform.upkeep.verb import Work
+from lakewright.platform.upkeep.procedure import Work
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spark import SparkEngine
@@ -70,7 +70,7 @@ def test_a_verb_of_upkeep_tells_its_tasks(catalog: Catalog, spark: SparkSession)
     work = Work(run="a run", session=lambda: spark, counts=heard)
     engine = work.engine(EngineChoice.SPARK, 0)
     assert engine.name == "spark"
-    table.upkeep.compact(full=True, min_file_num=2, engine=engine)
+    table.upkeep.compact(full=True, min_files=2, engine=engine)
     assert len(table.at().files()) == 3
     assert sum(heard.totals) >= 3
     assert heard.done == heard.totals

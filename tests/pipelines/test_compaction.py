@@ -23,7 +23,7 @@ from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.upkeep.measures import Measures
-from lakewright.platform.upkeep.verb import AnyVerb
+from lakewright.platform.upkeep.procedure import AnyProcedure
 from tests.pipelines.lake import EVENTS, Lake, Outcome, events
 
 
@@ -193,7 +193,7 @@ def test_the_events_of_a_run_tell_of_its_own_snapshot_although_others_commit_aft
 ) -> None:
     (kind,) = (each for each in KEEPING_JOBS if each.name == "compact")
 
-    def overtaken(verb: AnyVerb) -> AnyVerb:
+    def overtaken(verb: AnyProcedure) -> AnyProcedure:
         def run(*given: Any) -> Any:
             result = verb.run(*given)
             fragmented.write_small_files("2024-01-02", 1)

@@ -16,7 +16,7 @@ from lakewright.jobs.upkeep import REQUESTS_JOB
 from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
 from lakewright.platform.documents.variables import TABLES_VARIABLE
 from lakewright.platform.orchestration.names import TableNames
-from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.upkeep.procedures import PROCEDURES
 from tests.pipelines.describe import REVIEWED, describe, describe_demo
 from tests.pipelines.lake import EVENTS, Lake
 
@@ -160,7 +160,7 @@ def test_runs_of_a_verb_share_a_pool_and_writers_have_another(lake: Lake) -> Non
     # What only reads holds nothing up.
     assert pools["validate_schema"] == set()
     assert [name for name, pool in pools.items() if pool == writers]
-    assert all(pool != writers for name, pool in pools.items() if name in VERBS)
+    assert all(pool != writers for name, pool in pools.items() if name in PROCEDURES)
 
 
 def test_a_launchpad_asks_for_the_tables_of_a_run_of_upkeep_and_of_a_backfill(lake: Lake) -> None:

@@ -308,7 +308,7 @@ def test_upkeep_is_no_materialization_of_a_table_that_others_write(others: Lake)
         assert reported() == told
         # What came beside upkeep is told, and only that.
         others.write_small_files("2024-01-04", 1, "shop.others")
-        table.upkeep.run(table.upkeep.plan_compact(min_file_num=2))
+        table.upkeep.run(table.upkeep.plan_compact(min_files=2))
         assert reported() == [
             ("AssetMaterialization", "2024-01-04"),
             ("AssetMaterialization", None),

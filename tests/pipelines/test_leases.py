@@ -14,7 +14,7 @@ from lakewright.definitions import build_definitions
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.run_identity import commit_user
-from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.upkeep.procedures import PROCEDURES
 from lakewright.storage import Catalog, Lease, LeaseKind
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from tests.pipelines.lake import EVENTS, Lake, Outcome, events, ingest_job
@@ -56,7 +56,7 @@ def run_interrupted(
     INTERRUPTIONS.append((when, once))
     warehouse = InterruptedWarehouse(uri=lake.warehouse.uri)
     definitions = build_definitions([lake.folder / "tables"], warehouse=warehouse)
-    if job in VERBS:
+    if job in PROCEDURES:
         config = {"tables": {"shop.events": config or {}}}
     ingest = ingest_job(definitions, TableNames("shop.events").asset_key)
     definition = ingest if job == "ingest" else definitions.resolve_job_def(job)

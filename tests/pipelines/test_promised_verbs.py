@@ -123,7 +123,7 @@ def kept(lake: Lake, verb: str) -> tuple[Table, dict[str, object], list[str]]:
     if verb == "put_back":
         for first in (3, 6):
             table.stage(rows(table, events(first, first + 3, day="2024-01-01")))
-            table.upkeep.remove_orphans(age_ms=0, even_recent=True)
+            table.upkeep.remove_orphans(older_than_ms=0, even_recent=True)
         one, two = (each.id for each in table.upkeep.condemned())
         return table, {"record": one}, [two]
     if verb == "repair_partitions":
@@ -150,7 +150,7 @@ def test_each_promised_verb_leaves_a_row_in_the_ledger_by_its_job_and_by_its_com
 
     if verb == "put_back":
         # What came back is orphaned as it was.
-        table.upkeep.remove_orphans(age_ms=0, even_recent=True)
+        table.upkeep.remove_orphans(older_than_ms=0, even_recent=True)
 
     by_job, by_command = Ledger(lake.catalog).actions(table=table.name)
     # Of a table without declared columns, the job makes the changes that it is told.

@@ -31,7 +31,7 @@ from lakewright.platform.orchestration.resources import SparkResource, Warehouse
 from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.tables.workspace import read_workspace
 from lakewright.platform.upkeep.alter import ALTER, AlterOptions
-from lakewright.platform.upkeep.verb import Work
+from lakewright.platform.upkeep.procedure import Work
 from lakewright.session import Session
 from lakewright.storage import Catalog, SetOption
 from lakewright.storage.errors import InvalidOption, StorageError

@@ -284,12 +284,12 @@ def test_stored_rows_are_judged_without_great_expectations(lake: Lake) -> None:
     lake.materialize(partitions="2024-01-01")
     code = (
         "import sys\n"
-        "from lakewright.platform.ingest.validate_schema import VALIDATE_SCHEMA, ValidateOptions\n"
-        "from lakewright.platform.upkeep.verb import Work, carry_out\n"
+        "from lakewright.platform.ingest.validate_schema import VALIDATE_SCHEMA, ValidateRun\n"
+        "from lakewright.platform.upkeep.procedure import Work, carry_out\n"
         "from lakewright.storage import Catalog\n"
         "table = Catalog.open(sys.argv[1]).table('shop.events')\n"
         "work = Work(run='it', session=None)\n"
-        "assert carry_out(VALIDATE_SCHEMA, table, ValidateOptions(), work).result.has_passed\n"
+        "assert carry_out(VALIDATE_SCHEMA, table, ValidateRun(), work).result.has_passed\n"
         "assert not [name for name in sys.modules if name.startswith('great_expectations')]\n"
     )
     warehouse = str(lake.folder / "warehouse")

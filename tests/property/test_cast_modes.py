@@ -216,7 +216,7 @@ def test_what_does_not_fit_is_null_and_counted_and_filters_see_it(
             assert list(map(compared, found(table, f"a {operator} {literal}"))) == list(
                 map(compared, kept)
             )
-    result = compact(table, full=True, min_file_num=2)
+    result = compact(table, full=True, min_files=2)
     assert result.nulled_values <= sum(model.unfit().values())
     assert list(map(compared, found(table))) == list(map(compared, due))
     again = table.scan()
@@ -236,7 +236,7 @@ def test_a_read_fails_exactly_if_a_row_holds_what_does_not_fit(
     table, model = history("explicit-fail", keys, data.draw, data.draw(formats))
     before = table.history.latest_snapshot()
     if not model.unfit():
-        compact(table, full=True, min_file_num=2)
+        compact(table, full=True, min_files=2)
         due = [nulled(row) for row in model.seen()]
         assert list(map(compared, found(table))) == list(map(compared, due))
         return
@@ -244,7 +244,7 @@ def test_a_read_fails_exactly_if_a_row_holds_what_does_not_fit(
         table.read()
     assert caught.value.details["column"] in model.unfit()
     try:
-        compact(table, full=True, min_file_num=2)
+        compact(table, full=True, min_files=2)
     except UnfitValues:
         assert table.history.latest_snapshot() == before
     assert_only_reachable_files(table)

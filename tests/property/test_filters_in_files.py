@@ -116,7 +116,7 @@ def test_a_filter_reads_what_a_filter_of_all_rows_keeps(
                 marks = ["-D"] * len(given_rows)
                 table.write(rows(table, _known(table, given_rows), marks))
             case "compact":
-                compact(table, full=data.draw(st.booleans()), min_file_num=2)
+                compact(table, full=data.draw(st.booleans()), min_files=2)
             case _ if step not in altered:
                 # Values of the old schema are cast, or are those of another column.
                 altered.append(step)

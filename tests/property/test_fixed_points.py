@@ -14,24 +14,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakewright.platform.upkeep.analyze import AnalyzeOptions
+from lakewright.platform.upkeep.analyze import AnalyzeRun
 from lakewright.platform.upkeep.clean import CollectOptions, OrphansOptions
-from lakewright.platform.upkeep.compact import CompactOptions
+from lakewright.platform.upkeep.compact import CompactRun
 from lakewright.platform.upkeep.drop_partitions import DropPartitionsOptions
 from lakewright.platform.upkeep.expire import (
-    ExpireChangelogsOptions,
-    ExpireOptions,
-    ExpireTagsOptions,
+    ExpireChangelogsRun,
+    ExpireSnapshotsRun,
+    ExpireTagsRun,
 )
 from lakewright.platform.upkeep.expire_partitions import ExpirePartitionsOptions
 from lakewright.platform.upkeep.external_partitions import RepairOptions
-from lakewright.platform.upkeep.rescale import RescaleOptions
+from lakewright.platform.upkeep.postpone_compact import PostponeRun
+from lakewright.platform.upkeep.procedure import Work, carry_out
+from lakewright.platform.upkeep.procedures import PROCEDURES
+from lakewright.platform.upkeep.rescale import RescaleRun
 from lakewright.platform.upkeep.rewrite_manifests import RewriteManifestsOptions
-from lakewright.platform.upkeep.rewrites import RewriteOptions
 from lakewright.platform.upkeep.settle import SettleOptions
-from lakewright.platform.upkeep.sort_compact import SortOptions
-from lakewright.platform.upkeep.verb import Work, carry_out
-from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.upkeep.sort_compact import SortCompactRun
 from lakewright.storage import Catalog, RepairMode, Table
 from lakewright.storage.errors import FileMissing, InvalidRequestError
 from lakewright.storage.lsm.sort_layout import SortOrder
@@ -42,7 +42,7 @@ from tests.support.tables.fixtures import memory_uri
 from tests.support.tables.landed import land_beside, landed_folder
 
 # What these verbs do cannot be asked of every table, or is asked for once (a name, a file); the
-# cases of `test_verb.py` have them.
+# cases of `test_procedure.py` have them.
 ASKED_FOR_ONCE = {
     "add_primary_key",
     "delete",
@@ -100,24 +100,22 @@ EXPIRY = st.fixed_dictionaries(
     }
 )
 OPTIONS: dict[str, st.SearchStrategy[object]] = {
-    "analyze": st.builds(AnalyzeOptions, columns=st.sampled_from([None, (), ("id",)])),
-    "compact": st.builds(
-        CompactOptions, full=st.booleans(), min_files=st.none() | st.integers(2, 4)
-    ),
+    "analyze": st.builds(AnalyzeRun, columns=st.sampled_from([None, (), ("id",)])),
+    "compact": st.builds(CompactRun, full=st.booleans(), min_files=st.none() | st.integers(2, 4)),
     "sort_compact": st.builds(
-        SortOptions, by=st.sampled_from([("id",), ("v", "id")]), order=st.sampled_from(SortOrder)
+        SortCompactRun, by=st.sampled_from([("id",), ("v", "id")]), order=st.sampled_from(SortOrder)
     ),
-    "postpone_compact": st.builds(RewriteOptions),
-    "rescale": st.builds(RescaleOptions, buckets=st.integers(1, 3)),
+    "postpone_compact": st.builds(PostponeRun),
+    "rescale": st.builds(RescaleRun, buckets=st.integers(1, 3)),
     "rewrite_manifests": st.builds(RewriteManifestsOptions, min_count=st.integers(1, 4)),
-    "expire_snapshots": EXPIRY.map(lambda given: ExpireOptions(**given)),
+    "expire_snapshots": EXPIRY.map(lambda given: ExpireSnapshotsRun(**given)),
     "expire_tags": st.builds(
-        ExpireTagsOptions,
+        ExpireTagsRun,
         older_than_ms=st.none() | st.just(0),
         spare=st.sampled_from([(), ("t*1",)]),
     ),
-    "expire_changelogs": st.builds(ExpireChangelogsOptions, every=st.booleans())
-    | EXPIRY.map(lambda given: ExpireChangelogsOptions(**given)),
+    "expire_changelogs": st.builds(ExpireChangelogsRun, every=st.booleans())
+    | EXPIRY.map(lambda given: ExpireChangelogsRun(**given)),
     "expire_partitions": st.builds(
         ExpirePartitionsOptions,
         older_than_ms=st.sampled_from([0, 10**12]),
@@ -222,7 +220,7 @@ def change_folder(table: Table, step: str, day: str, number: int, count: int) ->
 
 
 def test_every_verb_is_a_fixed_point_or_is_asked_for_once() -> None:
-    assert set(VERBS) == set(OPTIONS) | ASKED_FOR_ONCE
+    assert set(PROCEDURES) == set(OPTIONS) | ASKED_FOR_ONCE
     assert not set(OPTIONS) & ASKED_FOR_ONCE
 
 
@@ -255,11 +253,11 @@ def test_planning_right_after_a_run_plans_nothing(
     )
     before = content(table) if keeps_rows else []
 
-    carry_out(VERBS[verb], table, options, WORK)
+    carry_out(PROCEDURES[verb], table, options, WORK)
 
     # Opened again: a rescale has changed the table's options.
     table = catalog.table(table.name)
-    again = carry_out(VERBS[verb], table, options, WORK, dry_run=True)
-    assert VERBS[verb].report(table, again).is_empty, again.plan
+    again = carry_out(PROCEDURES[verb], table, options, WORK, dry_run=True)
+    assert PROCEDURES[verb].report(table, again).is_empty, again.plan
     if keeps_rows and kind not in ("vectors", "first row"):
         assert content(table) == before

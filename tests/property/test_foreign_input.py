@@ -106,7 +106,7 @@ def looks(table: Table) -> Iterator[Callable[[], object]]:
     yield lambda: table.lookup([{"day": "a", "id": 1}])
     yield lambda: table.upkeep.plan_compact(full=True)
     yield lambda: table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
-    yield lambda: table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
+    yield lambda: table.upkeep.plan_remove_orphans(older_than_ms=0, even_recent=True)
     yield lambda: table.history.plan_rollback(tag="kept")
     yield lambda: table.upkeep.plan_collect(early=True)
     yield lambda: table.history.plan_fast_forward("side")

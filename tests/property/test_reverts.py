@@ -50,7 +50,7 @@ Step = tuple[list[dict[str, Any]], list[str]] | int
 
 def _do(table: Table, step: Step) -> None:
     if isinstance(step, int):
-        compact(table, full=step == 0, min_file_num=None if step == 0 else step)
+        compact(table, full=step == 0, min_files=None if step == 0 else step)
         return
     values, kinds = step
     if table.schema.has_primary_key:

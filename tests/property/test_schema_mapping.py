@@ -205,7 +205,7 @@ def test_tables_hold_by_id_what_was_written_before_their_members_changed(
         after = table.schema.field("x").type
         model = [{**row, "x": by_id(row["x"], kind, after)} for row in model]
         if data.draw(st.booleans()):
-            compact(table, full=True, min_file_num=2)
+            compact(table, full=True, min_files=2)
         assert comparable(table.read()) == comparable(rows(table, model)), step
     for operator, is_null in ((Operator.IS_NULL, True), (Operator.IS_NOT_NULL, False)):
         due = [row for row in model if (row["x"] is None) is is_null]

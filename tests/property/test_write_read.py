@@ -180,7 +180,7 @@ def apply(table: Table, model: TableModel, step: tuple[str, Any]) -> None:
         case "static", (fixed, new, dynamic):
             _overwrite_within(table, model, fixed, new, dynamic)
         case "compact", full:
-            compact(table, full=full, min_file_num=2)
+            compact(table, full=full, min_files=2)
         case "expire", keep:
             expire(table, keep=keep)
         case other:

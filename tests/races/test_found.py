@@ -293,7 +293,7 @@ def test_an_expiry_beside_a_rollback_that_gives_up_counts_what_came_back(ring: A
 
 def test_without_an_age_orphan_removal_takes_what_a_writer_has_staged(ring: Arena) -> None:
     def impatient(table: Table, _: int) -> str:
-        table.upkeep.remove_orphans(age_ms=0, even_recent=True, grace_ms=0)
+        table.upkeep.remove_orphans(older_than_ms=0, even_recent=True, grace_ms=0)
         return ""
 
     removal = actor_of(ring, "orphans", 1, seed=99, verb=impatient)

@@ -127,7 +127,7 @@ def _expire(table: Table, number: int) -> str:
 
 
 def _remove_orphans(table: Table, number: int) -> str:
-    table.upkeep.run(table.upkeep.plan_remove_orphans(older_than_ms=_OLD_MS, even_recent=True))
+    table.upkeep.run(table.upkeep.plan_remove_orphans(before_ms=_OLD_MS, even_recent=True))
     return ""
 
 

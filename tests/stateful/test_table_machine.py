@@ -380,7 +380,7 @@ class TableMachine(RuleBasedStateMachine):
     def remove_orphans(self) -> None:
         """Nothing is old enough, so what is staged stays."""
         table = self.seen(MAIN)
-        plan = table.upkeep.plan_remove_orphans(older_than_ms=self.env.now_ms() - DAY_MS)
+        plan = table.upkeep.plan_remove_orphans(before_ms=self.env.now_ms() - DAY_MS)
         assert plan.files == ()
         table.upkeep.run(plan)
 

@@ -37,6 +37,7 @@ from lakewright.storage.operations.read.scan import DataSplit, plan_scan
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.running.verb_options import names, option
 from lakewright.storage.operations.state.latest import is_latest, planned_snapshot
 from lakewright.storage.spec.arguments import list_or_none, text_argument
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
@@ -82,6 +83,10 @@ class AnalyzePlan(Plan["AnalyzeResult"]):
     reason: str
     has_statistics: bool = False
 
+    @property
+    def work_bytes(self) -> int | None:
+        return self.bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzeResult(Shown):
@@ -97,14 +102,25 @@ class AnalyzeResult(Shown):
     duration_ms: int
 
 
-def plan_analyze(files: TableFiles, *, columns: Sequence[str] | None = None) -> AnalyzePlan:
+@dataclass(frozen=True)
+class AnalyzeOptions:
+    """What is described."""
+
+    columns: Sequence[str] | None = option(
+        names(may_be_none=True),
+        None,
+        "The columns to describe. Without any, all; an empty list only counts rows.",
+    )
+
+
+def plan_analyze(files: TableFiles, options: AnalyzeOptions) -> AnalyzePlan:
     """Plan the reads: all columns by default, no column for `()`.
 
     Raises:
         InvalidRequestError: a named column does not exist, or is named twice.
         UnsupportedError: the table has an option that is not implemented.
     """
-    columns = list_or_none(columns, "columns", text_argument)
+    columns = list_or_none(options.columns, "columns", text_argument)
     for use in (Use.READ, Use.TAG):
         check_supported(files.schema, use, table=files.name)
     names = files.schema.names_of(columns)

@@ -13,7 +13,7 @@ Decision: docs/decisions/0034-files-of-others.md.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -46,6 +46,16 @@ from lakewright.storage.operations.references.sweep import sweep_after_failure
 from lakewright.storage.operations.references.tags import tag_what_is_due
 from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.running.verb_options import (
+    DURATION,
+    FLAG,
+    PARTITION,
+    TEXT,
+    PartitionValues,
+    names,
+    needed,
+    option,
+)
 from lakewright.storage.operations.schema.alter import plan_alter, run_alter
 from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.operations.state.table_state import state_at
@@ -135,16 +145,35 @@ class AddPartitionsResult(Shown):
 # --- planning -------------------------------------------------------------------------------------
 
 
-def plan_add_partitions(
-    files: TableFiles,
-    folder: str,
-    *,
-    partition: Mapping[str, object] | None = None,
-    keys: Sequence[str] | None = None,
-    copy: bool = False,
-    into_existing: bool = False,
-    age_ms: int | None = None,
-) -> AddPartitionsPlan:
+@dataclass(frozen=True)
+class AddPartitionsOptions:
+    """What is taken over, and how."""
+
+    folder: str | None = option(
+        TEXT, None, "The folder of partition folders, by its path or URI.", place="FOLDER"
+    )
+    partition: PartitionValues | None = option(
+        PARTITION,
+        None,
+        "Values that no folder's name gives; with all keys, the folder is one partition.",
+    )
+    keys: Sequence[str] | None = option(
+        names(may_be_none=True),
+        None,
+        "The keys of folders that hold values alone, one for each level.",
+    )
+    copy: bool = option(
+        FLAG, default=False, text="Copy the files below the table, instead of referring to them."
+    )
+    into_existing: bool = option(
+        FLAG, default=False, text="Add to partitions that have other files, too."
+    )
+    age_ms: int | None = option(
+        DURATION, None, "Refuse files that were written within this time; 1m by default."
+    )
+
+
+def plan_add_partitions(files: TableFiles, options: AddPartitionsOptions) -> AddPartitionsPlan:
     """Plan the takeover of a folder.
 
     `partition` fixes keys that no folder's name gives; with all of them, the folder is one
@@ -157,13 +186,14 @@ def plan_add_partitions(
         PartitionExists: a partition has other files.
         UnsupportedError: the table has keys or buckets, or the folder lies in another store.
     """
-    keys = list_or_none(keys, "keys", text_argument)
+    keys = list_or_none(options.keys, "keys", text_argument)
     check_takes_files(files)
+    folder = needed(options.folder, f"say which folder {files.name} is to take over")
     root = folder_path(files, folder)
-    age_ms = AGE_MS if age_ms is None else whole_number(age_ms, "age_ms", minimum=0)
+    age_ms = AGE_MS if options.age_ms is None else whole_number(options.age_ms, "age_ms", minimum=0)
     asked = FolderQuestion(
         root=root,
-        given=partition or {},
+        given=options.partition or {},
         keys=keys,
         now_ms=read_store_clock(files) if age_ms else 0,
         age_ms=age_ms,
@@ -181,7 +211,7 @@ def plan_add_partitions(
         raise InvalidRequestError(f"folder {folder} {why}")
     snapshot = files.snapshots.latest()
     live = state_at(files, snapshot).entries
-    unknown = files_to_add(files, found, live, into_existing=into_existing)
+    unknown = files_to_add(files, found, live, into_existing=options.into_existing)
     described = ExternalFiles(files)
     partitions = tuple(
         described_partition(files, described, each) for each in unknown if each.files
@@ -192,9 +222,9 @@ def plan_add_partitions(
         folder=external_uri(files.fs, root),
         partitions=partitions,
         known_files=sum(len(each.files) for each in found) - sum(len(x.files) for x in unknown),
-        copy=copy,
-        into_existing=into_existing,
-        allows=None if copy or not partitions else path_to_allow(files, root),
+        copy=options.copy,
+        into_existing=options.into_existing,
+        allows=None if options.copy or not partitions else path_to_allow(files, root),
     )
 
 

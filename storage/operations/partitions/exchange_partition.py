@@ -18,7 +18,7 @@ expiry or a drop of the source would delete files that the target reads, and rea
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -49,13 +49,19 @@ from lakewright.storage.operations.partitions.held_partitions import (
     planned_rows,
 )
 from lakewright.storage.operations.partitions.select_partitions import (
-    Specs,
     check_all_found,
     selected_entries,
     selection,
 )
 from lakewright.storage.operations.references.sweep import swept_after_failure
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.running.verb_options import (
+    PARTITIONS,
+    TEXT,
+    Partitions,
+    needed,
+    option,
+)
 from lakewright.storage.operations.state.latest import read_latest, stale_if_replaced
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
@@ -111,8 +117,20 @@ class ExchangePartitionResult(Shown):
 # --- planning ---------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class ExchangePartitionOptions:
+    """What moves here, and from where."""
+
+    source: str | None = option(
+        TEXT, None, "The table that the partitions come from: database.table.", flag="--from"
+    )
+    partitions: Partitions | None = option(
+        PARTITIONS, None, "Partitions to move here, by all or some of their columns."
+    )
+
+
 def plan_exchange_partition(
-    files: TableFiles, source: str, partitions: Specs
+    files: TableFiles, options: ExchangePartitionOptions
 ) -> ExchangePartitionPlan:
     """Plan to move partitions of another table of the warehouse here; keys may be left out.
 
@@ -124,13 +142,21 @@ def plan_exchange_partition(
         PartitionExists: this table has the partition, with rows of its own.
         UnsupportedError: a file of the partitions lies outside of the source.
     """
-    partitions = list_argument(partitions, "partitions", mapping_argument)
+    source = needed(
+        options.source,
+        f"say from which table partitions come to {files.name}: source is not given (--from TABLE "
+        "on the command line)",
+    )
+    which = (
+        f"say which partitions of {source} to move to {files.name}: partitions is not given "
+        "(--partition K=V,… on the command line)"
+    )
+    named = needed(options.partitions, which)
+    partitions = list_argument(named, "partitions", mapping_argument)
     other = _other_table(files, source)
     _check_alike(files, other)
-    if isinstance(partitions, (str, Mapping)) or not partitions or not all(partitions):
-        raise InvalidRequestError(
-            f"say which partitions of {source} to move to {files.name}, as a list of dicts"
-        )
+    if not partitions or not all(partitions):
+        raise InvalidRequestError(which)
     asked = selection(other, partitions=partitions)
     snapshot, (found, indexes) = read_latest(
         other, lambda latest: (selected_entries(other, latest, asked), index_entries(other, latest))

@@ -31,6 +31,13 @@ from lakewright.storage.operations.partitions.held_partitions import (
 from lakewright.storage.operations.partitions.select_partitions import Selection, selected_entries
 from lakewright.storage.operations.running.local_clock import local_now, local_time
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.running.verb_options import (
+    COUNT,
+    DURATION,
+    FLAG,
+    TEXT,
+    option,
+)
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.store_clock import check_machine_clock, check_not_ahead
@@ -102,15 +109,31 @@ class ExpirePartitionsResult(Shown):
 # --- planning ---------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class ExpirePartitionsOptions:
+    """Which partitions go; the table's options say the rest."""
+
+    older_than_ms: int | None = option(DURATION, None, "Drop partitions older than that: 12h, 90d.")
+    strategy: str | ExpiryStrategy | None = option(
+        TEXT,
+        None,
+        "What the age is counted from: values-time, the time of the partition's values, or "
+        "update-time, the creation of its newest file.",
+    )
+    pattern: str | None = option(
+        TEXT,
+        None,
+        "The text that holds the time, with $key for the value of a key: '$day $hour:00:00'.",
+    )
+    formatter: str | None = option(TEXT, None, "The layout of that text, such as yyyyMMdd.")
+    max_partitions: int | None = option(COUNT, None, "Partitions that one run drops at most.")
+    spare_tagged: bool = option(
+        FLAG, default=False, text="Leave partitions alone as long as a tag needs files of theirs."
+    )
+
+
 def plan_expire_partitions(
-    files: TableFiles,
-    *,
-    older_than_ms: int | None = None,
-    strategy: str | ExpiryStrategy | None = None,
-    pattern: str | None = None,
-    formatter: str | None = None,
-    max_partitions: int | None = None,
-    spare_tagged: bool = False,
+    files: TableFiles, options: ExpirePartitionsOptions
 ) -> ExpirePartitionsPlan:
     """Plan the expiry of partitions; the table's options give what is not given here.
 
@@ -123,24 +146,27 @@ def plan_expire_partitions(
         ClockJumped: the latest snapshot is dated in the future, so ages are unknown.
     """
     check_partitioned(files)
-    options = PartitionExpiry(files.schema, files.name)
-    expiration_ms = whole_or_none(older_than_ms, "older_than_ms", minimum=0)
-    expiration_ms = options.expiration_ms if expiration_ms is None else expiration_ms
+    of_table = PartitionExpiry(files.schema, files.name)
+    expiration_ms = whole_or_none(options.older_than_ms, "older_than_ms", minimum=0)
+    expiration_ms = of_table.expiration_ms if expiration_ms is None else expiration_ms
     if expiration_ms is None:
         raise InvalidOption(
             f"{files.name} has no {TIME_OPTION}; set it, or say how old partitions may become "
             "(--older-than, older_than_ms)",
             option=TIME_OPTION,
         )
-    most = whole_or_none(max_partitions, "max_partitions", minimum=1)
+    most = whole_or_none(options.max_partitions, "max_partitions", minimum=1)
     asked = _Asked(
         files,
         expiration_ms,
-        options.strategy if strategy is None else expiry_strategy(strategy),
-        PartitionTimes(pattern or options.times.pattern, formatter or options.times.formatter),
-        spare_tagged,
+        of_table.strategy if options.strategy is None else expiry_strategy(options.strategy),
+        PartitionTimes(
+            options.pattern or of_table.times.pattern,
+            options.formatter or of_table.times.formatter,
+        ),
+        options.spare_tagged,
     )
-    return _plan(asked, options, options.max_num if most is None else most)
+    return _plan(asked, of_table, of_table.max_num if most is None else most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,12 @@ from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import sweep_repeated, swept_after_failure
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.running.verb_options import (
+    PARTITION,
+    PartitionValues,
+    needed,
+    option,
+)
 from lakewright.storage.operations.state.keys import check_key_types
 from lakewright.storage.operations.state.latest import read_latest, stale_if_replaced
 from lakewright.storage.operations.state.live_files import deletions_by_bucket, grouped_by_bucket
@@ -62,6 +68,10 @@ class RenamePartitionPlan(Plan["RenamePartitionResult"]):
     renamed: HeldFiles
     to: dict[str, object]
 
+    @property
+    def work_bytes(self) -> int | None:
+        return self.renamed.bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenamePartitionResult(Shown):
@@ -77,8 +87,20 @@ class RenamePartitionResult(Shown):
     duration_ms: int
 
 
+@dataclass(frozen=True)
+class RenamePartitionOptions:
+    """The partition, and its new values."""
+
+    partition: PartitionValues | None = option(
+        PARTITION, None, "The partition, by all of its columns."
+    )
+    to: PartitionValues | None = option(
+        PARTITION, None, "Its new values; columns that stay may be left out."
+    )
+
+
 def plan_rename_partition(
-    files: TableFiles, partition: Mapping[str, object], to: Mapping[str, object]
+    files: TableFiles, options: RenamePartitionOptions
 ) -> RenamePartitionPlan:
     """Plan to give the rows of a partition other values; `to` may leave out keys that stay.
 
@@ -91,7 +113,11 @@ def plan_rename_partition(
     """
     check_partitioned(files)
     check_supported(files.schema, Use.COMPACT, table=files.name)
-    whole = _whole(files, partition)
+    whole = _whole(
+        files,
+        needed(options.partition, f"name a partition of {files.name}: partition is not given"),
+    )
+    to = needed(options.to, f"say what {whole.named} of {files.name} becomes: to is not given")
     target = _whole(files, {**whole.spec, **to})
     if target == whole:
         raise InvalidRequestError(f"{whole.named} of {files.name} has these values already")

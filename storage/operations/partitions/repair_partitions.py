@@ -48,6 +48,15 @@ from lakewright.storage.operations.partitions.external_folders import (
 from lakewright.storage.operations.partitions.external_metas import ExternalFiles
 from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.running.verb_options import (
+    DURATION,
+    PARTITION,
+    TEXT,
+    PartitionValues,
+    choice,
+    names,
+    option,
+)
 from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.operations.state.table_state import state_at
 from lakewright.storage.spec.arguments import list_or_none, text_argument, whole_number
@@ -128,15 +137,34 @@ class RepairResult(Shown):
 # --- planning -------------------------------------------------------------------------------------
 
 
-def plan_repair_partitions(
-    files: TableFiles,
-    folder: str | None = None,
-    *,
-    partition: Mapping[str, object] | None = None,
-    keys: Sequence[str] | None = None,
-    mode: str | RepairMode = RepairMode.ADD,
-    age_ms: int | None = None,
-) -> RepairPlan:
+@dataclass(frozen=True)
+class RepairOptions:
+    """What is compared, and what is done about it."""
+
+    folder: str | None = option(
+        TEXT, None, "The folder of partition folders, by its path or URI.", place="FOLDER"
+    )
+    partition: PartitionValues | None = option(
+        PARTITION,
+        None,
+        "Values that no folder's name gives; with all keys, the folder is one partition.",
+    )
+    keys: Sequence[str] | None = option(
+        names(may_be_none=True),
+        None,
+        "The keys of folders that hold values alone, one for each level.",
+    )
+    mode: str | RepairMode = option(
+        choice(RepairMode),
+        RepairMode.ADD,
+        "What to change: add what is found, drop what is gone, or sync: both.",
+    )
+    age_ms: int | None = option(
+        DURATION, None, "Refuse files that were written within this time; 1m by default."
+    )
+
+
+def plan_repair_partitions(files: TableFiles, options: RepairOptions) -> RepairPlan:
     """Compare the table with a folder, by default with all that it took over.
 
     `partition`, `keys` and `age_ms` are those of `add_partitions`. Without `keys`, folders that
@@ -149,25 +177,25 @@ def plan_repair_partitions(
             folder is empty, as where its disk is not mounted.
         UnsupportedError: the table has keys or buckets, or the folder lies in another store.
     """
-    keys = list_or_none(keys, "keys", text_argument)
+    keys = list_or_none(options.keys, "keys", text_argument)
     check_takes_files(files)
-    mode = repair_mode(mode)
-    age_ms = AGE_MS if age_ms is None else whole_number(age_ms, "age_ms", minimum=0)
+    mode = repair_mode(options.mode)
+    age_ms = AGE_MS if options.age_ms is None else whole_number(options.age_ms, "age_ms", minimum=0)
     snapshot = files.snapshots.latest()
     live = state_at(files, snapshot).entries
-    roots = _roots(files, folder)
+    roots = _roots(files, options.folder)
     now_ms = read_store_clock(files) if age_ms else 0
     report = _Drift(files, live, _leased_partitions(files))
     for root in roots:
         asked = FolderQuestion(
-            root=root, given=partition or {}, keys=keys, now_ms=now_ms, age_ms=age_ms
+            root=root, given=options.partition or {}, keys=keys, now_ms=now_ms, age_ms=age_ms
         )
-        if keys is None and not partition:
+        if keys is None and not options.partition:
             below = report.below(root)
             asked = replace(asked, given=_partition_of(files, root, below))
             if not asked.given:
                 asked = replace(asked, keys=_keys_of_values(files, asked, below))
-            if folder is None and not below:
+            if options.folder is None and not below:
                 report.compare_without_files(asked)
                 continue
         report.compare(asked)

@@ -42,6 +42,7 @@ from lakewright.storage.operations.references.whole_snapshots import check_begin
 from lakewright.storage.operations.running.delete_files import delete_files, drop_branch_files
 from lakewright.storage.operations.running.links import check_is_no_link
 from lakewright.storage.operations.running.plan import DeletionPlan
+from lakewright.storage.operations.running.verb_options import TEXT, grace, needed, option
 from lakewright.storage.operations.state.branch_files import (
     FIRST_SCHEMA_ID,
     is_whole_branch,
@@ -240,8 +241,16 @@ class BranchResult(Shown):
     bytes_condemned: int = 0
 
 
+@dataclass(frozen=True)
+class DeleteBranchOptions:
+    """Which branch goes."""
+
+    branch: str | None = option(TEXT, None, "The branch.", place="BRANCH")
+    grace_ms: int = grace()
+
+
 @stale_when_roots_go
-def plan_delete_branch(files: TableFiles, name: str, *, grace_ms: int = 0) -> DeleteBranchPlan:
+def plan_delete_branch(files: TableFiles, options: DeleteBranchOptions) -> DeleteBranchPlan:
     """Plan the deletion of a branch, which can be undone for `grace_ms`.
 
     Raises:
@@ -252,16 +261,17 @@ def plan_delete_branch(files: TableFiles, name: str, *, grace_ms: int = 0) -> De
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     check_is_main(files)
+    name = needed(options.branch, f"name a branch of {files.name}: branch is not given")
     if name == MAIN_BRANCH:
         raise InvalidRequestError(
             f"branch main is {files.name} itself and cannot be deleted; drop the table instead"
         )
     if name not in files.references.branches():
         check_branch_exists(files, name)
-    for option, value in trimmed(files.schema.options).items():
-        if option in OPTIONS_THAT_NAME_BRANCHES and value == name:
+    for key, value in trimmed(files.schema.options).items():
+        if key in OPTIONS_THAT_NAME_BRANCHES and value == name:
             raise InvalidRequestError(
-                f"branch {name} of {files.name} is in use by option {option} of the table; "
+                f"branch {name} of {files.name} is in use by option {key} of the table; "
                 "remove the option first"
             )
     consumers = on_branch(files, name).references.consumers()
@@ -271,7 +281,7 @@ def plan_delete_branch(files: TableFiles, name: str, *, grace_ms: int = 0) -> De
             f"{', '.join(sorted(consumers))}; delete this consumer of "
             f"{files.name}{BRANCH_MARK}{name} first"
         )
-    return _plan_delete(files, name, whole_number(grace_ms, "grace_ms", minimum=0))
+    return _plan_delete(files, name, whole_number(options.grace_ms, "grace_ms", minimum=0))
 
 
 def _plan_delete(files: TableFiles, name: str, grace_ms: int = 0) -> DeleteBranchPlan:
@@ -297,7 +307,7 @@ def run_delete_branch(files: TableFiles, plan: DeleteBranchPlan) -> BranchResult
         StalePlan: the branch has new snapshots or tags since the plan, or a new plan would not
             delete a planned file.
     """
-    fresh = plan_delete_branch(files, plan.branch)
+    fresh = plan_delete_branch(files, DeleteBranchOptions(plan.branch))
     return _run_delete(files, replace(plan, files=files_of_both(files, plan.files, fresh.files)))
 
 

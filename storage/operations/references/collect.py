@@ -35,6 +35,7 @@ from lakewright.storage.operations.references.numbered import NumberedPaths
 from lakewright.storage.operations.references.roots import RootKind
 from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.running.verb_options import COUNT, FLAG, option
 from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.condemned import Condemned, CondemnedFile
@@ -210,13 +211,21 @@ def _run_of(listed: RecordFiles, record: Condemned) -> CondemnedRun:
     )
 
 
-def plan_collect(
-    files: TableFiles,
-    *,
-    max_files: int | None = None,
-    early: bool = False,
-    under_way: bool = False,
-) -> CollectPlan:
+@dataclass(frozen=True)
+class CollectOptions:
+    """What is deleted, and how much at once."""
+
+    max_files: int | None = option(COUNT, None, "Files that one step deletes at most.")
+    early: bool = option(
+        FLAG,
+        default=False,
+        text="Delete also what can still be undone; it cannot be undone then.",
+        flag="--now",
+    )
+    under_way: bool = False
+
+
+def plan_collect(files: TableFiles, options: CollectOptions) -> CollectPlan:
     """Plan to delete what was condemned and can be undone no more.
 
     The plan holds whole records, of `max_files` together, or one. `early` ignores the grace.
@@ -226,10 +235,10 @@ def plan_collect(
         CorruptionError: a record is damaged.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
-    max_files = whole_or_none(max_files, "max_files", minimum=1)
+    max_files = whole_or_none(options.max_files, "max_files", minimum=1)
     ids: list[str] = []
     count = size = later = 0
-    for run in _due(files, early=early, under_way=under_way):
+    for run in _due(files, early=options.early, under_way=options.under_way):
         if ids and max_files is not None and count + run.files > max_files:
             later += 1
             continue
@@ -241,8 +250,8 @@ def plan_collect(
         files=count,
         bytes=size,
         later=later,
-        early=early,
-        under_way=under_way,
+        early=options.early,
+        under_way=options.under_way,
     )
 
 

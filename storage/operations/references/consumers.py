@@ -19,6 +19,7 @@ from lakewright.storage.errors import ConsumerNotFound, InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.running.verb_options import DURATION, option
 from lakewright.storage.operations.state.store_clock import check_not_ahead
 from lakewright.storage.spec.arguments import whole_number, whole_or_none
 from lakewright.storage.spec.reference_names import check_reference_name
@@ -98,14 +99,28 @@ class ExpireConsumersResult(Shown):
     consumers: tuple[str, ...]
 
 
-def plan_expire_consumers(files: TableFiles, *, age_ms: int | None = None) -> ExpireConsumersPlan:
+@dataclass(frozen=True)
+class ExpireConsumersOptions:
+    """Which consumers go; the table's options say the rest."""
+
+    older_than_ms: int | None = option(
+        DURATION,
+        None,
+        "Delete consumers that have not moved for that long: 12h, 90d (default: the table's "
+        "consumer.expiration-time).",
+    )
+
+
+def plan_expire_consumers(
+    files: TableFiles, options: ExpireConsumersOptions
+) -> ExpireConsumersPlan:
     """Delete consumers that have not moved for so long, by default as the table's option says.
 
     Raises:
         InvalidRequestError: the age is negative, or no whole number.
     """
-    age_ms = whole_or_none(age_ms, "age_ms", minimum=0)
-    limit = files.options.consumer_expiration_ms if age_ms is None else age_ms
+    older_than_ms = whole_or_none(options.older_than_ms, "older_than_ms", minimum=0)
+    limit = files.options.consumer_expiration_ms if older_than_ms is None else older_than_ms
     oldest = 0 if limit is None else files.env.now_ms() - limit
     stale = () if limit is None else list_consumers(files)
     return ExpireConsumersPlan(

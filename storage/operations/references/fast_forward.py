@@ -55,6 +55,7 @@ from lakewright.storage.operations.references.stale_roots import stale_when_root
 from lakewright.storage.operations.references.whole_snapshots import is_same
 from lakewright.storage.operations.running.delete_files import delete_files, take_files
 from lakewright.storage.operations.running.plan import DeletionPlan
+from lakewright.storage.operations.running.verb_options import TEXT, grace, needed, option
 from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID, on_branch
 from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.reference_names import MAIN_BRANCH
@@ -87,8 +88,16 @@ class FastForwardPlan(DeletionPlan[BranchResult]):
     grace_ms: int = 0
 
 
+@dataclass(frozen=True)
+class FastForwardOptions:
+    """Which branch the table becomes."""
+
+    branch: str | None = option(TEXT, None, "The branch.", place="BRANCH")
+    grace_ms: int = grace()
+
+
 @stale_when_roots_go
-def plan_fast_forward(files: TableFiles, name: str, *, grace_ms: int = 0) -> FastForwardPlan:
+def plan_fast_forward(files: TableFiles, options: FastForwardOptions) -> FastForwardPlan:
     """Plan how main becomes a branch; the files that main loses stay for `grace_ms`.
 
     Raises:
@@ -101,6 +110,7 @@ def plan_fast_forward(files: TableFiles, name: str, *, grace_ms: int = 0) -> Fas
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     check_is_main(files)
+    name = needed(options.branch, f"name a branch of {files.name}: branch is not given")
     if name == MAIN_BRANCH:
         raise InvalidRequestError(f"main of {files.name} cannot be forwarded to itself")
     check_branch_exists(files, name)
@@ -147,7 +157,7 @@ def plan_fast_forward(files: TableFiles, name: str, *, grace_ms: int = 0) -> Fas
         lost_changelog_ids=tuple(root_ids(going, RootKind.CHANGELOG)),
         consumers=consumers_beyond(files, shared),
         files=only_kept_by(files, going, staying),
-        grace_ms=whole_number(grace_ms, "grace_ms", minimum=0),
+        grace_ms=whole_number(options.grace_ms, "grace_ms", minimum=0),
     )
 
 
@@ -285,7 +295,7 @@ def _condemn(files: TableFiles, seen: TableFiles, plan: FastForwardPlan) -> Cond
 
 def _checked(files: TableFiles, plan: FastForwardPlan) -> FastForwardPlan:
     """The plan, with the files that a new plan names too; a plan may be old or edited."""
-    fresh = plan_fast_forward(files, plan.branch, grace_ms=plan.grace_ms)
+    fresh = plan_fast_forward(files, FastForwardOptions(plan.branch, plan.grace_ms))
     check_nothing_new(files, files, "", plan.snapshot_ids, plan.tags)
     if set(fresh.new_snapshot_ids) != set(plan.new_snapshot_ids):
         raise StalePlan(

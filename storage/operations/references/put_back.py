@@ -45,6 +45,7 @@ from lakewright.storage.operations.references.roots import RootKind
 from lakewright.storage.operations.references.whole_snapshots import is_same
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.running.verb_options import TEXT, needed, option
 from lakewright.storage.operations.state.branch_files import (
     FIRST_SCHEMA_ID,
     is_whole_branch,
@@ -84,13 +85,23 @@ class PutBackResult(Shown):
     duration_ms: int
 
 
-def plan_put_back(files: TableFiles, record_id: str) -> PutBackPlan:
+@dataclass(frozen=True)
+class PutBackOptions:
+    """What comes back."""
+
+    record: str | None = option(TEXT, None, "What is to come back, as list names it.", place="ID")
+
+
+def plan_put_back(files: TableFiles, options: PutBackOptions) -> PutBackPlan:
     """Plan to put back what one run of a verb condemned.
 
     Raises:
         NotFoundError: no record has that id; the message lists all records.
         NotRevertible: it cannot come back; the message says why.
     """
+    record_id = needed(
+        options.record, f"name what is condemned of {files.name}: record is not given"
+    )
     text_argument(record_id, "record")
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     known = {each.id: each for each in condemned_runs(files)}
@@ -128,7 +139,7 @@ def run_put_back(files: TableFiles, plan: PutBackPlan) -> PutBackResult:
         StalePlan: the record is being collected, or a commit came meanwhile.
     """
     started = files.env.now_ms()
-    plan = plan_put_back(files, plan.record)
+    plan = plan_put_back(files, PutBackOptions(plan.record))
     claim = files.paths.condemned(f"{plan.record}.claim")
     is_ours = files.condemned.claim(plan.record, _UNDONE)
     record, listed = files.condemned.read(plan.record), files.condemned.listed()

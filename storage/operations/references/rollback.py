@@ -61,6 +61,7 @@ from lakewright.storage.operations.references.stale_roots import stale_when_root
 from lakewright.storage.operations.references.whole_snapshots import check_whole, is_kept, is_same
 from lakewright.storage.operations.running.delete_files import delete_files, take_files
 from lakewright.storage.operations.running.plan import DeletionPlan
+from lakewright.storage.operations.running.verb_options import COUNT, MOMENT, TEXT, grace, option
 from lakewright.storage.operations.state.time_travel import Time, choose_snapshot, time_ms
 from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.shown import Shown
@@ -107,15 +108,22 @@ class RollbackResult(Shown):
     bytes_condemned: int = 0
 
 
+@dataclass(frozen=True)
+class RollbackOptions:
+    """The state to go back to: one of these."""
+
+    snapshot: int | None = option(COUNT, None, "The snapshot to go back to.")
+    tag: str | None = option(TEXT, None, "The tag to go back to.")
+    as_of: Time | None = option(
+        MOMENT,
+        None,
+        "Go back to the last snapshot not after this time (UTC, unless it has an offset).",
+    )
+    grace_ms: int = grace()
+
+
 @stale_when_roots_go
-def plan_rollback(
-    files: TableFiles,
-    *,
-    snapshot: int | None = None,
-    tag: str | None = None,
-    time: Time | None = None,
-    grace_ms: int = 0,
-) -> RollbackPlan:
+def plan_rollback(files: TableFiles, options: RollbackOptions) -> RollbackPlan:
     """Return the table to a snapshot, a tag or a time, and delete later snapshots.
 
     The rollback can be undone for `grace_ms`; with 0, its run deletes the files at once, but those
@@ -127,11 +135,13 @@ def plan_rollback(
         CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
-    if sum(each is not None for each in (snapshot, tag, time)) != 1:
+    if sum(each is not None for each in (options.snapshot, options.tag, options.as_of)) != 1:
         raise InvalidRequestError("roll back to one of a snapshot, a tag and a time")
-    grace_ms = whole_number(grace_ms, "grace_ms", minimum=0)
-    as_of_ms = None if time is None else time_ms(time)
-    target = choose_snapshot(files, snapshot_id=snapshot, tag=tag, as_of_ms=as_of_ms)
+    grace_ms = whole_number(options.grace_ms, "grace_ms", minimum=0)
+    as_of_ms = None if options.as_of is None else time_ms(options.as_of)
+    target = choose_snapshot(
+        files, snapshot_id=options.snapshot, tag=options.tag, as_of_ms=as_of_ms
+    )
     latest_id = files.snapshots.latest_id()
     if target is None or latest_id is None:
         raise SnapshotNotFound(
@@ -423,7 +433,7 @@ def check_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackPlan:
     tag = plan.restored_tag
     try:
         fresh = plan_rollback(
-            files, snapshot=None if tag else plan.target_id, tag=tag, grace_ms=plan.grace_ms
+            files, RollbackOptions(None if tag else plan.target_id, tag, grace_ms=plan.grace_ms)
         )
     except (InvalidRequestError, SnapshotNotFound, TagNotFound) as error:
         raise StalePlan(

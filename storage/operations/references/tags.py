@@ -12,7 +12,7 @@ Source: Paimon specification, chapter Manage Tags; `TagManager`, `TagAutoCreatio
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -36,6 +36,7 @@ from lakewright.storage.operations.references.whole_snapshots import check_begin
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.local_clock import local_now, local_time
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
+from lakewright.storage.operations.running.verb_options import grace, option, texts
 from lakewright.storage.spec.arguments import whole_number, whole_or_none
 from lakewright.storage.spec.reference_names import check_reference_name
 from lakewright.storage.spec.shown import Shown
@@ -361,6 +362,14 @@ class DeleteTagsResult(Shown):
     duration_ms: int
     files_condemned: int = 0
     bytes_condemned: int = 0
+
+
+@dataclass(frozen=True)
+class DeleteTagsOptions:
+    """Which tags go."""
+
+    names: Sequence[str] = option(texts(), (), "The tags to delete.", place="TAG…")
+    grace_ms: int = grace()
 
 
 @stale_when_roots_go

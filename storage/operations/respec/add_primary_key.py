@@ -46,6 +46,7 @@ from lakewright.storage.operations.respec.schemas import Schemas, put_schemas
 from lakewright.storage.operations.rewrite.deal_rows import deal_rows
 from lakewright.storage.operations.running.engine import Engine, engine_or_local
 from lakewright.storage.operations.running.plan import RewritePlan, check_bucket_count
+from lakewright.storage.operations.running.verb_options import COUNT, names, option
 from lakewright.storage.operations.state.latest import is_latest, read_latest, stale_if_replaced
 from lakewright.storage.operations.state.live_files import deletions_by_bucket, grouped_by_bucket
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
@@ -109,12 +110,23 @@ class AddPrimaryKeyResult(Shown):
     duration_ms: int
 
 
+@dataclass(frozen=True)
+class AddPrimaryKeyOptions:
+    """The key, and the buckets."""
+
+    keys: Sequence[str] = option(
+        names(), (), "The columns of the primary key, with all partition keys."
+    )
+    buckets: int | None = option(
+        COUNT,
+        None,
+        "Buckets of each partition (default: as now, if their number is fixed; else one for each "
+        "256 MB of the largest partition).",
+    )
+
+
 def plan_add_primary_key(
-    files: TableFiles,
-    keys: Sequence[str],
-    *,
-    buckets: int | None = None,
-    engine: Engine | None = None,
+    files: TableFiles, options: AddPrimaryKeyOptions, *, engine: Engine | None = None
 ) -> AddPrimaryKeyPlan:
     """Plan to give an append table a primary key, after a look at every key.
 
@@ -128,7 +140,8 @@ def plan_add_primary_key(
         UnsupportedError: the table, or something that is under way, rules the change out.
         SchemaMoved: the schema changed since the table was opened.
     """
-    keys = listed_names(keys, "keys")
+    buckets = options.buckets
+    keys = listed_names(options.keys, "keys")
     check_current_schema(files)
     if keys and set(files.schema.primary_keys) == set(keys):
         return AddPrimaryKeyPlan(

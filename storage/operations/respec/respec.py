@@ -13,7 +13,7 @@ A run that is stopped leaves a table that every client reads. Planned again, it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lakewright.storage.errors import (
     CommitConflictError,
@@ -60,6 +60,15 @@ from lakewright.storage.operations.respec.split_files import planned_splits, spl
 from lakewright.storage.operations.respec.staging import give_up, staged_so_far
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.running.engine import Engine, engine_or_local
+from lakewright.storage.operations.running.verb_options import (
+    COUNT,
+    FLAG,
+    PARTITIONS,
+    TEXT,
+    Partitions,
+    names,
+    option,
+)
 from lakewright.storage.operations.state.keys_of_files import entries_of_other_keys, late_entries
 from lakewright.storage.operations.state.latest import stale_if_replaced
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
@@ -80,20 +89,59 @@ _MOST_SHOWN = 5
 _ROUNDS_BESIDE_WRITERS = 3
 
 
-def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be told
-    files: TableFiles,
-    keys: Sequence[str] | None = None,
-    partitions: Sequence[Mapping[str, object]] | None = None,
-    *,
-    add: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    most_partitions: int = MOST_PARTITIONS,
-    most_files: int = MOST_FILES,
-    moved_from: str | None = None,
-    primary_key: Sequence[str] | None = None,
-    late_rows_win: bool = False,
-    keep_staged: bool = False,
-    engine: Engine | None = None,
+@dataclass(frozen=True)
+class RespecOptions:
+    """Which keys a table gets, and what is done for them."""
+
+    keys: Sequence[str] | None = option(
+        names(may_be_none=True),
+        None,
+        "The new partition keys of the table, in order, all partitions at once; empty for "
+        "no partitions.",
+    )
+    partitions: Partitions | None = option(
+        PARTITIONS,
+        None,
+        "With a split only: the partitions whose files are split, by the present keys.",
+    )
+    add: Sequence[str] = option(
+        names(), (), "Instead of all keys: those to add, behind the present ones."
+    )
+    drop: Sequence[str] = option(names(), (), "Instead of all keys: those to drop.")
+    max_partitions: int = option(
+        COUNT, MOST_PARTITIONS, f"Refuse more partitions than this (default: {MOST_PARTITIONS:,})."
+    )
+    max_files: int = option(
+        COUNT, MOST_FILES, f"Refuse more files than this (default: {MOST_FILES:,})."
+    )
+    moved_from: str | None = option(
+        TEXT,
+        None,
+        "Change no keys: the table, or its warehouse, was moved or copied from this URI or path, "
+        "and its manifests name files there. Name them where they lie now.",
+    )
+    primary_key: Sequence[str] | None = option(
+        names(may_be_none=True),
+        None,
+        "The new primary key of the table: the present one, with columns that become "
+        "partition keys, or without those that go.",
+    )
+    late_rows_win: bool = option(
+        FLAG,
+        False,
+        "Of a primary-key table: where it is unknown which came later, rows that another client "
+        "committed under former keys or rows of the present ones, count the former as the latest.",
+    )
+    keep_staged: bool = option(
+        FLAG,
+        False,
+        "With the present keys: leave what was staged for another change that was stopped, which "
+        "they would give up.",
+    )
+
+
+def plan_respec(
+    files: TableFiles, options: RespecOptions, *, engine: Engine | None = None
 ) -> RespecPlan:
     """Plan to give a table these partition keys; none make it unpartitioned.
 
@@ -113,15 +161,20 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
         UnsupportedError: the table, or something that is under way, rules the change out.
         SchemaMoved: the schema changed since the table was opened.
     """
-    keys = wanted_keys(files, keys, add=add, drop=drop)
-    partitions = listed_partitions(partitions, "partitions")
-    for name, limit in (("most_partitions", most_partitions), ("most_files", most_files)):
+    keys = wanted_keys(files, options.keys, add=options.add, drop=options.drop)
+    partitions = listed_partitions(options.partitions, "partitions")
+    for name, limit in (
+        ("max_partitions", options.max_partitions),
+        ("max_files", options.max_files),
+    ):
         if whole_number(limit, name) < 1:
             raise InvalidRequestError(f"{name} is {limit}; give at least 1")
     check_current_schema(files)
-    if moved_from is not None:
-        return _plan_moved(files, keys, moved_from)
-    primary = None if primary_key is None else listed_names(primary_key, "primary_key")
+    if options.moved_from is not None:
+        return _plan_moved(files, keys, options.moved_from)
+    primary = (
+        None if options.primary_key is None else listed_names(options.primary_key, "primary_key")
+    )
     check_keys(files, keys, primary)
     check_nothing_waits(files)
     files = files.reading_once()
@@ -148,7 +201,7 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
     splits = _planned_splits(files, split, late, keys, partitions)
     steps = () if partitions is not None else steps_between(files.schema.partition_keys, keys)
     staged, gives_up, damaged = staged_so_far(files, snapshot, entries, steps, keys, primary)
-    if keep_staged and not steps:
+    if options.keep_staged and not steps:
         gives_up, damaged = 0, ()
     plan = RespecPlan(
         table=files.name,
@@ -166,11 +219,11 @@ def plan_respec(  # noqa: PLR0913 - each is a part of what one change may be tol
         gives_up=gives_up,
         damaged=damaged,
         partition_count=len({r for e in entries for r in values.found[e.file.file_name]}),
-        most_partitions=most_partitions,
-        most_files=most_files,
+        most_partitions=options.max_partitions,
+        most_files=options.max_files,
         is_keyed=files.schema.has_primary_key,
-        late_rows_win=late_rows_win,
-        keep_staged=keep_staged,
+        late_rows_win=options.late_rows_win,
+        keep_staged=options.keep_staged,
         primary_key=primary,
         crosses_partitions=replace(
             with_primary_key(files, keys, primary), partition_keys=keys

@@ -101,6 +101,10 @@ class RespecPlan(Plan["RespecResult"]):
         layouts = self.restate.files, self.split.files, self.gives_up, len(self.damaged)
         return not self.steps and not any(layouts)
 
+    @property
+    def work_bytes(self) -> int | None:
+        return self.splits.work_bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RespecResult(Shown):

@@ -13,13 +13,14 @@ from lakewright.storage.errors import InvalidRequestError, NotFoundError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.bridged_base import put_fence_schema
 from lakewright.storage.operations.references.rollback import (
+    RollbackOptions,
     RollbackPlan,
     RollbackResult,
     check_rollback,
     plan_rollback,
     run_rollback,
 )
-from lakewright.storage.operations.respec.respec import plan_respec, run_respec
+from lakewright.storage.operations.respec.respec import RespecOptions, plan_respec, run_respec
 from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.operations.state.table_state import ANY_KEYS, latest_state
 from lakewright.storage.operations.state.time_travel import choose_snapshot
@@ -54,14 +55,16 @@ def roll_back(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
     engine = LocalEngine(env=files.env)
     respec = plan_respec(
         now,
-        keys,
-        most_partitions=sys.maxsize,
-        most_files=sys.maxsize,
-        primary_key=primary_key or None,
+        RespecOptions(
+            keys,
+            max_partitions=sys.maxsize,
+            max_files=sys.maxsize,
+            primary_key=primary_key or None,
+        ),
         engine=engine,
     )
     now = now.at_schema(run_respec(now, respec, engine).schema.id)
-    again = plan_rollback(now, snapshot=snapshot, tag=tag, grace_ms=plan.grace_ms)
+    again = plan_rollback(now, RollbackOptions(snapshot, tag, grace_ms=plan.grace_ms))
     return _without_own(run_rollback(now, again), again, plan)
 
 

@@ -14,7 +14,7 @@ go, the first that stays, and the other roots. So its cost does not grow with th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.manifest_store import ReadManifests
@@ -23,6 +23,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.retention.expire_snapshots import (
     ExpirePlan,
     ExpireResult,
+    ExpireSnapshotsOptions,
     plan_expire_snapshots,
     run_expire_snapshots,
 )
@@ -43,14 +44,7 @@ class ExpireStep(Shown):
 
 
 def expire_in_steps(
-    files: TableFiles,
-    *,
-    retain_min: int | None = None,
-    retain_max: int | None = None,
-    time_retained_ms: int | None = None,
-    max_deletes: int | None = None,
-    max_duration_ms: int | None = None,
-    grace_ms: int = 0,
+    files: TableFiles, options: ExpireSnapshotsOptions, *, max_duration_ms: int | None = None
 ) -> Iterator[ExpireStep]:
     """Yield each step after it has run; the first also if it had nothing to do.
 
@@ -61,7 +55,7 @@ def expire_in_steps(
         StalePlan: another process changed the range at the same time; the yielded steps are done.
         ClockJumped, CorruptionError: as `plan_expire_snapshots`.
     """
-    max_deletes = whole_or_none(max_deletes, "max_deletes")
+    max_deletes = whole_or_none(options.max_deletes, "max_deletes")
     max_duration_ms = whole_or_none(max_duration_ms, "max_duration_ms", minimum=0)
     if max_deletes is not None and max_deletes < 1:
         raise InvalidRequestError(f"max_deletes is {max_deletes}; give 1 or more")
@@ -76,11 +70,7 @@ def expire_in_steps(
         seen = files.reading_once(known)
         plan = plan_expire_snapshots(
             seen,
-            retain_min=retain_min,
-            retain_max=retain_max,
-            time_retained_ms=time_retained_ms,
-            max_deletes=limit if left is None else min(limit, left),
-            grace_ms=grace_ms,
+            replace(options, max_deletes=limit if left is None else min(limit, left)),
             lineage=lineage,
         )
         if not plan.snapshot_ids and not is_first:

@@ -32,6 +32,13 @@ from lakewright.storage.operations.references.roots import (
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile, check_ids
+from lakewright.storage.operations.running.verb_options import (
+    COUNT,
+    DURATION,
+    FLAG,
+    grace,
+    option,
+)
 from lakewright.storage.operations.state.lineage import Lineage
 from lakewright.storage.operations.state.store_clock import check_machine_clock, check_not_ahead
 from lakewright.storage.spec.arguments import whole_number, whole_or_none
@@ -72,15 +79,31 @@ class ExpireChangelogsResult(Summed):
     bytes_condemned: int = 0
 
 
+@dataclass(frozen=True)
+class ExpireChangelogsOptions:
+    """What an expiry of changelogs retains; the table's options say the rest."""
+
+    every: bool = option(
+        FLAG,
+        default=False,
+        text="Delete every changelog, whatever the table's options retain.",
+        flag="--all",
+    )
+    retain_min: int | None = option(
+        COUNT,
+        None,
+        "Minimum number of latest commits whose changes stay.",
+    )
+    retain_max: int | None = option(
+        COUNT, None, "Maximum number of latest commits whose changes stay."
+    )
+    time_retained_ms: int | None = option(DURATION, None, "How long changes stay: 1h, 7d or 0s.")
+    grace_ms: int = grace()
+
+
 @stale_when_roots_go
 def plan_expire_changelogs(
-    files: TableFiles,
-    *,
-    every: bool = False,
-    retain_min: int | None = None,
-    retain_max: int | None = None,
-    time_retained_ms: int | None = None,
-    grace_ms: int = 0,
+    files: TableFiles, options: ExpireChangelogsOptions
 ) -> ExpireChangelogsPlan:
     """Plan the expiry of long-lived changelogs, or with `every` of all; undone for `grace_ms`.
 
@@ -94,13 +117,17 @@ def plan_expire_changelogs(
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     changelogs = files.references.changelogs()
-    kept = _retention_of(files, retain_min, retain_max, time_retained_ms)
-    if every and (retain_min, retain_max, time_retained_ms) != (None, None, None):
+    kept = _retention_of(files, options.retain_min, options.retain_max, options.time_retained_ms)
+    if options.every and (options.retain_min, options.retain_max, options.time_retained_ms) != (
+        None,
+        None,
+        None,
+    ):
         raise InvalidRequestError(
             f"every changelog of {files.name} is to be deleted, and a retention is given; leave "
             "one of them out"
         )
-    if every:
+    if options.every:
         due, reasons, beyond = changelogs, ["all changelogs are to be deleted"], math.inf
         expired = due
     else:
@@ -115,7 +142,7 @@ def plan_expire_changelogs(
         reasons=tuple(reasons),
         waiting=len(due) - len(expired),
         by_age=any(beyond <= each.id for each in expired),
-        grace_ms=whole_number(grace_ms, "grace_ms", minimum=0),
+        grace_ms=whole_number(options.grace_ms, "grace_ms", minimum=0),
     )
 
 

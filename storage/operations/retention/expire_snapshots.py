@@ -31,6 +31,7 @@ from lakewright.storage.operations.commit.stream_positions import carry_streams
 from lakewright.storage.operations.references.collect import Deleted, carried_out
 from lakewright.storage.operations.references.condemn import check_no_rollback_before, condemn
 from lakewright.storage.operations.references.consumers import (
+    ExpireConsumersOptions,
     plan_expire_consumers,
     run_expire_consumers,
 )
@@ -45,6 +46,7 @@ from lakewright.storage.operations.retention.expiring_files import (
 from lakewright.storage.operations.retention.expiry_range import expiry_step, retention_of
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, check_ids
+from lakewright.storage.operations.running.verb_options import COUNT, DURATION, grace, option
 from lakewright.storage.operations.state.lineage import Lineage
 from lakewright.storage.operations.state.store_clock import check_not_ahead
 from lakewright.storage.spec.arguments import whole_number
@@ -95,15 +97,21 @@ class ExpireResult(Summed):
     bytes_condemned: int = 0
 
 
+@dataclass(frozen=True)
+class ExpireSnapshotsOptions:
+    """What an expiry of snapshots retains; the table's options say the rest."""
+
+    retain_min: int | None = option(COUNT, None, "Snapshots that stay in any case.")
+    retain_max: int | None = option(COUNT, None, "Snapshots that may stay at most.")
+    time_retained_ms: int | None = option(
+        DURATION, None, "How long a snapshot stays: 1h, 7d or 0s.", flag="--older-than"
+    )
+    max_deletes: int | None = option(COUNT, None, "Snapshots that one run expires at most.")
+    grace_ms: int = grace()
+
+
 def plan_expire_snapshots(
-    files: TableFiles,
-    *,
-    retain_min: int | None = None,
-    retain_max: int | None = None,
-    time_retained_ms: int | None = None,
-    max_deletes: int | None = None,
-    grace_ms: int = 0,
-    lineage: Lineage | None = None,
+    files: TableFiles, options: ExpireSnapshotsOptions, *, lineage: Lineage | None = None
 ) -> ExpirePlan:
     """Plan one step; a value that is not given is taken from the table's options.
 
@@ -117,10 +125,14 @@ def plan_expire_snapshots(
         CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
-    grace_ms = whole_number(grace_ms, "grace_ms", minimum=0)
+    grace_ms = whole_number(options.grace_ms, "grace_ms", minimum=0)
     files = files.reading_once()
-    retention = retention_of(files, retain_min, retain_max, time_retained_ms, max_deletes)
-    stale = tuple(each.name for each in plan_expire_consumers(files).consumers)
+    retention = retention_of(
+        files, options.retain_min, options.retain_max, options.time_retained_ms, options.max_deletes
+    )
+    stale = tuple(
+        each.name for each in plan_expire_consumers(files, ExpireConsumersOptions()).consumers
+    )
     listed = files.snapshots.listed()
     if not listed:
         return _nothing(files, None, stale, "the table has no snapshot")
@@ -181,7 +193,7 @@ def run_expire_snapshots(
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     files = files.reading_once()
     started = files.env.now_ms()
-    stale = plan_expire_consumers(files)
+    stale = plan_expire_consumers(files, ExpireConsumersOptions())
     still = tuple(each for each in stale.consumers if each.name in plan.consumers)
     if plan.snapshot_ids and plan.by_age:
         check_not_ahead(files)

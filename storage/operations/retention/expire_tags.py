@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from lakewright.storage.errors import StalePlan
@@ -26,19 +26,32 @@ from lakewright.storage.operations.references.tags import (
     surplus_tags,
 )
 from lakewright.storage.operations.running.local_clock import local_now, local_time
+from lakewright.storage.operations.running.verb_options import DURATION, grace, names, option
 from lakewright.storage.operations.state.store_clock import check_machine_clock, check_not_ahead
 from lakewright.storage.spec.arguments import listed_names, text_argument, whole_or_none
 
 _MS = dt.timedelta(milliseconds=1)
 
 
-def plan_expire_tags(
-    files: TableFiles,
-    *,
-    older_than_ms: int | None = None,
-    spare: Sequence[str] = (),
-    grace_ms: int = 0,
-) -> DeleteTagsPlan:
+@dataclass(frozen=True)
+class ExpireTagsOptions:
+    """Which tags go besides those whose own time is over."""
+
+    older_than_ms: int | None = option(
+        DURATION,
+        None,
+        "Also delete tags of this age whose own retention is longer.",
+    )
+    spare: Sequence[str] = option(
+        names(),
+        (),
+        "Patterns of tags that no age deletes, such as release-*; their own time to live still "
+        "ends.",
+    )
+    grace_ms: int = grace()
+
+
+def plan_expire_tags(files: TableFiles, options: ExpireTagsOptions) -> DeleteTagsPlan:
     """Plan the expiry of tags; `older_than_ms` also selects tags of that age, in milliseconds.
 
     A tag without a creation time is as old as its file. `spare` are patterns of names: no age
@@ -48,8 +61,8 @@ def plan_expire_tags(
         InvalidRequestError: the age is negative, or no whole number, or a pattern is no text.
         ClockJumped: the latest snapshot is dated in the future, so ages are unknown.
     """
-    spare = listed_names(spare, "spare")
-    older_than_ms = whole_or_none(older_than_ms, "older_than_ms", minimum=0)
+    spare = listed_names(options.spare, "spare")
+    older_than_ms = whole_or_none(options.older_than_ms, "older_than_ms", minimum=0)
     spared = tuple(text_argument(each, "spare") for each in spare)
     check_machine_clock(files, files.snapshots.latest())
     now = local_now(files)
@@ -67,7 +80,7 @@ def plan_expire_tags(
     for name in surplus_tags(files):
         most = files.options.tag_num_retained_max
         reasons.setdefault(name, f"tag {name} is beyond the {most} automatic tags to retain")
-    plan = plan_delete_tags(files, reasons, reasons=reasons.values(), grace_ms=grace_ms)
+    plan = plan_delete_tags(files, reasons, reasons=reasons.values(), grace_ms=options.grace_ms)
     return replace(plan, older_than_ms=older_than_ms, spare=spared)
 
 
@@ -85,7 +98,7 @@ def run_expire_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult
     """
     if plan.tags:
         check_not_ahead(files)
-    due = plan_expire_tags(files, older_than_ms=plan.older_than_ms, spare=plan.spare).tags
+    due = plan_expire_tags(files, ExpireTagsOptions(plan.older_than_ms, plan.spare)).tags
     kept = sorted(set(plan.tags).difference(due))
     if kept:
         raise StalePlan(

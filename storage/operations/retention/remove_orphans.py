@@ -47,6 +47,7 @@ from lakewright.storage.operations.retention.orphan_candidates import (
 from lakewright.storage.operations.running.concurrency import map_ahead
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
+from lakewright.storage.operations.running.verb_options import DURATION, FLAG, TEXT, grace, option
 from lakewright.storage.operations.state.staged_changes import keeps_files, read_changes
 from lakewright.storage.operations.state.store_clock import check_clock, read_store_clock
 from lakewright.storage.operations.state.time_travel import moment_text
@@ -115,31 +116,40 @@ class OrphansResult(Summed):
     duration_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrphanSearch:
+@dataclass(frozen=True, kw_only=True)
+class OrphansOptions:
     """Which files are looked for: those of an age, by default a day, or written up to a moment.
 
-    Both are by the store's clock. `even_recent` allows less than an hour; the caller then
-    guarantees that no process writes to the table. `inventory` is a file or folder that is read
-    instead of listing the table (`files/inventory.py`). `looked` is told, now and then and at the
-    end of the listing, how many files were looked at; how many there are, nothing knows before.
-    The removal can be undone for `grace_ms`.
+    Both are by the store's clock. With less than an hour, the caller guarantees by `even_recent`
+    that no process writes to the table. `inventory` is read instead of listing the table
+    (`files/inventory.py`); what it names is looked at first, so it knows no `max_files`.
     """
 
-    older_than_ms: int | None = None
-    age_ms: int | None = None
-    even_recent: bool = False
-    inventory: str | None = None
-    looked: Callable[[int], object] | None = None
-    grace_ms: int = USUAL_GRACE_MS
+    older_than_ms: int | None = option(
+        DURATION,
+        None,
+        "Only files of at least that age by the clock of the store. Without one, 1d. A write that "
+        "has been under way for longer loses its files.",
+    )
+    before_ms: int | None = None
+    even_recent: bool = option(
+        FLAG, default=False, text="Allow an age below an hour; only safe while no process writes."
+    )
+    grace_ms: int = grace(USUAL_GRACE_MS)
+    inventory: str | None = option(
+        TEXT,
+        None,
+        "Read this inventory of the store instead of listing the table: a file, or a folder of "
+        "files, in CSV or Parquet with key, size and last_modified.",
+    )
+    max_files: int | None = None
 
 
-def plan_remove_orphans(
-    files: TableFiles, search: OrphanSearch, *, max_files: int | None = None
-) -> OrphansPlan:
+Looked = Callable[[int], object]
+
+
+def plan_remove_orphans(files: TableFiles, options: OrphansOptions) -> OrphansPlan:
     """Plan the removal of orphans; the plan holds `max_files` at most, and counts the further ones.
-
-    What an inventory names is looked at first, so it knows no such limit.
 
     Raises:
         InvalidRequestError: the moment is in the future, or less than an hour ago; the inventory
@@ -147,30 +157,32 @@ def plan_remove_orphans(
         ClockJumped: a file is dated in the future, so ages are unknown.
         CorruptionError: metadata that the plan depends on cannot be read.
     """
-    with closing(orphan_steps(files, search, max_files=max_files)) as plans:
+    with closing(orphan_steps(files, options)) as plans:
         return next(plans)
 
 
 def orphan_steps(
-    files: TableFiles, search: OrphanSearch, *, max_files: int | None
+    files: TableFiles, options: OrphansOptions, *, looked: Looked = id
 ) -> Generator[OrphansPlan, None, None]:
     """Plans of `max_files` at most, which name all orphans of one listing; at least one plan.
 
-    The errors are those of `plan_remove_orphans`. Carry each plan out before the next one is asked
-    for: so memory holds one. What is committed meanwhile, the run of a plan finds.
+    `looked` is called, now and then and at the end of the listing, with the number of files that
+    were looked at; how many there are is not known before. Carry each plan out before you ask for
+    the next one, so that memory holds one. What is committed meanwhile, the run of a plan finds.
+    The errors are those of `plan_remove_orphans`.
     """
     check_supported(files.schema, Use.ORPHANS, table=files.name)
-    older_than_ms = whole_or_none(search.older_than_ms, "older_than_ms")
-    age_ms = whole_or_none(search.age_ms, "age_ms")
-    grace_ms = whole_number(search.grace_ms, "grace_ms", minimum=0)
-    inventory = search.inventory
+    before_ms = whole_or_none(options.before_ms, "before_ms")
+    age_ms = whole_or_none(options.older_than_ms, "older_than_ms")
+    grace_ms = whole_number(options.grace_ms, "grace_ms", minimum=0)
+    inventory = options.inventory
     with orphan_candidates() as candidates:
         with stale_if_roots_go(files, files.snapshots.ids()):
             now = read_store_clock(files)
             oldest = now - (_DAY_MS if age_ms is None else age_ms)
-            oldest = oldest if older_than_ms is None else older_than_ms
-            _check_age(files, oldest, now, even_recent=search.even_recent)
-            _look_for(files, candidates, now, oldest, inventory, search.looked or id)
+            oldest = oldest if before_ms is None else before_ms
+            _check_age(files, oldest, now, even_recent=options.even_recent)
+            _look_for(files, candidates, now, oldest, inventory, looked)
             keepers = Keepers(files, NumberedPaths(), tuple, tell=candidates.keep)
             keepers.look()
             candidates.keep(each.path for each in files.condemned.all_names())
@@ -178,7 +190,7 @@ def orphan_steps(
         elsewhere = keepers.elsewhere
         # It holds what it has read of the manifests.
         del keepers
-        most = None if inventory is not None else max_files
+        most = None if inventory is not None else options.max_files
         further = 0 if most is None else sum(1 for _ in candidates.take(elsewhere))
         left = candidates.take(elsewhere)
         while True:

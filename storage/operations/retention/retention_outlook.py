@@ -17,7 +17,10 @@ from dataclasses import dataclass
 
 from lakewright.storage.env import FileStatus
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.consumers import plan_expire_consumers
+from lakewright.storage.operations.references.consumers import (
+    ExpireConsumersOptions,
+    plan_expire_consumers,
+)
 from lakewright.storage.operations.references.reachable import Reach
 from lakewright.storage.operations.references.roots import (
     Root,
@@ -99,7 +102,7 @@ def retention_outlook(
             for each in ages_ms
         )
     ids = list(listed)
-    stale = [each.name for each in plan_expire_consumers(files).consumers]
+    stale = [each.name for each in plan_expire_consumers(files, ExpireConsumersOptions()).consumers]
     consumers = [*files.references.consumers()]
 
     def step_of(age_ms: int, ignored: Sequence[str]) -> ExpiryStep:

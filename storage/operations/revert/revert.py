@@ -57,6 +57,7 @@ from lakewright.storage.operations.revert.taken_back import (
 from lakewright.storage.operations.rewrite.rescale import set_bucket_option
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.running.verb_options import counts, option
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import level_0_waits
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
@@ -151,7 +152,19 @@ class RevertResult(Shown):
 # --- planning ---------------------------------------------------------------------------------
 
 
-def plan_revert(files: TableFiles, snapshot_ids: Sequence[int]) -> RevertPlan:
+@dataclass(frozen=True)
+class RevertOptions:
+    """Which snapshots are taken back."""
+
+    snapshots: Sequence[int] = option(
+        counts(1),
+        (),
+        "A snapshot to take back; several are taken back in one commit.",
+        flag="--snapshot",
+    )
+
+
+def plan_revert(files: TableFiles, options: RevertOptions) -> RevertPlan:
     """Plan to take back what snapshots did, all of them in one commit.
 
     Raises:
@@ -160,7 +173,7 @@ def plan_revert(files: TableFiles, snapshot_ids: Sequence[int]) -> RevertPlan:
             message names it and the way out.
         UnsupportedError: the table has an option, or the snapshots files, that rule it out.
     """
-    return _looked_at(files.reading_once(), snapshot_ids)[0]
+    return _looked_at(files.reading_once(), options.snapshots)[0]
 
 
 def _looked_at(files: TableFiles, snapshot_ids: Sequence[int]) -> tuple[RevertPlan, NetChange]:

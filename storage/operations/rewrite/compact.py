@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -40,6 +40,15 @@ from lakewright.storage.operations.rewrite.pick_units import (
 )
 from lakewright.storage.operations.rewrite.runner import Part, Rewrite, carry_out, check_plan
 from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.running.verb_options import (
+    BYTES,
+    COUNT,
+    FLAG,
+    PARTITIONS,
+    Partitions,
+    counts,
+    option,
+)
 from lakewright.storage.operations.state.table_state import SETTLED, Keys
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.arguments import (
@@ -59,47 +68,63 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 # --- planning ---------------------------------------------------------------------------------
 
 
-def plan_compact(
-    files: TableFiles,
-    partitions: Sequence[Mapping[str, object]] | None = None,
-    buckets: Sequence[int] | None = None,
-    *,
-    full: bool = False,
-    min_file_num: int | None = None,
-    max_bytes: int | None = None,
-) -> CompactionPlan:
+@dataclass(frozen=True)
+class CompactOptions:
+    """Which files a compaction takes."""
+
+    partitions: Partitions | None = option(
+        PARTITIONS, None, "Partitions to process, by all or some of their columns (default: all)."
+    )
+    buckets: Sequence[int] | None = option(
+        counts(0), None, "Buckets to process (default: all).", flag="--bucket"
+    )
+    full: bool = option(
+        FLAG,
+        default=False,
+        text="Rewrite all that is not one sorted run yet, or holds small files or deleted rows.",
+    )
+    min_files: int | None = option(
+        COUNT,
+        None,
+        "Compact a bucket from this number of small files or sorted runs on. Without it, the "
+        "table's options say.",
+    )
+    max_bytes: int | None = option(
+        BYTES, None, "Rewrite at most this size, or one bucket; those that wait longest come first."
+    )
+
+
+def plan_compact(files: TableFiles, options: CompactOptions) -> CompactionPlan:
     """Rewrite due files, or all with `full`, into fewer and larger; planned from metadata alone.
 
     A partition may be named by some of its columns. `full` takes every file that a full compaction
-    would still change. Otherwise append buckets need `min_file_num` small files (option
+    would still change. Otherwise append buckets need `min_files` small files (option
     `compaction.min.file-num`), and universal compaction picks the runs of primary-key buckets;
-    there `min_file_num` replaces the option `num-sorted-run.compaction-trigger`. A plan with
+    there `min_files` replaces the option `num-sorted-run.compaction-trigger`. A plan with
     `max_bytes` rewrites no more than that, or one bucket; the others are left for a later plan.
 
     Raises:
         UnsupportedError: the table has an option that is not implemented.
         InvalidRequestError: a partition names an unknown column, or a number is too small.
     """
-    partitions = listed_partitions(partitions, "partitions")
-    buckets = list_or_none(buckets, "buckets", whole_number)
+    partitions = listed_partitions(options.partitions, "partitions")
+    buckets = list_or_none(options.buckets, "buckets", whole_number)
     check_supported(files.schema, Use.COMPACT, table=files.name)
-    min_file_num = whole_or_none(min_file_num, "min_file_num")
-    max_bytes = whole_or_none(max_bytes, "max_bytes")
+    min_files = whole_or_none(options.min_files, "min_files")
+    max_bytes = whole_or_none(options.max_bytes, "max_bytes")
     if max_bytes is not None and max_bytes < 1:
         raise InvalidRequestError(f"max_bytes is {max_bytes}; give at least 1, or None for all")
-    if buckets is not None:
-        buckets = [whole_number(each, "bucket") for each in buckets]
-    if min_file_num is not None and min_file_num < 2:
+    if min_files is not None and min_files < 2:
         raise InvalidRequestError(
-            f"min_file_num (--min-files) is {min_file_num}; compaction needs at least 2"
+            f"min_files (--min-files) is {min_files}; compaction needs at least 2"
         )
 
     def pick(
         metas: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta]
     ) -> tuple[list[CompactionUnit], str]:
         if files.schema.is_keyed:
-            return pick_keyed(files, metas, indexes, full=full, trigger=min_file_num)
-        return pick_append(files, metas, indexes, full=full, least=min_file_num)
+            return pick_keyed(files, metas, indexes, full=options.full, trigger=min_files)
+        return pick_append(files, metas, indexes, full=options.full, least=min_files)
 
     plan = planned_buckets(files, pick, partitions=partitions, buckets=buckets)
     return plan if max_bytes is None else _within(plan, max_bytes)

@@ -12,9 +12,10 @@ from typing import Any
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.rewrite.compact import plan_compact, run_compact
+from lakewright.storage.operations.rewrite.compact import CompactOptions, plan_compact, run_compact
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionResult
 from lakewright.storage.operations.rewrite.postpone import (
+    PostponeOptions,
     PostponeResult,
     plan_postpone_compact,
     run_postpone_compact,
@@ -69,7 +70,7 @@ def compact_written(
     partitions: Sequence[Mapping[str, object]],
     engine_for: Callable[[RewritePlan[Any]], Engine],
     *,
-    min_file_num: int | None = None,
+    min_files: int | None = None,
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
     lease: Lease | None = None,
 ) -> WriterCompaction:
@@ -80,11 +81,11 @@ def compact_written(
     postponed, result = None, None
     try:
         if files.options.bucket_mode is BucketMode.POSTPONE:
-            waiting = plan_postpone_compact(files, partitions=touched)
+            waiting = plan_postpone_compact(files, PostponeOptions(touched))
             postponed = run_postpone_compact(
                 files, waiting, engine_for(waiting), verify=verify, lease=lease
             )
-        plan = plan_compact(files, partitions=touched, min_file_num=min_file_num)
+        plan = plan_compact(files, CompactOptions(touched, min_files=min_files))
         if plan.tasks:
             result = run_compact(files, plan, engine_for(plan), verify=verify, lease=lease)
     except Exception as error:  # noqa: BLE001  # engines fail in ways of their own

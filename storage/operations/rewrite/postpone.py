@@ -15,7 +15,7 @@ Source: Paimon `PostponeUtils`, `SparkPostponeCompactProcedure`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,6 +33,7 @@ from lakewright.storage.operations.rewrite.runner import (
 )
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import RewritePlan
+from lakewright.storage.operations.running.verb_options import PARTITIONS, Partitions, option
 from lakewright.storage.operations.state.assign_buckets import next_sequences
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.arguments import listed_partitions
@@ -57,9 +58,16 @@ class PostponeResult(MoveResult):
 # --- planning ---------------------------------------------------------------------------------
 
 
-def plan_postpone_compact(
-    files: TableFiles, partitions: Sequence[Mapping[str, object]] | None = None
-) -> PostponePlan:
+@dataclass(frozen=True)
+class PostponeOptions:
+    """Whose rows get their buckets."""
+
+    partitions: Partitions | None = option(
+        PARTITIONS, None, "Partitions to process, by all or some of their columns (default: all)."
+    )
+
+
+def plan_postpone_compact(files: TableFiles, options: PostponeOptions) -> PostponePlan:
     """Assign buckets to postponed rows, so that readers see them; planned from metadata alone.
 
     A partition may be named by some of its columns; None means all.
@@ -68,7 +76,7 @@ def plan_postpone_compact(
         InvalidRequestError: the table does not postpone buckets, or a partition is invalid.
         UnsupportedError: the table has an option that is not implemented.
     """
-    partitions = listed_partitions(partitions, "partitions")
+    partitions = listed_partitions(options.partitions, "partitions")
     check_supported(files.schema, Use.COMPACT, table=files.name)
     if files.options.bucket_mode is not BucketMode.POSTPONE:
         raise InvalidRequestError(

@@ -18,10 +18,10 @@ Source: Paimon, chapter Rescale Bucket.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import gcd
+from math import ceil, gcd
 
 from lakewright.storage.errors import InvalidRequestError, SchemaMoved
 from lakewright.storage.files.table_files import TableFiles
@@ -44,6 +44,7 @@ from lakewright.storage.operations.rewrite.runner import (
 )
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import RewritePlan, check_bucket_count
+from lakewright.storage.operations.running.verb_options import COUNT, PARTITIONS, Partitions, option
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.arguments import listed_partitions, whole_number
 from lakewright.storage.spec.lease import Lease
@@ -90,9 +91,25 @@ class RescaleResult(MoveResult):
 # --- planning ---------------------------------------------------------------------------------
 
 
-def plan_rescale(
-    files: TableFiles, bucket_count: int, partitions: Sequence[Mapping[str, object]] | None = None
-) -> RescalePlan:
+@dataclass(frozen=True)
+class RescaleOptions:
+    """What gets how many buckets."""
+
+    buckets: int | None = option(
+        COUNT,
+        None,
+        "The new number of buckets (default: one for each GB of the largest partition).",
+    )
+    partitions: Partitions | None = option(
+        PARTITIONS, None, "Partitions to process, by all or some of their columns (default: all)."
+    )
+
+
+# Buckets above it take long to compact.
+_BUCKET_BYTES = 1 << 30
+
+
+def plan_rescale(files: TableFiles, options: RescaleOptions) -> RescalePlan:
     """Change the bucket count of the table or of some partitions; planned from metadata alone.
 
     Without `partitions` the plan covers the whole table and changes the option `bucket`, except
@@ -104,7 +121,7 @@ def plan_rescale(
             or a partition holds changes that a compaction must first write to a changelog.
         UnsupportedError: the table has an option that is not implemented.
     """
-    partitions = listed_partitions(partitions, "partitions")
+    partitions = listed_partitions(options.partitions, "partitions")
     check_supported(files.schema, Use.COMPACT, table=files.name)
     mode = files.options.bucket_mode
     if mode not in (BucketMode.FIXED, BucketMode.POSTPONE):
@@ -112,12 +129,8 @@ def plan_rescale(
             f"{files.name} has {mode.value} buckets, which have no fixed number; only tables "
             "whose option bucket is positive, or -2, can be rescaled"
         )
-    bucket_count = whole_number(bucket_count, "bucket_count")
-    if bucket_count < 1:
-        raise InvalidRequestError(
-            f"{files.name} cannot have {bucket_count} buckets; ask for 1 or more"
-        )
     snapshot_id, held = read_held(files, partitions)
+    bucket_count = _bucket_count(files, options.buckets, held.values())
     tasks = []
     for partition, buckets in held.items():
         entries = [entry for each in settled(buckets) for entry in each.entries]
@@ -144,6 +157,20 @@ def plan_rescale(
             bucket_count if changes_option and files.options.bucket != bucket_count else None
         ),
     )
+
+
+def _bucket_count(files: TableFiles, asked: int | None, held: Iterable[HeldPartition]) -> int:
+    """The count that was asked for, or one bucket for each GB of the largest partition."""
+    if asked is None:
+        sizes = (
+            sum(entry.file.file_size for each in settled(buckets) for entry in each.entries)
+            for buckets in held
+        )
+        return max(1, ceil(max(sizes, default=0) / _BUCKET_BYTES))
+    count = whole_number(asked, "buckets")
+    if count < 1:
+        raise InvalidRequestError(f"{files.name} cannot have {count} buckets; ask for 1 or more")
+    return count
 
 
 def _check_told(files: TableFiles, partition: bytes, entries: Sequence[ManifestEntry]) -> None:

@@ -38,6 +38,7 @@ from lakewright.storage.operations.rewrite.sized_manifests import (
 )
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.running.verb_options import COUNT, option
 from lakewright.storage.operations.state.deleted_names import may_hold_deleted
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_columns import folded_rows, live_columns
@@ -104,17 +105,31 @@ class RewriteManifestsResult(Shown):
     duration_ms: int
 
 
-def plan_rewrite_manifests(files: TableFiles, *, min_count: int = 1) -> RewriteManifestsPlan:
+@dataclass(frozen=True)
+class RewriteManifestsOptions:
+    """From when on manifests are rewritten."""
+
+    min_count: int = option(
+        COUNT,
+        1,
+        "Rewrite from this number of manifests on that are small, share partitions with others or "
+        "hold deleted entries.",
+    )
+
+
+def plan_rewrite_manifests(
+    files: TableFiles, options: RewriteManifestsOptions
+) -> RewriteManifestsPlan:
     """Plan a rewrite, if at least so many manifests are small, overlap or hold deleted entries.
 
     Raises:
         InvalidRequestError: the count is no whole number.
         UnsupportedError: the table has an option that is not implemented.
     """
-    whole_number(min_count, "min_count")
+    whole_number(options.min_count, "min_count")
     check_supported(files.schema, Use.TAG, table=files.name)
     files = files.reading_once()
-    _, plan = read_latest(files, lambda latest: _planned(files, latest, min_count))
+    _, plan = read_latest(files, lambda latest: _planned(files, latest, options.min_count))
     return plan
 
 

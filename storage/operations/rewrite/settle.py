@@ -39,6 +39,7 @@ from lakewright.storage.operations.rewrite.compaction_plan import (
     CompactionTask,
 )
 from lakewright.storage.operations.running.engine import LocalEngine
+from lakewright.storage.operations.running.verb_options import BYTES, option
 from lakewright.storage.operations.write.copy_files import CopyRun
 from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.commit import CommitMessage
@@ -74,7 +75,14 @@ def is_away(files: TableFiles, file: DataFileMeta) -> bool:
     return file.external_path is not None and not files.is_foreign(file)
 
 
-def plan_settle(files: TableFiles, *, max_bytes: int | None = None) -> SettlePlan:
+@dataclass(frozen=True)
+class SettleOptions:
+    """How much is copied."""
+
+    max_bytes: int | None = option(BYTES, None, "Copy at most this size, or one file.")
+
+
+def plan_settle(files: TableFiles, options: SettleOptions) -> SettlePlan:
     """Bring files that a change of partition keys left behind into the folders of their keys.
 
     The store copies them; no row is read. A plan with `max_bytes` copies no more than that, or one
@@ -85,7 +93,7 @@ def plan_settle(files: TableFiles, *, max_bytes: int | None = None) -> SettlePla
         InvalidRequestError: `max_bytes` is too small.
     """
     check_supported(files.schema, Use.COMPACT, table=files.name)
-    max_bytes = whole_or_none(max_bytes, "max_bytes")
+    max_bytes = whole_or_none(options.max_bytes, "max_bytes")
     if max_bytes is not None and max_bytes < 1:
         raise InvalidRequestError(f"max_bytes is {max_bytes}; give at least 1, or None for all")
     most_bytes = min(MOST_BYTES, max_bytes or MOST_BYTES)

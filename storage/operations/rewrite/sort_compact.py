@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -46,6 +46,13 @@ from lakewright.storage.operations.rewrite.compact_append import (
 from lakewright.storage.operations.rewrite.compaction_plan import BucketsPlan, CompactionResult
 from lakewright.storage.operations.rewrite.sorted_files import are_sorted, sorted_write_id
 from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.running.verb_options import (
+    PARTITIONS,
+    Partitions,
+    choice,
+    names,
+    option,
+)
 from lakewright.storage.operations.write.verify import Proof, VerifyLevel, rows_to_rewrite
 from lakewright.storage.spec.arguments import listed_names, listed_partitions
 from lakewright.storage.spec.commit import CommitMessage
@@ -86,13 +93,23 @@ def sort_order(name: str) -> SortOrder:
         raise InvalidRequestError(f"sort order {name!r} is not one of {names}") from None
 
 
-def plan_sort_compact(
-    files: TableFiles,
-    by: Sequence[str],
-    *,
-    order: str | SortOrder = SortOrder.ORDER,
-    partitions: Sequence[Mapping[str, object]] | None = None,
-) -> SortCompactionPlan:
+@dataclass(frozen=True)
+class SortCompactOptions:
+    """What is sorted, and how."""
+
+    by: Sequence[str] = option(names(), (), "The columns to sort by.")
+    order: str | SortOrder = option(
+        choice(SortOrder),
+        SortOrder.ORDER,
+        "One column after the other (order), or along a curve on which rows near each other in "
+        "every column lie together (zorder, hilbert).",
+    )
+    partitions: Partitions | None = option(
+        PARTITIONS, None, "Partitions to process, by all or some of their columns (default: all)."
+    )
+
+
+def plan_sort_compact(files: TableFiles, options: SortCompactOptions) -> SortCompactionPlan:
     """Sort the rows of an append table by columns, in their order or along a curve.
 
     `order` is order, zorder or hilbert. Planned are all files of the partitions that
@@ -105,10 +122,10 @@ def plan_sort_compact(
         InvalidRequestError: the table's rows already have the order of a key or a bucket, or they
             cannot be sorted by a column.
     """
-    partitions = listed_partitions(partitions, "partitions")
-    order = order if isinstance(order, SortOrder) else sort_order(order)
+    partitions = listed_partitions(options.partitions, "partitions")
+    order = options.order if isinstance(options.order, SortOrder) else sort_order(options.order)
     check_supported(files.schema, Use.COMPACT, table=files.name)
-    by = listed_names(by, "by")
+    by = listed_names(options.by, "by")
     _check_sortable(files, by)
     columns = files.schema.fields_of(by)
 

@@ -28,7 +28,7 @@ from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import sweep_after_failure, sweep_repeated
-from lakewright.storage.operations.rewrite.compact import plan_compact, run_compact
+from lakewright.storage.operations.rewrite.compact import CompactOptions, plan_compact, run_compact
 from lakewright.storage.operations.rewrite.compact_written import WriterCompaction, compact_written
 from lakewright.storage.operations.row_changes.matches import Match, Matches, find_matches
 from lakewright.storage.operations.row_changes.remove_rows import Removal, remove_rows
@@ -103,6 +103,10 @@ class RowChangePlan(Plan[ResultT]):
     @property
     def files_rewritten(self) -> int:
         return sum(len(each.files) for each in self.buckets)
+
+    @property
+    def work_bytes(self) -> int | None:
+        return self.bytes_rewritten
 
     @property
     def bytes_rewritten(self) -> int:
@@ -339,7 +343,7 @@ def _settle(files: TableFiles, engine: Engine) -> None:
         files, lambda latest: any(not each.file.level for each in live_entries(files, latest))
     )
     if waits:
-        run_compact(files, plan_compact(files), engine)
+        run_compact(files, plan_compact(files, CompactOptions()), engine)
 
 
 def carried_out(

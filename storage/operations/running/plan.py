@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from itertools import pairwise
@@ -39,6 +39,11 @@ class Plan(Shown, Generic[ResultT]):
         def table(self) -> str:
             """The name of the table, a field of each plan."""
             ...
+
+    @property
+    def work_bytes(self) -> int | None:
+        """The bytes that a run reads or writes on an engine; None if it needs none."""
+        return None
 
     def to_json(self) -> str:
         """The plan as JSON; values without a JSON form, such as dates, become text."""
@@ -163,6 +168,10 @@ class RewritePlan(Plan[ResultT]):
     tasks: tuple[RewriteTask, ...]
 
     @property
+    def work_bytes(self) -> int | None:
+        return self.bytes_before if self.tasks else None
+
+    @property
     def files_before(self) -> int:
         return sum(len(task.files) for task in self.tasks)
 
@@ -176,22 +185,14 @@ class RewritePlan(Plan[ResultT]):
         return sum(task.rows for task in self.tasks)
 
 
-Runs = Mapping[type[Plan[Any]], Callable[..., Any]]
-
-
-def find_run(runs: Runs, files: TableFiles, plan: Plan[ResultT]) -> Callable[..., ResultT]:
-    """The function that carries a plan out.
+def check_table(plan: Plan[Any], files: TableFiles) -> None:
+    """Check that a plan is for a table.
 
     Raises:
-        InvalidRequestError: the plan names another table, or belongs to none of the verbs.
+        InvalidRequestError: it is for another one.
     """
     if plan.table != files.name:
         raise InvalidRequestError(f"the plan is for {plan.table}, and this is {files.name}")
-    for kind, run in runs.items():
-        if isinstance(plan, kind):
-            return run
-    known = ", ".join(kind.__name__ for kind in runs)
-    raise InvalidRequestError(f"{type(plan).__name__} is none of the plans that run here: {known}")
 
 
 def _in_json(value: object) -> object:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from lakewright.storage.errors import CommitConflictError, SchemaMoved, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
-from lakewright.storage.operations.rewrite.rescale import plan_rescale, run_rescale
+from lakewright.storage.operations.rewrite.rescale import RescaleOptions, plan_rescale, run_rescale
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.spec.bucketing import BUCKET, BUCKET_KEY, distributed, said_bucket_keys
@@ -94,7 +94,7 @@ def _rescaled(files: TableFiles, buckets: int, engine: Engine) -> TableSchema:
     Raises:
         CommitConflictError: some partitions are not.
     """
-    done = run_rescale(files, plan_rescale(files, buckets), engine)
+    done = run_rescale(files, plan_rescale(files, RescaleOptions(buckets)), engine)
     if done.dropped:
         raise CommitConflictError(
             f"other clients wrote to {files.name} while its rows moved to other buckets; all rows "

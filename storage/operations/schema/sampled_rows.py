@@ -8,6 +8,7 @@ from dataclasses import replace
 from lakewright.storage.operations.schema.proposed_schema import ProposedSchema
 from lakewright.storage.operations.schema.validate_rows import (
     FileProfile,
+    ValidateRowsOptions,
     plan_validate_rows,
     run_validate_rows,
 )
@@ -28,7 +29,7 @@ def misread_rows(proposed: ProposedSchema) -> Iterator[Finding]:
 
 def _findings(proposed: ProposedSchema) -> Iterator[Finding]:
     files = replace(proposed.files, schema=proposed.new)
-    plan = plan_validate_rows(files)
+    plan = plan_validate_rows(files, ValidateRowsOptions())
     profiles = run_validate_rows(files, plan, proposed.engine).profiles
     failed = tuple(each.file for each in profiles if each.error is not None)
     present = replace(plan, files=failed, schema_id=proposed.old.id)

@@ -29,6 +29,7 @@ from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.running.verb_options import COUNT, option
 from lakewright.storage.operations.schema.part_values import null_count, values_of
 from lakewright.storage.operations.state.file_schemas import FileSchemas
 from lakewright.storage.operations.state.latest import planned_snapshot
@@ -81,6 +82,10 @@ class ValidateRowsPlan(Plan["ValidateRowsResult"]):
     files: tuple[SampledFile, ...]
 
     @property
+    def work_bytes(self) -> int | None:
+        return self.bytes
+
+    @property
     def bytes(self) -> int:
         """About how much is read."""
         return sum(
@@ -126,16 +131,24 @@ class ValidateRowsResult(Shown):
     profiles: tuple[FileProfile, ...]
 
 
-def plan_validate_rows(
-    files: TableFiles, *, files_per_version: int = 2, rows_per_file: int = 1000
-) -> ValidateRowsPlan:
+@dataclass(frozen=True)
+class ValidateRowsOptions:
+    """How much is read."""
+
+    files_per_version: int = option(COUNT, 2, "How many files of each schema version are read.")
+    rows_per_file: int = option(
+        COUNT, 1000, "How many rows of each file are read, from its beginning."
+    )
+
+
+def plan_validate_rows(files: TableFiles, options: ValidateRowsOptions) -> ValidateRowsPlan:
     """Choose files of every schema version that the latest snapshot uses.
 
     Raises:
         InvalidRequestError: a number is not a whole one, or below 1.
     """
-    files_per_version = whole_number(files_per_version, "files_per_version", minimum=1)
-    rows_per_file = whole_number(rows_per_file, "rows_per_file", minimum=1)
+    files_per_version = whole_number(options.files_per_version, "files_per_version", minimum=1)
+    rows_per_file = whole_number(options.rows_per_file, "rows_per_file", minimum=1)
     snapshot = files.snapshots.latest()
     by_version: dict[int, list[ManifestEntry]] = {}
     for entry in live_entries(files, snapshot):

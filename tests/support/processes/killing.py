@@ -171,7 +171,7 @@ def _upkeep(place: Place, verb: Callable[[Table], int], told_as: str) -> None:
 
 
 def _compact(table: Table) -> int:
-    return compact(table, min_file_num=2).files_before
+    return compact(table, min_files=2).files_before
 
 
 def _expire(table: Table) -> int:

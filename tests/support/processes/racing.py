@@ -232,7 +232,7 @@ def keep_up(warehouse: str, name: str, verb: str) -> Upkeep:
 
 
 def _compact(table: Table) -> int:
-    return compact(table, min_file_num=2).files_before
+    return compact(table, min_files=2).files_before
 
 
 def _expire(table: Table) -> int:

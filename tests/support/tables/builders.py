@@ -147,7 +147,7 @@ def expire(table: Table, *, keep: int = 1, **plan: Any) -> ExpireResult:
 def remove_orphans(table: Table, *, age_ms: int = 0, grace_ms: int | None = 0) -> OrphansResult:
     """Delete unreferenced files of any age; without a grace they are condemned for a while."""
     grace: dict[str, Any] = {} if grace_ms is None else {"grace_ms": grace_ms}
-    plan = table.upkeep.plan_remove_orphans(age_ms=age_ms, even_recent=True, **grace)
+    plan = table.upkeep.plan_remove_orphans(older_than_ms=age_ms, even_recent=True, **grace)
     return table.upkeep.run(plan)
 
 

@@ -16,9 +16,9 @@ from mcp.types import CallToolResult, TextContent
 
 from lakewright.cli.mcp.server import server_of
 from lakewright.cli.mcp.warehouse_tools import WarehouseTools
-from lakewright.platform.upkeep.options import option_fields
-from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.upkeep.procedures import PROCEDURES
 from lakewright.storage import Catalog
+from lakewright.storage.operations.running.verb_options import option_fields
 from tests.support.tables.builders import EVENTS, events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 
@@ -109,17 +109,17 @@ def test_no_plan_reads_outside_of_the_warehouse(ask: Ask, tmp_path: Path) -> Non
 OF_OTHER_TYPES = (None, True, 1.5, -7, "ab", [5], [None], [["a"]], {"day": "a"}, [{"day": "a"}])
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", PROCEDURES)
 @pytest.mark.sampled(8)
 def test_options_of_other_types_are_refused_by_their_names(ask: Ask, verb: str) -> None:
     refused = 0
-    for option in option_fields(VERBS[verb].options):
+    for option in option_fields(PROCEDURES[verb].options):
         for value in OF_OTHER_TYPES:
             answer = ask("plan", table="db.t", verb=verb, options={option.written_name: value})
             told = text_of(answer)
             assert told != CRASHED, (option.written_name, value, told)
             refused += answer.is_error and option.written_name in told
-    assert refused or not option_fields(VERBS[verb].options)
+    assert refused or not option_fields(PROCEDURES[verb].options)
 
 
 def test_a_text_in_place_of_a_list_is_not_read_letter_by_letter(ask: Ask) -> None:
@@ -164,7 +164,7 @@ def test_no_tool_changes_a_file(ask: Ask, catalog: Catalog, lakewright: Lakewrig
         "savings": ask("savings", by="verb"),
     }
     assert not [name for name, each in answers.items() if each.is_error]
-    for verb in VERBS:
+    for verb in PROCEDURES:
         assert text_of(ask("plan", table="db.t", verb=verb)) != CRASHED
     # The age of files is known by the clock of the store, which takes a file to read.
     refused = ask("plan", table="db.t", verb="remove_orphans")

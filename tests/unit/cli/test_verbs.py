@@ -13,8 +13,8 @@ from tests.support.tables.builders import new_table
 from tests.support.tables.fixtures import memory_catalog
 from tests.support.tables.landed import land_beside
 from tests.unit.cli.conftest import Lakewright
-from tests.unit.platform.upkeep import test_verb as made
-from tests.unit.platform.upkeep.test_verb import files_of
+from tests.unit.platform.upkeep import test_procedure as made
+from tests.unit.platform.upkeep.test_procedure import files_of
 
 # Each command that saves a plan, with a table on which it has work, and its arguments.
 CALLS: dict[str, tuple[Callable[[Catalog], Table], str]] = {

@@ -81,7 +81,9 @@ VERBS: dict[str, Verb] = {
     "expire": lambda table, **how: table.upkeep.expire_snapshots(
         retain_min=1, retain_max=1, time_retained_ms=0, **how
     ),
-    "orphans": lambda table, **how: table.upkeep.remove_orphans(age_ms=0, even_recent=True, **how),
+    "orphans": lambda table, **how: table.upkeep.remove_orphans(
+        older_than_ms=0, even_recent=True, **how
+    ),
     "analyze": lambda table, **how: table.upkeep.analyze(**how),
     "rollback": lambda table, **how: table.history.rollback(snapshot=2, **how),
     "tags": lambda table, **how: table.history.delete_tags("t", **how),
@@ -111,13 +113,13 @@ def test_a_dry_run_returns_the_plan_and_changes_nothing(table: Table, verb: str)
 
 def test_files_are_condemned_and_put_back_in_one_call_each(table: Table) -> None:
     staged = table.stage(rows(table, events(50, 51)))
-    table.upkeep.remove_orphans(age_ms=0, even_recent=True)
+    table.upkeep.remove_orphans(older_than_ms=0, even_recent=True)
     (run,) = table.upkeep.condemned()
     table.upkeep.put_back(run.id)
     table.commit(staged)
     assert 50 in values_of(table, "id")
     table.stage(rows(table, events(60, 61)))
-    table.upkeep.remove_orphans(age_ms=0, even_recent=True)
+    table.upkeep.remove_orphans(older_than_ms=0, even_recent=True)
     assert table.upkeep.collect(early=True).files_deleted == 1
     assert table.upkeep.condemned() == ()
 

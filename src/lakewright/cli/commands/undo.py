@@ -15,7 +15,7 @@ from lakewright.cli.output.progress import shown_steps
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.undo.undo import Undo, plan_undo, run_undo
-from lakewright.platform.upkeep.verb import Work
+from lakewright.platform.upkeep.procedure import Work
 
 
 @command(

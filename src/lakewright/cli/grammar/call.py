@@ -150,9 +150,9 @@ def named_partitions(
     table: Table | TableAt | FormatTable, given: Sequence[Mapping[str, object]]
 ) -> tuple[dict[str, object], ...] | None:
     """The partitions of `--partition`, as `named_partition` reads them; None without any."""
-    from lakewright.platform.upkeep.named_partitions import named_partition
+    from lakewright.storage.operations.running.named_partitions import named_partition
 
-    return tuple(named_partition(table, spec) for spec in given) or None
+    return tuple(named_partition(table.table_files, spec) for spec in given) or None
 
 
 def check_one_of(*, needed: bool = False, **given: object) -> None:

@@ -46,7 +46,7 @@ def number_from(minimum: int) -> Callable[[str], int]:
 
 def names(text: str) -> list[str]:
     """`A,B`: different names."""
-    from lakewright.platform.documents.written_values import parse_names
+    from lakewright.storage.spec.written_values import parse_names
 
     return parsed(parse_names)(text)
 
@@ -62,7 +62,7 @@ def bounds(text: str) -> tuple[str, str]:
 def times(text: str) -> tuple[dt.datetime, dt.datetime]:
     """`T1,T2`: two moments."""
     first, last = bounds(text)
-    from lakewright.platform.documents.written_values import moment
+    from lakewright.storage.spec.written_values import moment
 
     return parsed(moment)(first), parsed(moment)(last)
 
@@ -76,13 +76,13 @@ def partition(text: str) -> dict[str, object]:
 
 def time_ms(text: str) -> int:
     """An ISO time; UTC without an offset."""
-    from lakewright.platform.documents.written_values import moment_ms
+    from lakewright.storage.spec.written_values import moment_ms
 
     return parsed(moment_ms)(text)
 
 
 def age_ms(text: str) -> int:
     """A duration with its unit, such as 30min or 7d."""
-    from lakewright.platform.documents.durations import duration_ms
+    from lakewright.storage.spec.durations import duration_ms
 
     return parsed(duration_ms)(text)

@@ -27,17 +27,17 @@ from lakewright.platform.decide.kept_tables import KeptTables
 from lakewright.platform.decide.look import TableWatch
 from lakewright.platform.decide.take_survey import survey_table, survey_warehouse
 from lakewright.platform.decide.upkeep import look_now, plain_decision, states_of
-from lakewright.platform.documents.durations import duration_ms
 from lakewright.platform.ledger.action_rows import row_of
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.savings import By, savings, total
 from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.tables.workspace import Workspace
-from lakewright.platform.upkeep.options import OptionField, option_fields
-from lakewright.platform.upkeep.verb import AnyVerb, Work, carry_out
-from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.upkeep.procedure import AnyProcedure, Work, carry_out
+from lakewright.platform.upkeep.procedures import PROCEDURES
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
+from lakewright.storage.operations.running.verb_options import OptionField, option_fields
+from lakewright.storage.spec.durations import duration_ms
 
 INSTRUCTIONS = """\
 Lakewright keeps Apache Paimon tables healthy. These tools report their state, what upkeep is due \
@@ -52,15 +52,17 @@ _OUTSIDE = {"folder", "inventory"}
 
 
 def _known_verb(verb: str) -> str:
-    if verb not in VERBS:
-        raise ValueError(f"there is no verb {verb}; there are {', '.join(VERBS)}")
+    if verb not in PROCEDURES:
+        raise ValueError(f"there is no verb {verb}; there are {', '.join(PROCEDURES)}")
     return verb
 
 
 Value: TypeAlias = Mapping[str, object]
 _Table = Annotated[str, Field(description="A table, as database.table.")]
 _AnyTable = Annotated[str | None, Field(description="Only this table, as database.table.")]
-_Verb = Annotated[str, AfterValidator(_known_verb), Field(json_schema_extra={"enum": [*VERBS]})]
+_Verb = Annotated[
+    str, AfterValidator(_known_verb), Field(json_schema_extra={"enum": [*PROCEDURES]})
+]
 _Since = Annotated[str, Field(description="What began within that time, such as 7d.")]
 _Limit = Annotated[int, Field(description="So many at most.", strict=True, ge=0, le=1_000_000)]
 
@@ -169,7 +171,7 @@ class WarehouseTools:
 
     def verbs(self, *, verb: _Verb | None = None) -> Value:
         """The verbs that `plan` takes, with their options."""
-        chosen = VERBS.values() if verb is None else [VERBS[verb]]
+        chosen = PROCEDURES.values() if verb is None else [PROCEDURES[verb]]
         return {
             "verbs": [
                 {
@@ -205,7 +207,7 @@ class WarehouseTools:
 
         It carries nothing out.
         """
-        opened, known = self.catalog.table(table), VERBS[verb]
+        opened, known = self.catalog.table(table), PROCEDURES[verb]
         chosen = known.options(**dict(_chosen(known, options or {}, opened)))
         work = Work(run="lakewright mcp", session=_no_session)
         try:
@@ -308,7 +310,9 @@ def _no_session() -> NoReturn:
     )
 
 
-def _chosen(verb: AnyVerb, given: Mapping[str, Any], table: Table) -> Iterator[tuple[str, object]]:
+def _chosen(
+    verb: AnyProcedure, given: Mapping[str, Any], table: Table
+) -> Iterator[tuple[str, object]]:
     """Pairs of names and values for the options of a verb."""
     known = {each.written_name: each for each in option_fields(verb.options)}
     for name, value in given.items():
@@ -321,7 +325,7 @@ def _chosen(verb: AnyVerb, given: Mapping[str, Any], table: Table) -> Iterator[t
                 f"{name} leads out of the warehouse, and no answer reads anything there; a person "
                 f"may ask `lakewright {verb.name.replace('_', '-')} --help` for it"
             )
-        yield known[name].name, known[name].kind.read(value, name, table)
+        yield known[name].name, known[name].kind.read(value, name, table.table_files)
 
 
 def _described(option: OptionField) -> dict[str, object]:

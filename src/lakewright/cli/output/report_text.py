@@ -12,14 +12,14 @@ from lakewright.cli.output.partitions import (
 )
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, iso_time
-from lakewright.platform.upkeep.verb import NamedPartition
+from lakewright.platform.upkeep.procedure import NamedPartition
 from lakewright.platform.upkeep.words import size_text
 from lakewright.storage import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakewright.platform.upkeep.verb import Report, Rows
+    from lakewright.platform.upkeep.procedure import Report, Rows
     from lakewright.storage import TableSchema
 
 # A plan lists every part; people see the first parts, programs all of them.

@@ -9,8 +9,8 @@ import click
 
 from lakewright.cli.grammar.command import HowOption
 from lakewright.cli.grammar.values import parsed
-from lakewright.platform.upkeep.options import OptionField, option_fields
 from lakewright.storage import Table
+from lakewright.storage.operations.running.verb_options import OptionField, option_fields
 
 OptionsT = TypeVar("OptionsT")
 Runner = Callable[..., Any]
@@ -78,4 +78,4 @@ def _value(field: OptionField, given: Any, table: Table) -> object:
     """What was given, as the verb takes it; its default where nothing was."""
     if given is None or given == ():
         return field.default
-    return field.kind.read(given, field.place or flag_of(field), table)
+    return field.kind.read(given, field.place or flag_of(field), table.table_files)

@@ -13,13 +13,13 @@ from click.core import ParameterSource
 
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import HowOption
+from lakewright.platform.upkeep.procedure import AnyProcedure
 from lakewright.platform.upkeep.saved_plans import (
     plan_object,
     plan_of,
     plan_record,
     read_plan_text,
 )
-from lakewright.platform.upkeep.verb import AnyVerb
 
 if TYPE_CHECKING:
     from lakewright.storage import Table
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def plan_data(
-    call: Call, verb: AnyVerb, plan: Plan[Any], summary: Mapping[str, object]
+    call: Call, verb: AnyProcedure, plan: Plan[Any], summary: Mapping[str, object]
 ) -> dict[str, object]:
     """A plan as `--plan` takes it back, which leaves operation and summary aside."""
     return {"operation": call.command, "summary": summary, **plan_record(verb, plan)}
@@ -51,7 +51,7 @@ def save_plan(path: str, data: dict[str, object]) -> None:
         raise InvalidRequestError(f"plan {path} cannot be written: {error.strerror}") from error
 
 
-def read_plan(call: Call, table: Table, verb: AnyVerb) -> Plan[Any] | None:
+def read_plan(call: Call, table: Table, verb: AnyProcedure) -> Plan[Any] | None:
     """The plan in the file that was named, None if none was.
 
     Raises:

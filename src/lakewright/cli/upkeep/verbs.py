@@ -26,11 +26,11 @@ from lakewright.cli.upkeep.plan_files import plan_data, read_plan, save_plan
 from lakewright.platform.documents.variables import TABLES_VARIABLE
 from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.upkeep.deletions import UNDO_RUN
-from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report, Work
+from lakewright.platform.upkeep.procedure import AnyProcedure, Outcome, Report, Work
 from lakewright.storage import Table
 
 
-def verb_command(verb: AnyVerb) -> Described:
+def verb_command(verb: AnyProcedure) -> Described:
     """The command of a verb.
 
     Where a declared table has a verb of its own, `--tables` names the declarations.
@@ -76,7 +76,7 @@ def verb_command(verb: AnyVerb) -> Described:
 
 
 def run_verb(
-    verb: AnyVerb,
+    verb: AnyProcedure,
     call: Call,
     table: Table,
     options: object,
@@ -111,12 +111,12 @@ def run_verb(
     )
 
 
-def _exit_code(verb: AnyVerb, outcome: Outcome[Any, Any, Any]) -> int:
+def _exit_code(verb: AnyProcedure, outcome: Outcome[Any, Any, Any]) -> int:
     return 0 if verb.command is None else verb.command.exit_code(outcome)
 
 
 def _carried_out(
-    verb: AnyVerb, call: Call, table: Table, options: object, recorder: Recorder, run: str
+    verb: AnyProcedure, call: Call, table: Table, options: object, recorder: Recorder, run: str
 ) -> Outcome[Any, Any, Any]:
     with shown_steps() as steps:
         steps.begin(f"planning {call.command}")
@@ -145,7 +145,9 @@ def _carried_out(
         )
 
 
-def _planned(verb: AnyVerb, call: Call, table: Table, plan: Any, report: Report) -> Answer | None:
+def _planned(
+    verb: AnyProcedure, call: Call, table: Table, plan: Any, report: Report
+) -> Answer | None:
     """Show a plan, and save it if requested."""
     data = plan_data(call, verb, plan, report_record(report))
     said = "dry run: nothing was written"

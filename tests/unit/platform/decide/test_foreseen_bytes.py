@@ -11,8 +11,8 @@ from lakewright.platform.decide.decide import decide, intents
 from lakewright.platform.decide.table_state import read_state
 from lakewright.platform.ledger.known_work import Past
 from lakewright.platform.tables.upkeep_policies import CompactionPolicy, UpkeepPolicy
-from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
-from lakewright.platform.upkeep.verb import Outcome
+from lakewright.platform.upkeep.compact import COMPACT, CompactRun
+from lakewright.platform.upkeep.procedure import Outcome
 from lakewright.storage import Catalog
 from tests.support.tables.builders import new_table, rows
 
@@ -35,8 +35,8 @@ def test_the_bytes_of_joined_files_are_foreseen_before_any_run_is_known(
         table.write(rows(table, made))
     empty = read_state(catalog, table.name, now_ms=0).survey.empty_bytes
     assert 0 < empty < 2 * min(each.file.file_size for each in table.at().files())
-    options = CompactOptions(full=True)
-    plan = COMPACT.plan(table, options)
+    options = CompactRun(full=True)
+    plan = COMPACT.planned(table, options)
     assert COMPACT.measures is not None
     foreseen = COMPACT.measures(table, Outcome(options=options, plan=plan)).cost
     result = table.upkeep.run(plan)
@@ -86,7 +86,7 @@ def test_a_decision_foresees_how_many_files_a_compaction_takes_and_leaves(
         state = read_state(catalog, table.name, now_ms=0)
         found = intents(decide(state, policy, Past(), Clock(now_ms=0, last_tick_ms=lambda *_: 0)))
         for due in (each for each in found if each.verb == "compact"):
-            plan = COMPACT.plan(table, CompactOptions(min_files=5))
+            plan = COMPACT.planned(table, CompactRun(min_files=5))
             result = table.upkeep.run(plan)
             (before,), (after,) = state.health.partitions, table.at().partitions()
             left = max(each.sorted_run_count for each in after.buckets) if keys else None

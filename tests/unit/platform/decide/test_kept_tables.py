@@ -19,7 +19,7 @@ from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.tables.partition_keys import decode_partition
 from lakewright.platform.tables.upkeep_policies import CompactionPolicy, ManifestPolicy, SortPolicy
 from lakewright.platform.upkeep.health import partition_columns
-from lakewright.platform.upkeep.verb import Work
+from lakewright.platform.upkeep.procedure import Work
 from lakewright.storage import Catalog
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.environment import FixedEnv

@@ -12,8 +12,8 @@ from lakewright.platform.ledger.foresee import Learned, foreseen
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.upkeep.measures import Cost, Measures
-from lakewright.platform.upkeep.respec import RESPEC, RespecOptions
-from lakewright.platform.upkeep.verb import Work
+from lakewright.platform.upkeep.procedure import Work
+from lakewright.platform.upkeep.respec import RESPEC, RespecRun
 from lakewright.storage import Catalog, Table
 from tests.support.tables.builders import new_table, rows
 
@@ -107,7 +107,7 @@ def filled(catalog: Catalog, number: int) -> Table:
 
 def test_what_changes_of_keys_took_in_a_warehouse_is_said_of_the_next(catalog: Catalog) -> None:
     recorder = Recorder.of(catalog, warn=pytest.fail, make=True)
-    options = RespecOptions(keys=("dt",))
+    options = RespecRun(keys=("dt",))
     work = Work(run="r", session=pytest.fail)
     for number in range(3):
         recorder.carry_out(RESPEC, filled(catalog, number), options, work)
@@ -131,7 +131,7 @@ def test_a_ledger_that_cannot_be_read_leaves_the_measured_default(catalog: Catal
     recorder = Recorder.of(catalog, warn=warnings.append)
     table = filled(catalog, 1)
     planned = recorder.carry_out(
-        RESPEC, table, RespecOptions(keys=("dt",)), Work(run="r", session=pytest.fail), dry_run=True
+        RESPEC, table, RespecRun(keys=("dt",)), Work(run="r", session=pytest.fail), dry_run=True
     )
     report = recorder.foretell(RESPEC, table, planned, RESPEC.report(table, planned))
     assert str(report.facts["estimated_by"]).startswith("the measured default")

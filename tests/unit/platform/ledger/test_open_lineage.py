@@ -21,9 +21,9 @@ from requests import RequestException
 from lakewright.platform.ledger.action import Action, Verdict
 from lakewright.platform.ledger.open_lineage import lineage_sink, run_event
 from lakewright.platform.ledger.recording import Recorder
-from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
+from lakewright.platform.upkeep.compact import COMPACT, CompactRun
 from lakewright.platform.upkeep.measures import Cost
-from lakewright.platform.upkeep.verb import Work
+from lakewright.platform.upkeep.procedure import Work
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError
 from tests.support.tables.builders import events, new_table, rows
@@ -107,7 +107,7 @@ def test_events_of_commands_and_jobs_go_to_a_file(
     table.write(rows(table, events(0, 1)))
 
     Recorder.of(catalog, warn=pytest.fail).carry_out(
-        COMPACT, table, CompactOptions(), Work(run="r", session=lambda: None)
+        COMPACT, table, CompactRun(), Work(run="r", session=lambda: None)
     )
 
     (line,) = (tmp_path / "events.jsonl").read_text().splitlines()
@@ -231,7 +231,7 @@ def test_a_receiver_that_takes_no_event_is_a_warning_without_the_key(
     warnings: list[str] = []
 
     Recorder.of(catalog, warn=warnings.append).carry_out(
-        COMPACT, table, CompactOptions(), Work(run="r", session=lambda: None)
+        COMPACT, table, CompactRun(), Work(run="r", session=lambda: None)
     )
 
     (told,) = warnings

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import pytest
 
-from lakewright.platform.ingest.validate_schema import VALIDATE_SCHEMA, ValidateOptions
+from lakewright.platform.ingest.validate_schema import VALIDATE_SCHEMA, ValidateRun
 from lakewright.platform.ledger import kept_verbs
 from lakewright.platform.ledger.action import Action, Verdict
 from lakewright.platform.ledger.calibrate import modelled_ms
@@ -18,17 +18,17 @@ from lakewright.platform.ledger.past import LedgerPast
 from lakewright.platform.ledger.recording import LEDGER_VARIABLE, Recorder
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.upkeep.clean import REMOVE_ORPHANS, OrphansOptions
-from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
+from lakewright.platform.upkeep.compact import COMPACT, CompactRun
 from lakewright.platform.upkeep.evolve import EvolveOptions, evolution_to
-from lakewright.platform.upkeep.expire import EXPIRE_SNAPSHOTS, ExpireOptions
+from lakewright.platform.upkeep.expire import EXPIRE_SNAPSHOTS, ExpireSnapshotsRun
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
-from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work
-from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.upkeep.procedure import AnyProcedure, Outcome, Work
+from lakewright.platform.upkeep.procedures import PROCEDURES
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import InvalidRequestError, LeaseHeld, UnavailableError
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from tests.support.tables.builders import events, new_table, rows, with_options
-from tests.unit.platform.upkeep.test_verb import CASES, Case, appended
+from tests.unit.platform.upkeep.test_procedure import CASES, Case, appended
 
 
 def no_session() -> NoReturn:
@@ -66,7 +66,7 @@ def test_an_action_says_what_was_foreseen_and_what_came_of_it(
 ) -> None:
     bytes_before = sum(each.file.file_size for each in table.at().files())
 
-    recorder.carry_out(COMPACT, table, CompactOptions(min_files=2), WORK)
+    recorder.carry_out(COMPACT, table, CompactRun(min_files=2), WORK)
 
     action = only(catalog)
     bytes_after = sum(each.file.file_size for each in table.at().files())
@@ -107,7 +107,7 @@ def test_later_predictions_learn_from_the_runs_of_the_ledger(
     catalog: Catalog, table: Table, recorder: Recorder
 ) -> None:
     for run in range(4):
-        recorder.carry_out(COMPACT, table, CompactOptions(full=True), WORK)
+        recorder.carry_out(COMPACT, table, CompactRun(full=True), WORK)
         for at in range(3):
             table.write(rows(table, events(10 * run + at, 10 * run + at + 1)))
 
@@ -127,7 +127,7 @@ def test_what_the_caller_foresaw_is_recorded_and_the_plan_says_the_rest(
     foreseen = Measures(cost=Cost(bytes=7), benefit=Benefit(runs_fewer=2))
 
     replace(recorder, reason="3 small files", predicted=foreseen).carry_out(
-        COMPACT, table, CompactOptions(min_files=2), WORK
+        COMPACT, table, CompactRun(min_files=2), WORK
     )
 
     action = only(catalog)
@@ -154,14 +154,14 @@ EVOLVE = evolution_to(
 @pytest.mark.parametrize(
     ("verb", "case"),
     [
-        *((VERBS[each.verb], each) for each in CASES),
+        *((PROCEDURES[each.verb], each) for each in CASES),
         (EVOLVE, Case("evolve_schema", appended, EvolveOptions(add=("w INT",)))),
     ],
     ids=[*(f"{each.verb}-{each.table.__name__}" for each in CASES), "evolve_schema"],
 )
 @pytest.mark.sampled(12)
 def test_every_verb_that_changes_a_table_leaves_an_action(
-    unchecked_catalog: Catalog, warnings: list[str], verb: AnyVerb, case: Case
+    unchecked_catalog: Catalog, warnings: list[str], verb: AnyProcedure, case: Case
 ) -> None:
     recorder = Recorder.of(unchecked_catalog, warn=warnings.append, make=True)
     made = case.table(unchecked_catalog)
@@ -183,11 +183,11 @@ def test_every_verb_that_changes_a_table_leaves_an_action(
 def test_a_verb_without_work_is_recorded_and_a_dry_run_or_a_check_is_not(
     catalog: Catalog, table: Table, recorder: Recorder
 ) -> None:
-    recorder.carry_out(COMPACT, table, CompactOptions(), WORK, dry_run=True)
-    recorder.carry_out(VALIDATE_SCHEMA, table, ValidateOptions(), WORK)
+    recorder.carry_out(COMPACT, table, CompactRun(), WORK, dry_run=True)
+    recorder.carry_out(VALIDATE_SCHEMA, table, ValidateRun(), WORK)
     assert not Ledger(catalog).exists()
 
-    recorder.carry_out(COMPACT, table, CompactOptions(min_files=50), WORK)
+    recorder.carry_out(COMPACT, table, CompactRun(min_files=50), WORK)
 
     assert only(catalog).verdict is Verdict.NOTHING_TO_DO
 
@@ -219,7 +219,7 @@ def test_a_run_that_fails_halfway_is_recorded_with_what_it_did(
             raise UnavailableError("no answer from s3://me:word@host with open-sesame")
 
     table = with_options(table, snapshot__expire__limit="1")
-    goes = ExpireOptions(retain_min=1, retain_max=1, time_retained_ms=0)
+    goes = ExpireSnapshotsRun(retain_min=1, retain_max=1, time_retained_ms=0)
     with pytest.raises(UnavailableError):
         recorder.carry_out(EXPIRE_SNAPSHOTS, table, goes, WORK, stepped=fail)
 
@@ -243,7 +243,7 @@ def test_a_run_that_gives_way_to_another_process_is_beaten(
     )
 
     with pytest.raises(LeaseHeld):
-        recorder.carry_out(COMPACT, table, CompactOptions(min_files=2), WORK)
+        recorder.carry_out(COMPACT, table, CompactRun(min_files=2), WORK)
 
     assert only(catalog).verdict is Verdict.BEATEN
     assert "another" in (only(catalog).error or "")
@@ -255,7 +255,7 @@ def test_a_request_that_is_wrong_is_no_action(
     catalog: Catalog, table: Table, recorder: Recorder
 ) -> None:
     with pytest.raises(InvalidRequestError):
-        recorder.carry_out(COMPACT, table, CompactOptions(min_files=0), WORK)
+        recorder.carry_out(COMPACT, table, CompactRun(min_files=0), WORK)
 
     assert not Ledger(catalog).exists()
 
@@ -279,7 +279,7 @@ def test_a_ledger_that_cannot_be_written_is_a_warning_and_the_work_is_done(
 ) -> None:
     spoil(catalog)
 
-    outcome = recorder.carry_out(COMPACT, table, CompactOptions(min_files=2), WORK)
+    outcome = recorder.carry_out(COMPACT, table, CompactRun(min_files=2), WORK)
 
     assert outcome.result is not None
     assert len(table.at().files()) == 1
@@ -291,10 +291,10 @@ def test_the_compaction_of_the_ledger_is_recorded_in_it(
     catalog: Catalog, table: Table, recorder: Recorder, warnings: list[str]
 ) -> None:
     for _ in range(3):
-        recorder.carry_out(COMPACT, table, CompactOptions(), WORK)
+        recorder.carry_out(COMPACT, table, CompactRun(), WORK)
     ledger = catalog.table(LEDGER)
 
-    recorder.carry_out(COMPACT, ledger, CompactOptions(min_files=2), WORK)
+    recorder.carry_out(COMPACT, ledger, CompactRun(min_files=2), WORK)
 
     last = Ledger(catalog).actions(table=LEDGER)
     assert [each.verdict for each in last] == [Verdict.DONE]
@@ -326,7 +326,7 @@ def test_the_ledger_is_used_where_it_exists_unless_the_variable_says_otherwise(
     if there:
         Ledger(catalog).create()
 
-    Recorder.of(catalog, warn=pytest.fail).carry_out(COMPACT, table, CompactOptions(), WORK)
+    Recorder.of(catalog, warn=pytest.fail).carry_out(COMPACT, table, CompactRun(), WORK)
 
     assert len(Ledger(catalog).actions()) == records
 
@@ -345,12 +345,12 @@ def test_what_a_decision_asked_for_is_recorded_also_if_its_plan_is_refused(
 ) -> None:
     asked = replace(recorder, state="a state")
     with pytest.raises(InvalidRequestError):
-        asked.carry_out(COMPACT, table, CompactOptions(min_files=0), WORK)
+        asked.carry_out(COMPACT, table, CompactRun(min_files=0), WORK)
 
     assert only(catalog).verdict is Verdict.FAILED
     past = LedgerPast(Ledger(catalog)).past(day_begins_ms=0)
     tried = past.tries[table.name, "compact"]
     assert (tried.state, tried.times) == ("a state", 1)
     assert tried.error == (
-        "InvalidRequestError: min_file_num (--min-files) is 0; compaction needs at least 2"
+        "InvalidRequestError: min_files (--min-files) is 0; compaction needs at least 2"
     )

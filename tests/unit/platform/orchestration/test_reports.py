@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakewright.platform.orchestration.reports import first_records, report_metadata
-from lakewright.platform.upkeep.verb import Report
+from lakewright.platform.upkeep.procedure import Report
 
 
 def test_a_table_that_is_cut_says_how_many_rows_it_leaves_out() -> None:

@@ -13,15 +13,15 @@ from lakewright.platform.orchestration.run_config import (
     options_of_run,
 )
 from lakewright.platform.tables.upkeep_policies import EngineChoice
-from lakewright.platform.upkeep.compact import CompactOptions
-from lakewright.platform.upkeep.expire import ExpireOptions
-from lakewright.platform.upkeep.options import option_fields
-from lakewright.platform.upkeep.sort_compact import SortOptions
-from lakewright.platform.upkeep.verb import AnyVerb
-from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.upkeep.compact import CompactRun
+from lakewright.platform.upkeep.expire import ExpireSnapshotsRun
+from lakewright.platform.upkeep.procedure import AnyProcedure
+from lakewright.platform.upkeep.procedures import PROCEDURES
+from lakewright.platform.upkeep.sort_compact import SortCompactRun
 from lakewright.storage import Catalog, Table, VerifyLevel
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.lsm.sort_layout import SortOrder
+from lakewright.storage.operations.running.verb_options import option_fields
 from tests.support.tables.builders import new_table
 from tests.support.tables.fixtures import memory_uri
 
@@ -35,8 +35,8 @@ def asked(declared: Any, table: Table, **given: object) -> Any:
     return options_of_run(config_class(type(declared))(**given), declared, table)
 
 
-@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
-def test_every_option_can_be_given_and_none_must_be(verb: AnyVerb, table: Table) -> None:
+@pytest.mark.parametrize("verb", PROCEDURES.values(), ids=PROCEDURES)
+def test_every_option_can_be_given_and_none_must_be(verb: AnyProcedure, table: Table) -> None:
     config = config_class(verb.options)
     written = [each.written_name for each in option_fields(verb.options)]
     assert sorted(config.model_fields) == sorted(["dry_run", *written])
@@ -50,12 +50,12 @@ def test_every_option_can_be_given_and_none_must_be(verb: AnyVerb, table: Table)
 
 
 def test_what_a_run_says_stands_before_what_is_declared(table: Table) -> None:
-    declared = CompactOptions(min_files=5, full=True, engine=EngineChoice.SPARK)
+    declared = CompactRun(min_files=5, full=True, engine=EngineChoice.SPARK)
     verify = choices_of(VerifyLevel)["full"]
 
     found = asked(declared, table, partitions=["a"], full=False, buckets=[1, 2], verify=verify)
 
-    assert found == CompactOptions(
+    assert found == CompactRun(
         partitions=({"day": "a"},),
         buckets=(1, 2),
         full=False,
@@ -66,19 +66,19 @@ def test_what_a_run_says_stands_before_what_is_declared(table: Table) -> None:
 
 
 def test_durations_and_choices_are_written_as_people_write_them(table: Table) -> None:
-    declared = ExpireOptions(time_retained_ms=1)
+    declared = ExpireSnapshotsRun(time_retained_ms=1)
     assert asked(declared, table, time_retained="7d").time_retained_ms == 604_800_000
     assert asked(declared, table, time_retained="0s").time_retained_ms == 0
     order = choices_of(SortOrder)["zorder"]
-    assert asked(SortOptions(), table, by=["id"], order=order).order is SortOrder.ZORDER
+    assert asked(SortCompactRun(), table, by=["id"], order=order).order is SortOrder.ZORDER
 
 
 @pytest.mark.parametrize(
     ("declared", "given", "told"),
     [
-        (ExpireOptions(), {"max_duration": "7"}, "max_duration: '7' has no unit"),
-        (CompactOptions(), {"partitions": []}, "partitions is an empty list"),
-        (CompactOptions(), {"partitions": ["100%"]}, "is not an encoded partition value"),
+        (ExpireSnapshotsRun(), {"max_duration": "7"}, "max_duration: '7' has no unit"),
+        (CompactRun(), {"partitions": []}, "partitions is an empty list"),
+        (CompactRun(), {"partitions": ["100%"]}, "is not an encoded partition value"),
     ],
 )
 def test_what_cannot_be_is_refused_by_its_name(
@@ -91,4 +91,4 @@ def test_what_cannot_be_is_refused_by_its_name(
 def test_a_table_without_partitions_has_none_to_name() -> None:
     table = new_table(Catalog.open(memory_uri()))
     with pytest.raises(InvalidRequestError, match="has no partitions; leave `partitions` out"):
-        asked(CompactOptions(), table, partitions=["a"])
+        asked(CompactRun(), table, partitions=["a"])

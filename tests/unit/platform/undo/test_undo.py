@@ -12,13 +12,13 @@ from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.undo.undo import WHY_NOT, plan_undo, run_undo
 from lakewright.platform.upkeep.clean import REMOVE_ORPHANS, OrphansOptions
-from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
+from lakewright.platform.upkeep.compact import COMPACT, CompactRun
 from lakewright.platform.upkeep.drop_partitions import DROP_PARTITIONS, DropPartitionsOptions
-from lakewright.platform.upkeep.expire import EXPIRE_SNAPSHOTS, ExpireOptions
-from lakewright.platform.upkeep.rescale import RESCALE, RescaleOptions
-from lakewright.platform.upkeep.respec import RESPEC, RespecOptions
-from lakewright.platform.upkeep.verb import AnyVerb, Work, carry_out
-from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.upkeep.expire import EXPIRE_SNAPSHOTS, ExpireSnapshotsRun
+from lakewright.platform.upkeep.procedure import AnyProcedure, Work, carry_out
+from lakewright.platform.upkeep.procedures import PROCEDURES
+from lakewright.platform.upkeep.rescale import RESCALE, RescaleRun
+from lakewright.platform.upkeep.respec import RESPEC, RespecRun
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 from tests.support.tables.builders import compact, content, events, expire, new_table, rows
@@ -47,7 +47,7 @@ def table_of(catalog: Catalog, name: str, **made: Any) -> Table:
     return table
 
 
-def done_by(run: str, table: Table, verb: AnyVerb, options: object) -> None:
+def done_by(run: str, table: Table, verb: AnyProcedure, options: object) -> None:
     carry_out(verb, table, options, Work(run=run, session=no_session))
 
 
@@ -60,7 +60,7 @@ def test_all_that_a_run_did_is_undone_and_nothing_else(catalog: Catalog) -> None
     three = table_of(catalog, "db.three")
     before = {each.name: content(each) for each in (one, two, three)}
     one.stage(rows(one, events(7, 8)))
-    done_by(DAGSTER, one, COMPACT, CompactOptions(full=True))
+    done_by(DAGSTER, one, COMPACT, CompactRun(full=True))
     done_by(DAGSTER, one, REMOVE_ORPHANS, OrphansOptions(older_than_ms=0, even_recent=True))
     done_by(f"dagster-{RUN}-drop", two, DROP_PARTITIONS, DropPartitionsOptions(where="day = 'a'"))
     done_by(SECOND, three, DROP_PARTITIONS, DropPartitionsOptions(where="day = 'a'"))
@@ -98,13 +98,13 @@ def test_all_that_a_run_did_is_undone_and_nothing_else(catalog: Catalog) -> None
 
 def test_a_run_is_named_by_its_first_digits_if_they_are_its_own(catalog: Catalog) -> None:
     table = table_of(catalog, "db.one")
-    done_by(DAGSTER, table, COMPACT, CompactOptions(full=True))
+    done_by(DAGSTER, table, COMPACT, CompactRun(full=True))
     assert plan_undo(catalog, RUN[:13]).run == RUN
     assert plan_undo(catalog, DAGSTER).parts
     with pytest.raises(NotFoundError, match="of run '1111'"):
         plan_undo(catalog, "1111")
     table.write(rows(table, events(0, 1)))
-    done_by(f"dagster-{OTHER}-compact", table, COMPACT, CompactOptions(full=True))
+    done_by(f"dagster-{OTHER}-compact", table, COMPACT, CompactRun(full=True))
     with pytest.raises(InvalidRequestError, match="names 2 runs"):
         plan_undo(catalog, RUN[:8])
 
@@ -112,7 +112,7 @@ def test_a_run_is_named_by_its_first_digits_if_they_are_its_own(catalog: Catalog
 def test_what_stands_in_the_way_hinders_no_other_table(catalog: Catalog) -> None:
     one, two = table_of(catalog, "db.one"), table_of(catalog, "db.two")
     for table in (one, two):
-        done_by("lakewright compact (0a1b2c3d)", table, COMPACT, CompactOptions(full=True))
+        done_by("lakewright compact (0a1b2c3d)", table, COMPACT, CompactRun(full=True))
     two.write(rows(two, events(0, 1)))
     compact(two, full=True)
     undone = run_undo(catalog, plan_undo(catalog, "0a1b2c3d"), UNDOING)
@@ -124,7 +124,7 @@ def test_what_stands_in_the_way_hinders_no_other_table(catalog: Catalog) -> None
 
 def test_what_was_taken_back_before_does_not_make_an_undo_fail(catalog: Catalog) -> None:
     for name in ("db.one", "db.two"):
-        done_by(DAGSTER, table_of(catalog, name), COMPACT, CompactOptions(full=True))
+        done_by(DAGSTER, table_of(catalog, name), COMPACT, CompactRun(full=True))
     run_undo(catalog, plan_undo(catalog, RUN, tables=["db.one"]), UNDOING)
     done = run_undo(catalog, plan_undo(catalog, RUN), UNDOING)
     assert [each.table for each in done.parts] == ["db.two"]
@@ -161,7 +161,7 @@ def test_runs_are_undone_newest_first_one_by_one(catalog: Catalog, *, redone: bo
 
 def test_what_changes_between_plan_and_run_is_left_alone(catalog: Catalog) -> None:
     table = table_of(catalog, "db.one")
-    done_by(DAGSTER, table, COMPACT, CompactOptions(full=True))
+    done_by(DAGSTER, table, COMPACT, CompactRun(full=True))
     plan = plan_undo(catalog, RUN)
     expire(table)
     undone = run_undo(catalog, plan, UNDOING)
@@ -173,7 +173,7 @@ def test_a_rescale_of_several_partitions_is_undone_in_one_commit(catalog: Catalo
     table = table_of(catalog, "db.one", keys=("id", "day"), options={"bucket": "1"})
     table.write(rows(table, events(0, 4, day="b")))
     before = content(table)
-    done_by(DAGSTER, table, RESCALE, RescaleOptions(buckets=3))
+    done_by(DAGSTER, table, RESCALE, RescaleRun(buckets=3))
     run_undo(catalog, plan_undo(catalog, RUN), UNDOING)
     table = catalog.table(table.name)
     assert table.options.bucket == 1
@@ -184,7 +184,7 @@ def test_a_rescale_of_several_partitions_is_undone_in_one_commit(catalog: Catalo
 
 def test_actions_tell_what_left_no_trace_and_why_it_stays(catalog: Catalog) -> None:
     table, other = table_of(catalog, "db.one"), table_of(catalog, "db.two")
-    done_by(DAGSTER, other, COMPACT, CompactOptions(full=True))
+    done_by(DAGSTER, other, COMPACT, CompactRun(full=True))
     expire(table)
     action = Action(
         id="1",
@@ -202,7 +202,7 @@ def test_actions_tell_what_left_no_trace_and_why_it_stays(catalog: Catalog) -> N
     (left,) = plan.left_alone
     assert (left.table, left.what) == ("db.one", "expire_snapshots")
     assert "put back since, or is collected" in left.why
-    assert {*VERBS, "evolve_schema"} >= set(WHY_NOT)
+    assert {*PROCEDURES, "evolve_schema"} >= set(WHY_NOT)
 
 
 def test_snapshots_of_a_run_that_expired_come_back_first(catalog: Catalog) -> None:
@@ -210,7 +210,7 @@ def test_snapshots_of_a_run_that_expired_come_back_first(catalog: Catalog) -> No
     before = content(table)
     done_by(DAGSTER, table, DROP_PARTITIONS, DropPartitionsOptions(where="day = 'a'"))
     table.write(rows(table, events(7, 8)))
-    options = ExpireOptions(retain_min=1, retain_max=1, grace_ms=3_600_000)
+    options = ExpireSnapshotsRun(retain_min=1, retain_max=1, grace_ms=3_600_000)
     done_by("lakewright expire-snapshots (0badcafe)-x", table, EXPIRE_SNAPSHOTS, options)
 
     plan = plan_undo(catalog, RUN)
@@ -231,7 +231,7 @@ def test_of_a_change_of_keys_the_way_back_is_told_as_a_command(catalog: Catalog)
     keys = table.schema.partition_keys
     recorder = Recorder.of(catalog, warn=pytest.fail, make=True)
     work = Work(run=DAGSTER, session=no_session)
-    recorder.carry_out(RESPEC, table, RespecOptions(keys=("day", "id")), work)
+    recorder.carry_out(RESPEC, table, RespecRun(keys=("day", "id")), work)
 
     plan = plan_undo(catalog, RUN)
     assert plan.parts == ()
@@ -279,7 +279,7 @@ def test_a_run_that_left_nothing_is_not_found(catalog: Catalog) -> None:
         plan_undo(catalog, RUN, tables=["db.one"])
 
 
-def recorded(catalog: Catalog, verb: AnyVerb, options: object, table: Table) -> None:
+def recorded(catalog: Catalog, verb: AnyProcedure, options: object, table: Table) -> None:
     recorder = Recorder.of(catalog, warn=pytest.fail, make=True)
     recorder.carry_out(verb, table, options, Work(run=DAGSTER, session=no_session))
 
@@ -294,7 +294,7 @@ def damage(table: Table) -> None:
 
 def test_a_damaged_table_that_the_run_never_touched_is_a_note(catalog: Catalog) -> None:
     one, other = table_of(catalog, "db.one"), table_of(catalog, "db.other")
-    recorded(catalog, COMPACT, CompactOptions(full=True), one)
+    recorded(catalog, COMPACT, CompactRun(full=True), one)
     damage(other)
 
     plan = plan_undo(catalog, RUN)
@@ -312,7 +312,7 @@ def test_a_damaged_table_that_the_run_worked_on_or_might_have_is_left_alone(
 ) -> None:
     one, other = table_of(catalog, "db.one"), table_of(catalog, "db.other")
     for table in (one, other):
-        recorded(catalog, COMPACT, CompactOptions(full=True), table)
+        recorded(catalog, COMPACT, CompactRun(full=True), table)
     # A run that no ledger has recorded may have worked on every table.
     done_by(
         SECOND,
@@ -365,7 +365,7 @@ def test_a_run_that_did_nothing_says_so_beside_damaged_tables(
 
 def test_a_run_that_did_nothing_in_a_table_says_where_it_worked(catalog: Catalog) -> None:
     one, two = table_of(catalog, "db.one"), table_of(catalog, "db.two")
-    recorded(catalog, COMPACT, CompactOptions(full=True), one)
+    recorded(catalog, COMPACT, CompactRun(full=True), one)
     with pytest.raises(
         NotFoundError, match=r"did nothing in db\.two that can be undone; it worked on db\.one$"
     ):
@@ -383,7 +383,7 @@ def test_work_on_a_table_that_was_created_anew_since_went_with_the_former_one(
     catalog: Catalog,
 ) -> None:
     table = table_of(catalog, "db.one")
-    recorded(catalog, COMPACT, CompactOptions(full=True), table)
+    recorded(catalog, COMPACT, CompactRun(full=True), table)
     catalog.drop_table("db.one")
     table_of(catalog, "db.one")
 
@@ -412,7 +412,7 @@ def test_an_expiry_in_several_steps_is_undone_by_one_undo(catalog: Catalog) -> N
     table = table_of(catalog, "db.one", options={"snapshot.expire.limit": "2"})
     for at in range(3, 9):
         table.write(rows(table, events(at, at + 2)))
-    options = ExpireOptions(retain_min=1, retain_max=1, time_retained_ms=0)
+    options = ExpireSnapshotsRun(retain_min=1, retain_max=1, time_retained_ms=0)
     done_by(DAGSTER, table, EXPIRE_SNAPSHOTS, options)
     assert len(table.upkeep.condemned()) == 4
     done = run_undo(catalog, plan_undo(catalog, RUN), UNDOING)

@@ -458,7 +458,7 @@ def test_a_write_of_whose_files_some_were_taken_as_orphans_is_not_published(
     batches = rows(table, events(0, 20)).to_batches(max_chunksize=1)
     staged = table.stage(iter(batches))
     assert staged.file_count == (2 if files == "few files" else 20)
-    plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
+    plan = table.upkeep.plan_remove_orphans(older_than_ms=0, even_recent=True)
     names = [file.file_name for message in staged.messages for file in message.new_files]
     last = [file for file in plan.files if file.path.endswith(names[-1])]
     assert table.upkeep.run(replace(plan, files=tuple(last), grace_ms=0)).files_deleted == 1

@@ -128,7 +128,9 @@ def test_a_batch_kept_while_orphans_are_removed_is_left_alone(table: Table) -> N
     """Kept between the plan and the run."""
     for grace_ms in (1, 0):
         made = staged(table, 1 + grace_ms)
-        plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True, grace_ms=grace_ms)
+        plan = table.upkeep.plan_remove_orphans(
+            older_than_ms=0, even_recent=True, grace_ms=grace_ms
+        )
         assert plan.files
         table.keep_pending(made)
         done = table.upkeep.run(plan)

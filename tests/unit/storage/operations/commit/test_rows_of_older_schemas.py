@@ -78,7 +78,7 @@ def test_a_write_of_the_old_schema_is_published_by_id(
         table.commit(staged)
     (found,) = altered.read(where="k = 1").to_pylist()
     assert found == {"k": 1, **expected}
-    compact(altered, full=True, min_file_num=2)
+    compact(altered, full=True, min_files=2)
     assert altered.read(where="k = 1").to_pylist() == [found]
     assert_only_reachable_files(altered)
 

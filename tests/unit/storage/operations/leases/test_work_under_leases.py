@@ -238,7 +238,7 @@ def test_a_writer_that_compacts_gives_way_too_and_tells(table: Table) -> None:
     scope = scope_of(table.table_files, [{"day": "b"}])
     request = LeaseRequest(kind=LeaseKind.COMPACT, scope=scope, holder="upkeep")
     with leased(table.table_files, request) as lease:
-        came = slower.upkeep.compact_written([{"day": "b"}], min_file_num=2, lease=lease)
+        came = slower.upkeep.compact_written([{"day": "b"}], min_files=2, lease=lease)
     assert isinstance(came.failure, LeaseLost)
 
 

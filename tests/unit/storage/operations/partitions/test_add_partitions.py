@@ -210,7 +210,7 @@ def test_files_stay_their_owners_through_compaction_expiry_and_drop(
     compact(table, full=True)
     assert content(table) == due
     expire(table, keep=1)
-    table.upkeep.remove_orphans(age_ms=0, even_recent=True)
+    table.upkeep.remove_orphans(older_than_ms=0, even_recent=True)
     table.upkeep.drop_partitions("day = 'a'")
     expire(table, keep=1)
     assert content(table) == content(table, where="day = 'b'")

@@ -20,7 +20,11 @@ from lakewright.storage import (
     Table,
 )
 from lakewright.storage.errors import InvalidOption, UnfitValues, UnsupportedError
-from lakewright.storage.operations.inspection.analyze import plan_analyze, run_analyze
+from lakewright.storage.operations.inspection.analyze import (
+    AnalyzeOptions,
+    plan_analyze,
+    run_analyze,
+)
 from lakewright.storage.operations.read import file_rows
 from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.operations.state.live_files import index_entries
@@ -153,7 +157,7 @@ def test_a_compaction_fails_before_it_publishes_anything(catalog: Catalog, kind:
     table = table_of(catalog, "explicit-fail", kind)
     before = table.history.latest_snapshot(), {entry.file.file_name for entry in table.at().files()}
     with pytest.raises(UnfitValues, match=r"2 of the [24] rows of data file .* such as 300"):
-        compact(table, full=True, min_file_num=2)
+        compact(table, full=True, min_files=2)
     assert (
         table.history.latest_snapshot(),
         {entry.file.file_name for entry in table.at().files()},
@@ -201,7 +205,7 @@ def test_a_compaction_tells_how_many_values_it_made_null_for_good(
     catalog: Catalog, kind: str
 ) -> None:
     table = table_of(catalog, "explicit-null", kind)
-    result = compact(table, full=True, min_file_num=2)
+    result = compact(table, full=True, min_files=2)
     assert result.nulled_values == 5
     scan = table.scan()
     assert by_key(scan.read()) == READ
@@ -276,7 +280,7 @@ def test_other_rewrites_tell_what_they_made_null(catalog: Catalog) -> None:
     for kind in ("keyed", "append"):
         options = {"bucket": "1", "bucket_key": "k"} if kind == "append" else {}
         scaling = table_of(catalog, "explicit-null", kind, f"db.scaled_{kind}", **options)
-        result = scaling.upkeep.rescale(bucket_count=3)
+        result = scaling.upkeep.rescale(buckets=3)
         assert result.nulled_values == 5
         assert by_key(catalog.table(scaling.name).read()) == READ
     postponed = table_of(catalog, "explicit-null", "keyed", "db.postponed", bucket="-2")
@@ -346,7 +350,7 @@ def test_changes_lookups_and_statistics_have_the_nulls(
         assert "1 of column n" in caplog.text
     assert [row["n"] for row in changes.to_pylist()] == [None, None]
     files = table.table_files
-    analysis = run_analyze(files, plan_analyze(files), LocalEngine(files.env))
+    analysis = run_analyze(files, plan_analyze(files, AnalyzeOptions()), LocalEngine(files.env))
     assert analysis.statistics is not None
     counts = {each.name: each.null_count for each in analysis.statistics.columns}
     assert counts == {"k": 0, "n": 3, "s": 3, "r": 2}
@@ -378,7 +382,7 @@ def test_a_column_that_is_not_null_refuses_such_values_in_both_modes(
     with pytest.raises(UnfitValues, match=r"a part of column a .* holds 300, which does not fit"):
         narrow.read(columns=["a"])
     with pytest.raises(UnfitValues):
-        compact(narrow, full=True, min_file_num=2)
+        compact(narrow, full=True, min_files=2)
     assert_only_reachable_files(narrow)
     if mode == "explicit-null":
         loose = narrow.alter(

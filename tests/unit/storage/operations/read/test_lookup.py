@@ -118,7 +118,7 @@ def test_keys_are_found_whatever_the_table_makes_of_its_rows(
         )
 
     assert comparable(table.lookup(wanted)) == expected()
-    table.upkeep.run(table.upkeep.plan_compact(min_file_num=2))
+    table.upkeep.run(table.upkeep.plan_compact(min_files=2))
     assert comparable(table.lookup(wanted)) == expected()
     compact(table, full=True)
     assert comparable(table.lookup(wanted)) == expected()

@@ -90,7 +90,7 @@ def test_members_are_paired_by_id_before_and_after_a_compaction(
     later = expected(values_for(container, 10), table, changed)
     changed.write(rows(changed, later))
     assert listed(changed) == due + later
-    compact(changed, full=True, min_file_num=2)
+    compact(changed, full=True, min_files=2)
     assert schemas_of_files(changed) == {1}
     assert listed(changed) == due + later
 
@@ -112,7 +112,7 @@ class Rewrite:
 
 
 REWRITES = {
-    "compact append": Rewrite(lambda table: compact(table, full=True, min_file_num=2), keyed=False),
+    "compact append": Rewrite(lambda table: compact(table, full=True, min_files=2), keyed=False),
     "compact keyed": Rewrite(lambda table: compact(table, full=True), {"bucket": "1"}),
     "deletion vectors": Rewrite(
         lambda table: compact(table, full=True), {"bucket": "1", "deletion-vectors.enabled": "true"}

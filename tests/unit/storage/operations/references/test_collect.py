@@ -53,7 +53,7 @@ def roll_back(table: Table) -> None:
 
 
 def remove_orphans(table: Table) -> None:
-    table.upkeep.remove_orphans(age_ms=0, even_recent=True, grace_ms=HOUR)
+    table.upkeep.remove_orphans(older_than_ms=0, even_recent=True, grace_ms=HOUR)
 
 
 def expire_changelogs(table: Table) -> None:
@@ -314,7 +314,7 @@ def test_what_a_dead_process_left_of_a_record_goes_with_the_orphans(catalog: Cat
     table.upkeep.put_back(run.id)
     # It died just before the last deletion.
     assert files.condemned.claim(run.id, b"undo")
-    table.upkeep.remove_orphans(age_ms=0, even_recent=True, grace_ms=0)
+    table.upkeep.remove_orphans(older_than_ms=0, even_recent=True, grace_ms=0)
     assert files.condemned.listed() == {}
 
 

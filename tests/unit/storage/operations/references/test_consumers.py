@@ -108,9 +108,9 @@ def test_consumers_are_expired_by_age(catalog: Catalog, env: FixedEnv) -> None:
     moved(table, "old", env.clock.now_ms - 3 * HOUR)
     moved(table, "young", env.clock.now_ms)
     assert table.history.expire_consumers().consumers == ()
-    planned = table.history.expire_consumers(age_ms=HOUR, dry_run=True)
+    planned = table.history.expire_consumers(older_than_ms=HOUR, dry_run=True)
     assert [each.name for each in planned.consumers] == ["old"]
-    assert table.history.expire_consumers(age_ms=HOUR).consumers == ("old",)
+    assert table.history.expire_consumers(older_than_ms=HOUR).consumers == ("old",)
     assert [each.name for each in table.history.consumers()] == ["young"]
 
 
@@ -120,7 +120,7 @@ def test_a_consumer_that_moved_within_the_time_step_of_its_store_stays(
     table = commits(catalog)
     table.history.set_consumer("me", 1)
     moved(table, "me", env.clock.now_ms - 3 * HOUR)
-    plan = table.history.expire_consumers(age_ms=HOUR, dry_run=True)
+    plan = table.history.expire_consumers(older_than_ms=HOUR, dry_run=True)
     table.history.set_consumer("me", 2)
     moved(table, "me", env.clock.now_ms - 3 * HOUR)
     assert table.history.run(plan).consumers == ()

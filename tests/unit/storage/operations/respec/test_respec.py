@@ -67,7 +67,7 @@ def test_a_plan_foresees_the_files_that_a_split_of_small_files_leaves(catalog: C
     for number in range(6):
         written = [{"dt": day, "hh": hh, "v": number} for day in "ab" for hh in (1, 2, 3)]
         table.write(rows(table, written))
-    plan = table.upkeep.plan_respec(["dt", "hh"], most_files=6)
+    plan = table.upkeep.plan_respec(["dt", "hh"], max_files=6)
     assert (plan.split.files, plan.files_after) == (12, 6)
     table.upkeep.run(plan)
     assert len(catalog.table(table.name).at().files()) == 6
@@ -101,7 +101,7 @@ def test_partitions_that_share_a_folder_are_counted_each(catalog: Catalog) -> No
     assert plan.becomes[0].keys == ("dt=a/o=%20 %20", "dt=a/o=%empty", "dt=a/o=%null", "dt=a/o=x")
     assert plan.partitions_after == 4
     with pytest.raises(InvalidRequestError, match="would have 4 partitions"):
-        table.upkeep.plan_respec(["dt", "o"], most_partitions=3)
+        table.upkeep.plan_respec(["dt", "o"], max_partitions=3)
 
 
 def test_a_file_whose_statistics_prove_no_value_is_read_once_by_plan_and_by_run(
@@ -237,7 +237,7 @@ def test_compaction_merges_restated_files_with_new_ones(catalog: Catalog) -> Non
     table = respec(catalog, by_day(catalog), "dt", "hh")
     hours(table, "a", 1, first=50)
     due = content(table)
-    result = compact(table, [{"dt": "a", "hh": 1}], full=True, min_file_num=2)
+    result = compact(table, [{"dt": "a", "hh": 1}], full=True, min_files=2)
     assert (result.files_before, result.files_after) == (3, 1)
     assert content(table) == due
     expire(table)
@@ -340,7 +340,7 @@ def test_a_write_staged_before_it_is_refused_and_named(catalog: Catalog) -> None
 
 def test_a_compaction_planned_before_it_is_planned_again(catalog: Catalog) -> None:
     table = by_day(catalog)
-    plan = table.upkeep.plan_compact(full=True, min_file_num=2)
+    plan = table.upkeep.plan_compact(full=True, min_files=2)
     now = respec(catalog, table, "dt", "hh")
     for opened in (table, now):
         with pytest.raises((CommitConflictError, InvalidRequestError), match="plan again"):
@@ -452,10 +452,10 @@ def test_a_column_that_is_or_was_a_key_cannot_be_dropped(catalog: Catalog) -> No
 def test_a_flood_of_partitions_or_files_is_refused_with_the_numbers(catalog: Catalog) -> None:
     table = by_day(catalog)
     with pytest.raises(InvalidRequestError, match=r"6 partitions .* the limit is 5"):
-        table.upkeep.plan_respec(["dt", "hh"], most_partitions=5)
+        table.upkeep.plan_respec(["dt", "hh"], max_partitions=5)
     with pytest.raises(InvalidRequestError, match=r"7 files .* the limit is 6"):
-        table.upkeep.plan_respec(["dt", "hh"], most_files=6)
-    table.upkeep.plan_respec(["dt", "hh"], most_partitions=6, most_files=7)
+        table.upkeep.plan_respec(["dt", "hh"], max_files=6)
+    table.upkeep.plan_respec(["dt", "hh"], max_partitions=6, max_files=7)
 
 
 @pytest.mark.parametrize("prefix", ["data-", "co", ""])

@@ -377,7 +377,7 @@ def test_orphans_that_are_removed_between_the_schemas_of_a_change_leave_what_it_
     def look(call: Call) -> None:
         if call.path.endswith("/schema/schema-2") and not removed:
             now = catalog.table("db.t")
-            removed.append(now.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
+            removed.append(now.upkeep.plan_remove_orphans(older_than_ms=0, even_recent=True))
             going = tuple(each.path for each in removed[0].files)
             assert staged
             assert not any(each.endswith(going) for each in staged)

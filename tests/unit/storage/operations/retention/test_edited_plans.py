@@ -137,7 +137,7 @@ def test_an_edited_plan_deletes_no_unfinished_file_that_was_written_just_now(
 def test_an_edited_plan_collects_nothing_that_can_still_be_undone(catalog: Catalog) -> None:
     table = replacing(catalog)
     table.stage(rows(table, events(9, 12)))
-    table.upkeep.remove_orphans(age_ms=0, even_recent=True)
+    table.upkeep.remove_orphans(older_than_ms=0, even_recent=True)
     (run,) = table.upkeep.condemned()
     plan = table.upkeep.plan_collect()
     assert plan.records == ()

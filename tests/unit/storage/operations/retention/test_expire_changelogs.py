@@ -298,7 +298,7 @@ def test_changelogs_of_before_a_producer_was_chosen_keep_their_files(catalog: Ca
     options = {**table.schema.options, "changelog-producer": "input"}
     table.table_files.schemas.put_schema(replace(table.schema, id=1, options=options))
     table = catalog.table("db.t")
-    assert table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True).files == ()
+    assert table.upkeep.plan_remove_orphans(older_than_ms=0, even_recent=True).files == ()
     assert_only_reachable_files(table)
     table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
     assert_only_reachable_files(table)
@@ -439,7 +439,7 @@ def test_what_an_expiry_that_died_has_yet_to_keep_is_not_deleted_as_orphans(
     )
     with suppress(Crashed):
         expire(broken)
-    assert not table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True).files
+    assert not table.upkeep.plan_remove_orphans(older_than_ms=0, even_recent=True).files
     expire(table)
     table.upkeep.collect(under_way=True)
     assert changelog_ids(table) == [1, 2, 3, 4, 5]

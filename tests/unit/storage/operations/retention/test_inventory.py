@@ -85,7 +85,7 @@ def test_the_orphans_of_an_inventory_go_without_a_listing_of_the_table(
         f"{PLACE}/lost-1.parquet",
         f"{PLACE}/lost-2.parquet",
     ]
-    assert plan == table.upkeep.plan_remove_orphans(older_than_ms=plan.older_than_ms)
+    assert plan == table.upkeep.plan_remove_orphans(before_ms=plan.older_than_ms)
     assert table.upkeep.run(plan).files_condemned == 2
     assert content(table) == before
     assert_only_reachable_files(table)
@@ -99,7 +99,7 @@ def test_a_file_that_was_written_since_the_inventory_stays(table: Table, tmp_pat
     (folder / "lost-3.parquet").write_bytes(b"rows")
     (folder / "lost-2.parquet").write_bytes(b"longer rows")
     os.utime(folder / "lost-2.parquet", (time.time() - 2 * DAY_S,) * 2)
-    plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True, inventory=told)
+    plan = table.upkeep.plan_remove_orphans(older_than_ms=0, even_recent=True, inventory=told)
     assert plan.files == ()
 
 

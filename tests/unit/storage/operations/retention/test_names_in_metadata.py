@@ -73,7 +73,7 @@ def verbs(table: Table) -> Iterator[Callable[[], object]]:
     yield lambda: table.upkeep.run(table.upkeep.plan_analyze())
     yield lambda: remove_orphans(table)
     yield lambda: table.upkeep.run(
-        table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True, grace_ms=0)
+        table.upkeep.plan_remove_orphans(older_than_ms=0, even_recent=True, grace_ms=0)
     )
     yield lambda: table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
     yield lambda: list(table.upkeep.expire_in_steps(retain_min=1, retain_max=1, time_retained_ms=0))
@@ -323,7 +323,7 @@ def test_a_link_in_a_table_is_taken_away_and_not_what_it_leads_to(
     was = content(table)
     for grace_ms in (0, 1):
         with suppress(StorageError):
-            table.upkeep.remove_orphans(age_ms=0, even_recent=True, grace_ms=grace_ms)
+            table.upkeep.remove_orphans(older_than_ms=0, even_recent=True, grace_ms=grace_ms)
             table.upkeep.collect(early=True)
         assert outside(table) == before
     assert content(table) == was

@@ -19,7 +19,11 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     UnsupportedError,
 )
-from lakewright.storage.operations.retention.remove_orphans import OrphanFile, OrphansPlan
+from lakewright.storage.operations.retention.remove_orphans import (
+    OrphanFile,
+    OrphansOptions,
+    OrphansPlan,
+)
 from lakewright.storage.operations.running.plan import UnreachableFile
 from tests.support.stores.watched_files import (
     Call,
@@ -125,7 +129,8 @@ def test_it_is_told_how_many_files_were_looked_at(
     for day in "abcd":
         table.stage(rows(table, events(3, 6, day=day)))
     looked: list[int] = []
-    plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True, looked=looked.append)
+    options = OrphansOptions(older_than_ms=0, even_recent=True)
+    plan = next(table.upkeep.orphan_steps(options, looked=looked.append))
     assert looked[:2] == [4, 8]
     assert looked == sorted(looked)
     listed = table.table_files.fs.list_tree(table.table_files.paths.root)
@@ -253,9 +258,9 @@ def test_a_time_to_come_is_refused(catalog: Catalog) -> None:
     with pytest.raises(
         InvalidRequestError, match="is in the future: the clock of the store says 20"
     ):
-        table.upkeep.plan_remove_orphans(older_than_ms=to_come)
+        table.upkeep.plan_remove_orphans(before_ms=to_come)
     with pytest.raises(InvalidRequestError, match="is in the future"):
-        table.upkeep.plan_remove_orphans(age_ms=-HOUR, even_recent=True)
+        table.upkeep.plan_remove_orphans(older_than_ms=-HOUR, even_recent=True)
 
 
 def test_less_than_an_hour_is_refused_unless_it_is_meant(catalog: Catalog) -> None:
@@ -267,8 +272,8 @@ def test_less_than_an_hour_is_refused_unless_it_is_meant(catalog: Catalog) -> No
             InvalidRequestError, match=r"allow recent files \(--even-recent, even_recent\) if no"
         ):
             table.upkeep.plan_remove_orphans(**plan)
-    assert table.upkeep.plan_remove_orphans(age_ms=HOUR).files == ()
-    plan = table.upkeep.plan_remove_orphans(age_ms=HOUR // 3, even_recent=True)
+    assert table.upkeep.plan_remove_orphans(older_than_ms=HOUR).files == ()
+    plan = table.upkeep.plan_remove_orphans(older_than_ms=HOUR // 3, even_recent=True)
     assert {file.path for file in plan.files} == set(unreachable_files(table)) != set()
     table.upkeep.run(plan)
 
@@ -386,9 +391,9 @@ def test_the_moment_given_is_the_last_that_counts(catalog: Catalog) -> None:
     moment = int(time.time()) - 2 * 3600
     for path in Path(table.table_files.paths.root).rglob("*"):
         os.utime(path, (moment, moment))
-    before = table.upkeep.plan_remove_orphans(older_than_ms=moment * 1000 - 1)
+    before = table.upkeep.plan_remove_orphans(before_ms=moment * 1000 - 1)
     assert (before.files, before.leftovers) == ((), ())
-    then = table.upkeep.plan_remove_orphans(older_than_ms=moment * 1000)
+    then = table.upkeep.plan_remove_orphans(before_ms=moment * 1000)
     assert (len(then.files), len(then.leftovers)) == (1, 1)
     table.upkeep.run(then)
     assert_only_reachable_files(table)

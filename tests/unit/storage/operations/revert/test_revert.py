@@ -133,7 +133,7 @@ def test_later_rows_of_the_same_keys_win_over_rows_that_come_back(
     for number in range(2):
         for each in (table, twin):
             each.write(rows(each, events(number, 5, v="last")))
-            each.upkeep.compact(min_file_num=2)
+            each.upkeep.compact(min_files=2)
         assert content(table) == content(twin)
     for each in (table, twin):
         compact(each, full=True)
@@ -172,7 +172,7 @@ def test_a_compaction_under_way_does_not_lift_later_rows_above_those_that_come_b
     table.write(rows(table, events(0, 3, v="x")))
     table.write(rows(table, events(0, 3, v="y")))
     # The newest runs alone, as a compaction with little to do plans them.
-    plan = table.upkeep.plan_compact(min_file_num=2)
+    plan = table.upkeep.plan_compact(min_files=2)
     assert plan.tasks
     told = content(table)
     late, _ = interrupted(

@@ -84,7 +84,7 @@ def test_a_second_compaction_finds_nothing_to_do(catalog: Catalog) -> None:
         assert fs.changes == []
 
 
-@pytest.mark.parametrize("how", [{"full": True}, {"min_file_num": 2}], ids=str)
+@pytest.mark.parametrize("how", [{"full": True}, {"min_files": 2}], ids=str)
 @pytest.mark.sampled(1)
 def test_files_that_shrink_when_joined_are_joined_at_once(
     catalog: Catalog, how: dict[str, Any]
@@ -170,7 +170,7 @@ def test_partitions_and_buckets_are_chosen_by_the_caller(catalog: Catalog) -> No
     with pytest.raises(InvalidRequestError, match="its partition keys are day, hour"):
         table.upkeep.plan_compact([{"id": 1}])
     with pytest.raises(InvalidRequestError, match="at least 2"):
-        table.upkeep.plan_compact(min_file_num=1)
+        table.upkeep.plan_compact(min_files=1)
 
 
 @pytest.mark.mission("FS7", "FS12")
@@ -184,7 +184,7 @@ def test_keyed_buckets_are_merged_into_the_top_level_without_deletions(
     before = content(table)
     assert table.upkeep.plan_compact().tasks == ()
     assert "3 sorted runs, fewer than 5" in table.upkeep.plan_compact().skipped[0].reason
-    result = compact(table, min_file_num=3)
+    result = compact(table, min_files=3)
     assert (result.rows_before, result.rows_after) == (10, 4)
     (entry,) = table.at().files()
     assert (entry.file.level, entry.file.row_count, entry.file.delete_row_count) == (5, 4, 0)

@@ -693,7 +693,7 @@ def test_of_rows_numbered_alike_the_same_one_is_read_before_and_after_a_compacti
         for each in staged:
             table.commit(each)
         before = content(table)
-        compact(table, full=drawn.random() < 0.5, min_file_num=2)
+        compact(table, full=drawn.random() < 0.5, min_files=2)
         assert content(table) == before
 
 

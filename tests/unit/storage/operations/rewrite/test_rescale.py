@@ -186,7 +186,7 @@ def test_rows_that_a_deletion_vector_names_stay_behind(catalog: Catalog) -> None
     compact(table, full=True)
     table.write(rows(table, events(5, 9, v="new")))
     table.write(rows(table, events(6, 8, v="newer")))
-    table.upkeep.run(table.upkeep.plan_compact(min_file_num=2))
+    table.upkeep.run(table.upkeep.plan_compact(min_files=2))
     before = content(table)
     assert len(before) == 40
     rescale(table, 3)

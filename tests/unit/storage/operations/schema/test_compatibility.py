@@ -177,7 +177,7 @@ def test_a_transitive_mode_asks_for_each_schema_that_is_still_used(catalog: Cata
     assert [
         each.column for each in findings(table, DropColumn("s"), mode="FORWARD_TRANSITIVE")
     ] == ["s"]
-    compact(table, full=True, min_file_num=2)
+    compact(table, full=True, min_files=2)
     expire(table)
     assert len(findings(table, drop, mode="FORWARD_TRANSITIVE")) == 1
 

@@ -27,7 +27,7 @@ VERBS: dict[str, tuple[Plan, Run]] = {
         lambda table, plan: table.upkeep.run(plan),
     ),
     "remove orphans": (
-        lambda table: table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True),
+        lambda table: table.upkeep.plan_remove_orphans(older_than_ms=0, even_recent=True),
         lambda table, plan: table.upkeep.run(plan),
     ),
     "collect": (
@@ -59,7 +59,7 @@ def known() -> Iterator[Table]:
     table.history.create_branch("side")
     for _ in range(2):
         table.stage(rows(table, events(5, 6)))
-        table.upkeep.run(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
+        table.upkeep.run(table.upkeep.plan_remove_orphans(older_than_ms=0, even_recent=True))
     table.stage(rows(table, events(6, 7)))
     yield table
     empty_memory()

@@ -11,21 +11,18 @@ from lakewright.storage.spec.partition_words import NULL_WORD, ExactText
 from lakewright.storage.spec.values import from_python
 
 if TYPE_CHECKING:
-    from lakewright.storage import FormatTable, Table
+    from lakewright.storage.files.table_files import TableFiles
     from lakewright.storage.spec.data_types import DataType
-    from lakewright.storage.table_at import TableAt
 
 
-def named_partition(
-    table: Table | TableAt | FormatTable, spec: Mapping[str, object]
-) -> dict[str, object]:
+def named_partition(files: TableFiles, spec: Mapping[str, object]) -> dict[str, object]:
     """A partition by its values, where the name of the default partition is null.
 
     Raises:
         InvalidRequestError: a value is probably meant for null; the message says how to type it.
     """
-    null = table.table_files.options.partition_default_name
-    types = {field.name: field.type for field in table.table_files.partitions.keys.fields}
+    null = files.options.partition_default_name
+    types = {field.name: field.type for field in files.partitions.keys.fields}
 
     def value_of(name: str, given: object) -> object:
         if isinstance(given, str) and name in types:

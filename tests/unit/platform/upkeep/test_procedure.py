@@ -14,12 +14,12 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.platform.decide.keepers import in_turn
 from lakewright.platform.tables.upkeep_policies import EngineChoice
-from lakewright.platform.upkeep.add_primary_key import AddPrimaryKeyOptions
+from lakewright.platform.upkeep.add_primary_key import AddPrimaryKeyRun
 from lakewright.platform.upkeep.alter import AlterOptions
-from lakewright.platform.upkeep.analyze import AnalyzeOptions
-from lakewright.platform.upkeep.change_rows import DeleteRowsOptions, UpdateRowsOptions
+from lakewright.platform.upkeep.analyze import AnalyzeRun
+from lakewright.platform.upkeep.change_rows import DeleteRowsRun, UpdateRowsRun
 from lakewright.platform.upkeep.clean import CollectOptions, OrphansOptions, PutBackOptions
-from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
+from lakewright.platform.upkeep.compact import COMPACT, CompactRun
 from lakewright.platform.upkeep.drop_partitions import DropPartitionsOptions
 from lakewright.platform.upkeep.exchange_partition import ExchangePartitionOptions
 from lakewright.platform.upkeep.expire import (
@@ -27,31 +27,31 @@ from lakewright.platform.upkeep.expire import (
     EXPIRE_SNAPSHOTS,
     EXPIRE_TAGS,
     ChangelogsDone,
-    ExpireChangelogsOptions,
-    ExpireOptions,
-    ExpireTagsOptions,
+    ExpireChangelogsRun,
+    ExpireSnapshotsRun,
+    ExpireTagsRun,
 )
 from lakewright.platform.upkeep.expire_consumers import ExpireConsumersOptions
 from lakewright.platform.upkeep.expire_partitions import ExpirePartitionsOptions
 from lakewright.platform.upkeep.external_partitions import AddPartitionsOptions, RepairOptions
 from lakewright.platform.upkeep.health import read_health
-from lakewright.platform.upkeep.history import BranchOptions, DeleteTagsOptions, RollbackOptions
-from lakewright.platform.upkeep.mark_done import MarkDoneOptions
-from lakewright.platform.upkeep.options import option_fields
-from lakewright.platform.upkeep.rename_partition import RenamePartitionOptions
-from lakewright.platform.upkeep.rescale import RESCALE, RescaleOptions
-from lakewright.platform.upkeep.respec import RespecOptions
+from lakewright.platform.upkeep.history import DeleteBranchRun, DeleteTagsRun, RollbackRun
+from lakewright.platform.upkeep.mark_done import MarkDoneRun
+from lakewright.platform.upkeep.postpone_compact import PostponeRun
+from lakewright.platform.upkeep.procedure import AnyProcedure, Outcome, Work, carry_out
+from lakewright.platform.upkeep.procedures import PROCEDURES
+from lakewright.platform.upkeep.rename_partition import RenamePartitionRun
+from lakewright.platform.upkeep.rescale import RESCALE, RescaleRun
+from lakewright.platform.upkeep.respec import RespecRun
 from lakewright.platform.upkeep.revert import RevertOptions
 from lakewright.platform.upkeep.rewrite_manifests import RewriteManifestsOptions
-from lakewright.platform.upkeep.rewrites import RewriteOptions
 from lakewright.platform.upkeep.settle import SettleOptions
-from lakewright.platform.upkeep.sort_compact import SortOptions
-from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out
-from lakewright.platform.upkeep.verbs import VERBS
+from lakewright.platform.upkeep.sort_compact import SortCompactRun
 from lakewright.storage import Catalog, LeaseKind, RepairMode, Table
 from lakewright.storage.errors import InvalidRequestError, LeaseHeld, NotFoundError, StalePlan
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
+from lakewright.storage.operations.running.verb_options import option_fields
 from lakewright.storage.plans import ExpirePlan, ExpireResult
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.environment import FixedEnv
@@ -177,7 +177,7 @@ def with_orphan(catalog: Catalog) -> Table:
 
 def with_condemned(catalog: Catalog) -> Table:
     table = with_orphan(catalog)
-    table.upkeep.run(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
+    table.upkeep.run(table.upkeep.plan_remove_orphans(older_than_ms=0, even_recent=True))
     assert table.upkeep.condemned()
     return table
 
@@ -215,37 +215,37 @@ def with_idle_consumer(catalog: Catalog) -> Table:
 
 _GOES = {"retain_min": 1, "retain_max": 1, "time_retained_ms": 0}
 CASES = [
-    Case("compact", appended, CompactOptions(min_files=2)),
-    Case("compact", keyed, CompactOptions(full=True)),
-    Case("sort_compact", appended, SortOptions(by=("id",))),
-    Case("rescale", keyed, RescaleOptions(buckets=3)),
-    Case("postpone_compact", postponed, RewriteOptions()),
-    Case("respec", appended, RespecOptions(keys=("day", "id"))),
+    Case("compact", appended, CompactRun(min_files=2)),
+    Case("compact", keyed, CompactRun(full=True)),
+    Case("sort_compact", appended, SortCompactRun(by=("id",))),
+    Case("rescale", keyed, RescaleRun(buckets=3)),
+    Case("postpone_compact", postponed, PostponeRun()),
+    Case("respec", appended, RespecRun(keys=("day", "id"))),
     Case("settle", restated, SettleOptions()),
-    Case("add_primary_key", appended, AddPrimaryKeyOptions(keys=("day", "id"))),
+    Case("add_primary_key", appended, AddPrimaryKeyRun(keys=("day", "id"))),
     Case("rewrite_manifests", appended, RewriteManifestsOptions()),
-    Case("expire_snapshots", appended, ExpireOptions(**_GOES)),
-    Case("expire_tags", with_old_tags, ExpireTagsOptions(older_than_ms=1, spare=("lasting*",))),
+    Case("expire_snapshots", appended, ExpireSnapshotsRun(**_GOES)),
+    Case("expire_tags", with_old_tags, ExpireTagsRun(older_than_ms=1, spare=("lasting*",))),
     Case("expire_consumers", with_idle_consumer, ExpireConsumersOptions(older_than_ms=1)),
-    Case("expire_changelogs", with_changelogs, ExpireChangelogsOptions(retain_min=1, retain_max=2)),
+    Case("expire_changelogs", with_changelogs, ExpireChangelogsRun(retain_min=1, retain_max=2)),
     Case("remove_orphans", with_orphan, OrphansOptions(older_than_ms=0, even_recent=True)),
     # What came back is no longer there to come back.
     Case("put_back", with_condemned, first_condemned, comes_to_rest=False),
     Case("collect", with_condemned, CollectOptions(early=True)),
-    Case("analyze", appended, AnalyzeOptions(columns=("id",))),
+    Case("analyze", appended, AnalyzeRun(columns=("id",))),
     # What is gone cannot be planned again.
-    Case("delete_tags", tagged, DeleteTagsOptions(names=("brief",)), comes_to_rest=False),
-    Case("delete_branch", branched, BranchOptions(branch="b"), comes_to_rest=False),
-    Case("fast_forward", branched, BranchOptions(branch="b"), comes_to_rest=False),
+    Case("delete_tags", tagged, DeleteTagsRun(names=("brief",)), comes_to_rest=False),
+    Case("delete_branch", branched, DeleteBranchRun(branch="b"), comes_to_rest=False),
+    Case("fast_forward", branched, DeleteBranchRun(branch="b"), comes_to_rest=False),
     Case("alter", keyed, AlterOptions(add=("w INT",)), comes_to_rest=False),
-    Case("rollback", appended, RollbackOptions(snapshot=1), comes_to_rest=False),
+    Case("rollback", appended, RollbackRun(snapshot=1), comes_to_rest=False),
     Case("revert", appended, RevertOptions(snapshots=(2,))),
     Case("expire_partitions", dated, ExpirePartitionsOptions(older_than_ms=86_400_000)),
     # The partition has its name only once.
     Case(
         "rename_partition",
         keyed,
-        RenamePartitionOptions(partitions=({"day": "a"},), to=({"day": "z"},)),
+        RenamePartitionRun(partitions=({"day": "a"},), to=({"day": "z"},)),
         comes_to_rest=False,
     ),
     Case(
@@ -255,15 +255,15 @@ CASES = [
         comes_to_rest=False,
     ),
     # A partition may be marked again.
-    Case("mark_done", appended, MarkDoneOptions(where="day = 'a'"), comes_to_rest=False),
+    Case("mark_done", appended, MarkDoneRun(where="day = 'a'"), comes_to_rest=False),
     Case("add_partitions", landed, taking_over),
     Case("repair_partitions", drifted, RepairOptions(mode=RepairMode.SYNC, age_ms=0)),
-    Case("delete", appended, DeleteRowsOptions(where="day = 'a'")),
+    Case("delete", appended, DeleteRowsRun(where="day = 'a'")),
     # The rows match again.
     Case(
         "update",
         appended,
-        UpdateRowsOptions(values=("v='new'",), where="day = 'a'"),
+        UpdateRowsRun(values=("v='new'",), where="day = 'a'"),
         comes_to_rest=False,
     ),
     Case("drop_partitions", appended, DropPartitionsOptions(where="day = 'a'", if_exists=True)),
@@ -277,13 +277,13 @@ def files_of(table: Table) -> dict[str, int]:
 
 
 def test_every_verb_has_a_case() -> None:
-    assert {case.verb for case in CASES} == set(VERBS)
+    assert {case.verb for case in CASES} == set(PROCEDURES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.verb}-{case.table.__name__}")
 @pytest.mark.sampled(12)
 def test_a_verb_plans_without_writing_runs_and_comes_to_rest(catalog: Catalog, case: Case) -> None:
-    table, verb = case.table(catalog), VERBS[case.verb]
+    table, verb = case.table(catalog), PROCEDURES[case.verb]
     options = case.options_for(table)
     before = files_of(table)
 
@@ -310,7 +310,7 @@ def test_a_verb_plans_without_writing_runs_and_comes_to_rest(catalog: Catalog, c
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.verb}-{case.table.__name__}")
 @pytest.mark.sampled(12)
 def test_a_plan_is_saved_and_done_as_it_stands(catalog: Catalog, case: Case) -> None:
-    table, verb = case.table(catalog), VERBS[case.verb]
+    table, verb = case.table(catalog), PROCEDURES[case.verb]
     options = case.options_for(table)
     plan = verb.plan(table, options)
 
@@ -340,7 +340,7 @@ _UNMEASURED = {
 def test_a_verb_foresees_what_it_takes_on_a_table_that_nothing_else_changes(
     catalog: Catalog, case: Case
 ) -> None:
-    table, verb = case.table(catalog), VERBS[case.verb]
+    table, verb = case.table(catalog), PROCEDURES[case.verb]
     assert (verb.measures is None) == (case.verb in _UNMEASURED)
     if verb.measures is None:
         return
@@ -369,7 +369,7 @@ def test_a_compaction_of_a_keyed_table_tells_the_runs_that_it_took(catalog: Cata
         return sum(each.sorted_runs for each in read_health(table).partitions)
 
     before = runs()
-    did = COMPACT.measures(table, carry_out(COMPACT, table, CompactOptions(full=True), WORK))
+    did = COMPACT.measures(table, carry_out(COMPACT, table, CompactRun(full=True), WORK))
     assert (before, runs(), did.benefit.runs_fewer) == (3, 1, 2)
 
 
@@ -379,7 +379,7 @@ def test_an_expiry_of_tags_foresees_the_bytes_that_only_they_kept(catalog: Catal
     table.upkeep.compact(full=True)
     table.upkeep.expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
     table.table_files.env.sleep_ms(1000)
-    verb, options = VERBS["expire_tags"], ExpireTagsOptions(grace_ms=0)
+    verb, options = PROCEDURES["expire_tags"], ExpireTagsRun(grace_ms=0)
     before = files_of(table)
     dry = carry_out(verb, table, options, WORK, dry_run=True)
     foreseen = verb.measures(table, dry).benefit
@@ -403,7 +403,7 @@ def test_an_expiry_of_changelogs_foresees_the_bytes_of_all_its_steps(catalog: Ca
     for _ in range(4):
         table.upkeep.expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
     assert len(table.history.changelogs()) == 7
-    retention = ExpireChangelogsOptions(retain_min=1, retain_max=2, grace_ms=0)
+    retention = ExpireChangelogsRun(retain_min=1, retain_max=2, grace_ms=0)
     verb, before = EXPIRE_CHANGELOGS, files_of(table)
     dry = carry_out(verb, table, retention, WORK, dry_run=True)
     assert (len(dry.plan.changelog_ids), dry.plan.waiting) == (2, 4)
@@ -425,22 +425,22 @@ def test_an_expiry_of_changelogs_foresees_the_bytes_of_all_its_steps(catalog: Ca
 
 
 def test_an_expiry_tells_the_metadata_that_went(catalog: Catalog) -> None:
-    table, verb = keyed(catalog), VERBS["expire_snapshots"]
+    table, verb = keyed(catalog), PROCEDURES["expire_snapshots"]
     folder, fs = f"{table.location}/manifest", table.table_files.fs
 
     def metadata() -> int:
         return sum(each.size for each in fs.list_dir(folder))
 
     before = metadata()
-    options = ExpireOptions(retain_min=1, retain_max=1, grace_ms=0)
+    options = ExpireSnapshotsRun(retain_min=1, retain_max=1, grace_ms=0)
     planned = verb.measures(table, carry_out(verb, table, options, WORK, dry_run=True))
     did = verb.measures(table, carry_out(verb, table, options, WORK))
     assert did.benefit.metadata_bytes_fewer == before - metadata() > 0
     assert planned.benefit.metadata_bytes_fewer == did.benefit.metadata_bytes_fewer
 
 
-@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
-def test_each_option_says_what_it_is_for(verb: AnyVerb) -> None:
+@pytest.mark.parametrize("verb", PROCEDURES.values(), ids=PROCEDURES)
+def test_each_option_says_what_it_is_for(verb: AnyProcedure) -> None:
     described = option_fields(verb.options)
     assert described
     assert all(each.text.endswith(".") for each in described)
@@ -449,8 +449,8 @@ def test_each_option_says_what_it_is_for(verb: AnyVerb) -> None:
 
 def test_a_saved_plan_of_files_that_went_is_stale(catalog: Catalog) -> None:
     table = appended(catalog)
-    options = CompactOptions(min_files=2)
-    plan = COMPACT.plan(table, options)
+    options = CompactRun(min_files=2)
+    plan = COMPACT.planned(table, options)
     carry_out(COMPACT, table, options, WORK)
 
     with pytest.raises(StalePlan):
@@ -459,11 +459,11 @@ def test_a_saved_plan_of_files_that_went_is_stale(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    [each for each in CASES if issubclass(VERBS[each.verb].plan_type, DeletionPlan)],
+    [each for each in CASES if issubclass(PROCEDURES[each.verb].plan_type, DeletionPlan)],
     ids=lambda case: case.verb,
 )
 def test_a_saved_plan_deletes_no_file_that_was_added_to_it(catalog: Catalog, case: Case) -> None:
-    table, verb = case.table(catalog), VERBS[case.verb]
+    table, verb = case.table(catalog), PROCEDURES[case.verb]
     options = case.options_for(table)
     plan = verb.plan(table, options)
     added = UnreachableFile("schema/schema-0", 1)
@@ -485,10 +485,10 @@ def test_a_rewrite_leases_what_it_plans_and_begins_nothing_that_others_hold(
     acquire_lease(table.table_files, request)
 
     with pytest.raises(LeaseHeld):
-        carry_out(COMPACT, table, CompactOptions(min_files=2), WORK)
+        carry_out(COMPACT, table, CompactRun(min_files=2), WORK)
     assert len(table.history.snapshots()) == 3
     # Nothing is leased for a plan that is empty.
-    carry_out(COMPACT, table, CompactOptions(min_files=9), WORK)
+    carry_out(COMPACT, table, CompactRun(min_files=9), WORK)
 
 
 def test_an_expiry_goes_in_steps_and_tells_what_is_done_after_each(catalog: Catalog) -> None:
@@ -497,12 +497,12 @@ def test_an_expiry_goes_in_steps_and_tells_what_is_done_after_each(catalog: Cata
         table.write(rows(table, events(at, at + 1)))
     told: list[int] = []
 
-    def stepped(done: Outcome[ExpireOptions, ExpirePlan, ExpireResult]) -> None:
+    def stepped(done: Outcome[ExpireSnapshotsRun, ExpirePlan, ExpireResult]) -> None:
         assert done.result is not None
         told.append(len(done.result.expired))
         assert [each.kind for each in table.upkeep.leases()] == [LeaseKind.EXPIRE]
 
-    done = carry_out(EXPIRE_SNAPSHOTS, table, ExpireOptions(**_GOES), WORK, stepped=stepped)
+    done = carry_out(EXPIRE_SNAPSHOTS, table, ExpireSnapshotsRun(**_GOES), WORK, stepped=stepped)
 
     assert told == [2, 4, 5]
     facts = EXPIRE_SNAPSHOTS.report(table, done).facts
@@ -518,7 +518,7 @@ def test_changelogs_go_in_steps_until_none_is_left_that_may_go(catalog: Catalog)
     table = new_table(catalog, keys=("id",), options={**options, **FEW_SNAPSHOTS})
     for at in range(7):
         table.write(rows(table, events(at, at + 1)))
-    carry_out(EXPIRE_SNAPSHOTS, table, ExpireOptions(**_GOES), WORK)
+    carry_out(EXPIRE_SNAPSHOTS, table, ExpireSnapshotsRun(**_GOES), WORK)
     assert [each.id for each in table.history.changelogs()] == [1, 2, 3, 4, 5, 6]
     told: list[int] = []
 
@@ -527,7 +527,7 @@ def test_changelogs_go_in_steps_until_none_is_left_that_may_go(catalog: Catalog)
         told.append(len(done.result.expired))
         assert [each.kind for each in table.upkeep.leases()] == [LeaseKind.EXPIRE]
 
-    kept = ExpireChangelogsOptions(retain_min=1, retain_max=2)
+    kept = ExpireChangelogsRun(retain_min=1, retain_max=2)
     done = carry_out(EXPIRE_CHANGELOGS, table, kept, WORK, stepped=stepped)
 
     assert told == [2, 4, 5]
@@ -542,9 +542,9 @@ def test_an_expiry_whose_plan_is_given_is_one_step(catalog: Catalog) -> None:
     table = new_table(catalog, options={"snapshot.expire.limit": "2"})
     for at in range(6):
         table.write(rows(table, events(at, at + 1)))
-    plan = EXPIRE_SNAPSHOTS.plan(table, ExpireOptions(**_GOES))
+    plan = EXPIRE_SNAPSHOTS.planned(table, ExpireSnapshotsRun(**_GOES))
 
-    carry_out(EXPIRE_SNAPSHOTS, table, ExpireOptions(), WORK, plan=plan)
+    carry_out(EXPIRE_SNAPSHOTS, table, ExpireSnapshotsRun(), WORK, plan=plan)
 
     assert [each.id for each in table.history.snapshots()] == [3, 4, 5, 6]
 
@@ -558,30 +558,30 @@ def test_a_tag_that_was_replaced_since_the_plan_stays(
     catalog: Catalog, now: dict[str, int]
 ) -> None:
     table = tagged(catalog)
-    plan = EXPIRE_TAGS.plan(table, ExpireTagsOptions())
+    plan = EXPIRE_TAGS.planned(table, ExpireTagsRun())
     table.history.replace_tag("brief", **now)
     with pytest.raises(StalePlan):
-        carry_out(EXPIRE_TAGS, table, ExpireTagsOptions(), WORK, plan=plan)
+        carry_out(EXPIRE_TAGS, table, ExpireTagsRun(), WORK, plan=plan)
     assert [each.name for each in table.history.tags()] == ["brief"]
 
 
 def test_partitions_and_buckets_that_a_table_has_not_are_refused(catalog: Catalog) -> None:
     table = keyed(catalog)
     with pytest.raises(NotFoundError, match="no partition day=z"):
-        COMPACT.plan(table, CompactOptions(partitions=({"day": "z"},)))
+        COMPACT.planned(table, CompactRun(partitions=({"day": "z"},)))
     with pytest.raises(NotFoundError, match=r"no bucket 7; there are 0, 1"):
-        COMPACT.plan(table, CompactOptions(buckets=(7,)))
-    assert RESCALE.plan(table, RescaleOptions()).tasks[0].bucket_count == 1
+        COMPACT.planned(table, CompactRun(buckets=(7,)))
+    assert RESCALE.planned(table, RescaleRun()).tasks[0].bucket_count == 1
     with pytest.raises(InvalidRequestError, match="record is not given"):
-        VERBS["put_back"].plan(table, PutBackOptions())
+        PROCEDURES["put_back"].plan(table, PutBackOptions())
     for verb in ("delete_tags", "delete_branch", "fast_forward"):
         with pytest.raises(InvalidRequestError, match="given"):
-            VERBS[verb].plan(table, VERBS[verb].options())
+            PROCEDURES[verb].plan(table, PROCEDURES[verb].options())
 
 
 def test_an_empty_plan_starts_no_spark_session(catalog: Catalog) -> None:
     table = appended(catalog)
-    options = CompactOptions(min_files=9, engine=EngineChoice.SPARK)
+    options = CompactRun(min_files=9, engine=EngineChoice.SPARK)
     done = carry_out(COMPACT, table, options, WORK)
     assert COMPACT.report(table, done).is_empty
 
@@ -590,5 +590,5 @@ def test_a_table_that_postpones_its_buckets_gives_rows_theirs_first(catalog: Cat
     table = postponed(catalog)
     assert table.read().num_rows == 0
     for verb in in_turn("compact", table):
-        carry_out(verb, table, CompactOptions(), WORK)
+        carry_out(verb, table, CompactRun(), WORK)
     assert table.read().num_rows == 3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakewright.platform.documents.durations import duration_ms
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.durations import duration_ms
 
 
 @pytest.mark.parametrize(

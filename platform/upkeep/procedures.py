@@ -1,4 +1,4 @@
-"""All verbs of upkeep, by name, for jobs and the command line."""
+"""All procedures of upkeep, by name, for jobs and the command line."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from lakewright.platform.upkeep.history import (
 )
 from lakewright.platform.upkeep.mark_done import MARK_DONE
 from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
+from lakewright.platform.upkeep.procedure import AnyProcedure
 from lakewright.platform.upkeep.rename_partition import RENAME_PARTITION
 from lakewright.platform.upkeep.rescale import RESCALE
 from lakewright.platform.upkeep.respec import RESPEC
@@ -29,9 +30,8 @@ from lakewright.platform.upkeep.revert import REVERT
 from lakewright.platform.upkeep.rewrite_manifests import REWRITE_MANIFESTS
 from lakewright.platform.upkeep.settle import SETTLE
 from lakewright.platform.upkeep.sort_compact import SORT_COMPACT
-from lakewright.platform.upkeep.verb import AnyVerb
 
-_ALL: tuple[AnyVerb, ...] = (
+_ALL: tuple[AnyProcedure, ...] = (
     COMPACT,
     SORT_COMPACT,
     EXPIRE_SNAPSHOTS,
@@ -64,4 +64,4 @@ _ALL: tuple[AnyVerb, ...] = (
     EXCHANGE_PARTITION,
     MARK_DONE,
 )
-VERBS = {each.name: each for each in _ALL}
+PROCEDURES = {each.name: each for each in _ALL}

@@ -1,8 +1,8 @@
-"""A verb of upkeep: plan, run, report; and the function that carries out every verb.
+"""A procedure of upkeep: a verb of a table, reported and leased; and what carries out every one.
 
 1. Plan: read metadata, write nothing. A dry run ends here.
-2. Lease the plan's scope, if another process could work on it. A verb that must run alone leases
-   the whole table before it plans.
+2. Lease the plan's scope, if another process could work on it. A procedure that must run alone
+   leases the whole table before it plans.
 3. Run: check the plan against the table, and carry out the part that the lease covers.
 4. Report: describe the plan or the result as numbers and rows for terminal, Dagster and JSON.
 """
@@ -16,15 +16,17 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.upkeep_policies import EngineChoice, UpkeepPolicy
-from lakewright.platform.upkeep.effects import Effect
 from lakewright.platform.upkeep.engines import Counts, compaction_engine
 from lakewright.platform.upkeep.leases import maintaining
 from lakewright.platform.upkeep.measures import Measures
 from lakewright.storage import Engine, Lease, LeaseKind, Snapshot, Table
 from lakewright.storage.operations.leases.leases import whole_table
+from lakewright.storage.operations.running.effects import Effect
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.running.verb_options import option_fields
 from lakewright.storage.spec.lease import LeaseScope
 from lakewright.storage.spec.partition_words import describe_partition
+from lakewright.storage.verb import AnyVerb, Verb
 
 OptionsT = TypeVar("OptionsT")
 PlanT = TypeVar("PlanT", bound=Plan[Any])
@@ -47,7 +49,7 @@ class NamedPartition:
         return "-" if self.spec is None else describe_partition(self.spec)
 
 
-# --- what a verb is ----------------------------------------------------------------------------
+# --- what a procedure is ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,13 +133,13 @@ def _done_well(_: object) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """How the command line calls a verb.
+    """How the command line calls a procedure.
 
     `words` are its name, if that is not the verb's own; of a command with verbs of its own they are
     the last word. `purpose` is the heading of the list of commands under which it stands; without
     one it stands in such a command. Without `saves_plans` it plans for a dry run alone, since its
     plan is more than can be saved. `exit_code` is that of a run, or of a dry run, which has no
-    result. A verb that differs for a declared table is made by `of_declared`.
+    result. A procedure that differs for a declared table is made by `of_declared`.
     """
 
     examples: str = ""
@@ -146,7 +148,7 @@ class Command:
     notes: str = ""
     saves_plans: bool = True
     exit_code: Callable[[Outcome[Any, Any, Any]], int] = _done_well
-    of_declared: Callable[[TableDeclaration], AnyVerb] | None = None
+    of_declared: Callable[[TableDeclaration], AnyProcedure] | None = None
 
 
 class PolicySection(Protocol):
@@ -156,7 +158,7 @@ class PolicySection(Protocol):
     def enabled(self) -> bool: ...
 
 
-def _nothing_first(_: Table) -> tuple[AnyVerb, ...]:
+def _nothing_first(_: Table) -> tuple[AnyProcedure, ...]:
     return ()
 
 
@@ -169,36 +171,30 @@ class Keeping:
 
     section: Callable[[UpkeepPolicy], PolicySection]
     options: Callable[[UpkeepPolicy], Any]
-    first: Callable[[Table], tuple[AnyVerb, ...]] = _nothing_first
+    first: Callable[[Table], tuple[AnyProcedure, ...]] = _nothing_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verb(Generic[OptionsT, PlanT, ResultT]):
-    """One operation of upkeep.
+class Procedure(Generic[OptionsT, PlanT, ResultT]):
+    """A verb of a table as the platform calls it: from commands, jobs, policies and agents.
 
-    `name` has underscores, as jobs and tags do. `summary` says in one line what it does, wherever
-    it is listed. `options` is a dataclass made of `option`s. `plan` writes nothing, `run` carries
-    out exactly the plan and reads only `at_run` options, and `report` describes both. A
-    verb whose plan may read rows has `scan`, which completes the plan. One whose plan may take long
-    has `counting`: it plans as `plan` does, and tells how far it is.
+    `options` is the verb's class of options, or one of its own, from which `plan` makes the verb's
+    plan; what only a run takes is an `at_run` option. `run` carries out exactly the plan. `report`
+    describes both. A procedure whose plan may read rows has `scan`, which completes the plan. One
+    whose plan may take long has `counting`: it plans as `plan` does, and says how far it is.
 
     `measures` says what a plan will take and gain, and of a result what it did; without it,
-    nothing is known of either. `lease` says what a plan needs to work alone on. A verb with
+    nothing is known of either. `lease` says what a plan needs to work alone on. A procedure with
     `alone` leases the whole table before it plans. `steps` plan and run until no work is left or a
     time limit ends, and yield the total result after each step; `extent` says how far they are.
-    A verb that `only_reads` changes no table, and is no action of upkeep. One that `may_use_spark`
-    has an option `engine`. `not_undone` says why a run of it cannot be taken back, and what helps
-    instead; where it says nothing, `undo` takes the run back. `effect` decides what the verb goes
-    beside. A verb that policies ask for has `keeping`.
+    A procedure that policies ask for has `keeping`.
     """
 
-    name: str
-    summary: str
+    verb: Verb[Any, Any, PlanT, Any]
     options: type[OptionsT]
-    plan_type: type[PlanT]
-    plan: Callable[[Table, OptionsT], PlanT]
-    run: Callable[[Table, PlanT, OptionsT, Work], ResultT]
     report: Callable[[Table, Outcome[OptionsT, PlanT, ResultT]], Report]
+    plan: Callable[[Table, OptionsT], PlanT] | None = None
+    run: Callable[[Table, PlanT, OptionsT, Work], ResultT] | None = None
     lease: Callable[[Table, PlanT], LeaseNeed | None] | None = None
     alone: LeaseKind | None = None
     steps: Callable[[Table, OptionsT, Work], Steps[OptionsT, PlanT, ResultT]] | None = None
@@ -206,15 +202,59 @@ class Verb(Generic[OptionsT, PlanT, ResultT]):
     scan: Callable[[Table, PlanT, OptionsT, Work], PlanT] | None = None
     measures: Callable[[Table, Outcome[OptionsT, PlanT, ResultT]], Measures] | None = None
     extent: Callable[[Outcome[OptionsT, PlanT, ResultT]], Extent | None] | None = None
-    only_reads: bool = False
-    effect: Effect = Effect.ALONE
-    may_use_spark: bool = False
-    not_undone: str = ""
     command: Command | None = None
     keeping: Keeping | None = None
 
+    @property
+    def name(self) -> str:
+        return self.verb.name
 
-AnyVerb = Verb[Any, Any, Any]
+    @property
+    def summary(self) -> str:
+        return self.verb.summary
+
+    @property
+    def plan_type(self) -> type[PlanT]:
+        return self.verb.plan_type
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether it changes no table, and so is no action of upkeep."""
+        return self.verb.effect is Effect.READS
+
+    @property
+    def may_use_spark(self) -> bool:
+        return any(each.name == "engine" for each in option_fields(self.options))
+
+    def planned(self, table: Table, options: OptionsT) -> PlanT:
+        """The plan by some options; nothing is written."""
+        if self.plan is not None:
+            return self.plan(table, options)
+        return self.verb.planned(table.table_files, options)
+
+    def carried_out(self, table: Table, plan: PlanT, options: OptionsT, work: Work) -> ResultT:
+        """The result of a plan; of the options, only those of a run are read."""
+        if self.run is not None:
+            return self.run(table, plan, options, work)
+        result: ResultT = run_verb(self.verb, table, plan, options, work)
+        return result
+
+
+def run_verb(verb: AnyVerb, table: Table, plan: Plan[Any], options: Any, work: Work) -> Any:
+    """Carry a plan out with the engine, the verification and the lease that the verb takes."""
+    how: dict[str, Any] = {}
+    if "verify" in verb.how:
+        how["verify"] = options.verify
+    if "lease" in verb.how:
+        how["lease"] = work.lease
+    engine: Engine | None = None
+    # A plan without work starts no Spark session.
+    if "engine" in verb.how and plan.work_bytes is not None:
+        engine = work.engine(options.engine, plan.work_bytes)
+    return verb.carry_out(table.table_files, plan, engine=engine, **how)
+
+
+AnyProcedure = Procedure[Any, Any, Any]
 
 
 # --- carrying out --------------------------------------------------------------------------------
@@ -225,7 +265,7 @@ def _ignore(_: object) -> None:
 
 
 def carry_out(
-    verb: Verb[OptionsT, PlanT, ResultT],
+    procedure: Procedure[OptionsT, PlanT, ResultT],
     table: Table,
     options: OptionsT,
     work: Work,
@@ -243,37 +283,37 @@ def carry_out(
     Raises:
         StalePlan: the table has changed since the given plan, or the plan was edited.
         LeaseHeld: other processes hold all parts that the plan needs.
-        LeaseLost: the lease was lost while the verb ran.
+        LeaseLost: the lease was lost while the procedure ran.
     """
     if dry_run:
-        plan = plan or _plan(verb, table, options, work)
+        plan = plan or _plan(procedure, table, options, work)
         planned(plan)
         return Outcome(options=options, plan=plan)
     table = table.for_run(work.run)
     alone = None
-    if verb.alone is not None:
-        alone = LeaseNeed(kind=verb.alone, scope=whole_table(table.table_files))
+    if procedure.alone is not None:
+        alone = LeaseNeed(kind=procedure.alone, scope=whole_table(table.table_files))
     with _leased(table, alone, work) as leased:
-        if plan is None and verb.steps is not None:
-            for done in verb.steps(table, options, leased):
+        if plan is None and procedure.steps is not None:
+            for done in procedure.steps(table, options, leased):
                 stepped(done)
             return done
-        plan = plan or _plan(verb, table, options, leased)
+        plan = plan or _plan(procedure, table, options, leased)
         planned(plan)
-        need = verb.lease(table, plan) if verb.lease is not None else None
+        need = procedure.lease(table, plan) if procedure.lease is not None else None
         with _leased(table, need, leased) as held:
-            result = verb.run(table, plan, options, held)
+            result = procedure.carried_out(table, plan, options, held)
     return Outcome(options=options, plan=plan, result=result)
 
 
 def _plan(
-    verb: Verb[OptionsT, PlanT, ResultT], table: Table, options: OptionsT, work: Work
+    procedure: Procedure[OptionsT, PlanT, ResultT], table: Table, options: OptionsT, work: Work
 ) -> PlanT:
-    if verb.counting is not None and work.counts is not None:
-        plan = verb.counting(table, options, work.counts)
+    if procedure.counting is not None and work.counts is not None:
+        plan = procedure.counting(table, options, work.counts)
     else:
-        plan = verb.plan(table, options)
-    return plan if verb.scan is None else verb.scan(table, plan, options, work)
+        plan = procedure.planned(table, options)
+    return plan if procedure.scan is None else procedure.scan(table, plan, options, work)
 
 
 @contextmanager

@@ -1,36 +1,36 @@
-"""Options of verbs: each has a kind, which every face reads and shows alike.
+"""Options of verbs: each has a kind, which every way in reads and shows alike.
 
-A face is the command line, the run config of a job, or the tools of agents.
+The ways in are Python, the command line, the run config of a job, and the tools of agents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lakewright.platform.documents.durations import duration_ms
-from lakewright.platform.documents.written_values import moment_ms, parse_bytes, parse_names
-from lakewright.platform.tables.partition_keys import InvalidPartitionKeyError, decode_partition
-from lakewright.platform.tables.upkeep_policies import EngineChoice
-from lakewright.platform.upkeep.health import partition_columns
-from lakewright.platform.upkeep.named_partitions import named_partition
 from lakewright.storage.errors import InvalidOption, InvalidRequestError
+from lakewright.storage.operations.running.named_partitions import named_partition
 from lakewright.storage.spec.arguments import (
     list_argument,
     listed_names,
     text_argument,
     whole_number,
 )
+from lakewright.storage.spec.durations import duration_ms
 from lakewright.storage.spec.option_values import duration_of_ms, parse_size
+from lakewright.storage.spec.partition_text import read_partition_text
 from lakewright.storage.spec.partition_words import read_partition
+from lakewright.storage.spec.values import to_python
+from lakewright.storage.spec.written_values import moment_ms, parse_bytes, parse_names
 
 if TYPE_CHECKING:
-    from lakewright.storage import Table
+    from lakewright.storage.files.table_files import TableFiles
 
 _T = TypeVar("_T")
-Partitions = tuple[Mapping[str, object], ...]
+PartitionValues = Mapping[str, object]
+Partitions = Sequence[PartitionValues]
 
 
 def _as_it_is(value: object) -> object:
@@ -51,7 +51,7 @@ class Kind:
     the option.
     """
 
-    read: Callable[[Any, str, Table], object]
+    read: Callable[[Any, str, TableFiles], object]
     says: str
     config: Any = str
     metavar: str | None = None
@@ -67,7 +67,7 @@ class Kind:
 # --- kinds -------------------------------------------------------------------------------------
 
 
-def _flag(value: object, name: str, _: Table) -> bool:
+def _flag(value: object, name: str, _: TableFiles) -> bool:
     if not isinstance(value, bool):
         raise InvalidRequestError(f"{name} is {value!r:.100}; give true or false")
     return value
@@ -136,11 +136,11 @@ def _named(name: str, read: Callable[[Any], object], value: object) -> object:
         raise InvalidRequestError(f"{name}: {error.message}") from None
 
 
-def _size(value: object, name: str, _: Table) -> object:
+def _size(value: object, name: str, _: TableFiles) -> object:
     return _named(name, parse_size, value) if isinstance(value, str) else whole_number(value, name)
 
 
-def _age(value: object, name: str, _: Table) -> object:
+def _age(value: object, name: str, _: TableFiles) -> object:
     return _named(name, duration_ms, value)
 
 
@@ -150,34 +150,45 @@ def _written_age(text: str) -> str:
     return text
 
 
-def _moment(value: object, name: str, _: Table) -> object:
+def _moment(value: object, name: str, _: TableFiles) -> object:
     return _named(name, moment_ms, value) if isinstance(value, str) else whole_number(value, name)
 
 
-def _partitions(value: object, name: str, table: Table) -> Partitions:
-    columns = partition_columns(table)
+def _partition(value: object, name: str, files: TableFiles) -> PartitionValues:
+    keys = files.schema.partition_fields
+    if not keys:
+        raise InvalidRequestError(f"{files.name} has no partitions; leave `{name}` out")
+    if isinstance(value, Mapping):
+        return named_partition(files, value)
+    values = read_partition_text(text_argument(value, name), keys)
+    return {key.name: to_python(each, key.type) for key, each in zip(keys, values, strict=True)}
 
-    def partition(one: object, at: str) -> Mapping[str, object]:
-        if isinstance(one, Mapping):
-            return named_partition(table, one)
-        try:
-            return decode_partition(text_argument(one, at), columns)
-        except InvalidPartitionKeyError as error:
-            raise InvalidRequestError(str(error)) from error
 
+def _partitions(value: object, name: str, files: TableFiles) -> Partitions:
     listed = list_argument(value, name, lambda one, _: one)
-    if not columns:
-        raise InvalidRequestError(f"{table.name} has no partitions; leave `{name}` out")
     if not listed:
         raise InvalidRequestError(f"{name} is an empty list; leave it out for all partitions")
-    return list_argument(listed, name, partition)
+    return list_argument(listed, name, lambda one, at: _partition(one, at, files))
+
+
+def _assignments(value: object, _: str, __: TableFiles) -> Mapping[str, object]:
+    """`COLUMN=EXPR`, each column once."""
+    values: dict[str, object] = {}
+    for each in listed_names(value, "values"):
+        name, sign, expression = each.partition("=")
+        if not sign or not expression.strip():
+            raise InvalidRequestError(f"{each!r} is not COLUMN=EXPR, such as price=price*1.1")
+        if name.strip() in values:
+            raise InvalidRequestError(f"{name.strip()} gets two values; give it one")
+        values[name.strip()] = expression
+    return values
 
 
 def choice(values: type[Enum], *, here: Enum | None = None, metavar: str | None = None) -> Kind:
     """One value of an enum; `here` is what a command takes where nothing is given."""
     listed = ", ".join(str(each.value) for each in values)
 
-    def read(value: object, name: str, _: Table) -> Enum:
+    def read(value: object, name: str, _: TableFiles) -> Enum:
         try:
             return values(value)
         except ValueError:
@@ -197,6 +208,14 @@ FLAG = Kind(read=_flag, says="bool", config=bool)
 COUNT = count()
 TEXT = text()
 WHERE = text("EXPR")
+ASSIGNMENTS = Kind(
+    read=_assignments,
+    write=lambda values: [f"{name}={value}" for name, value in values.items()],
+    says="a list of COLUMN=EXPR",
+    config=list[str],
+    metavar="COLUMN=EXPR",
+    repeats=True,
+)
 DURATION = Kind(
     read=_age,
     says="a duration, such as 1h or 7d",
@@ -219,24 +238,36 @@ MOMENT = Kind(
     metavar="TIME",
     parse=moment_ms,
 )
+_PARTITION_SAYS = "the key of a partition: a value, or dt=…/hh=… for several columns"
+PARTITION = Kind(
+    read=_partition,
+    says=_PARTITION_SAYS,
+    metavar="K=V,…",
+    parse=read_partition,
+)
 PARTITIONS = Kind(
     read=_partitions,
-    says="a list of keys of partitions: a value, or dt=…/hh=… for several columns",
+    says=f"a list, each {_PARTITION_SAYS}",
     config=list[str],
     metavar="K=V,…",
     parse=read_partition,
     repeats=True,
     flag="--partition",
 )
-# A command works where it was called, unless it is told otherwise.
-ENGINE = choice(EngineChoice, here=EngineChoice.LOCAL)
-
-
-# For so long what a verb deletes can come back.
-USUAL_GRACE_MS = 3_600_000
 
 
 # --- options -----------------------------------------------------------------------------------
+
+
+def needed(value: _T | None, message: str) -> _T:
+    """An option without which a verb cannot plan.
+
+    Raises:
+        InvalidRequestError: it is not given; the message says which, and of what.
+    """
+    if value is None:
+        raise InvalidRequestError(message)
+    return value
 
 
 def option(
@@ -256,12 +287,18 @@ def option(
     """
     made: _T = field(
         default=default,
-        metadata={"kind": kind, "text": text, "at_run": at_run, "flag": flag, "place": place},
+        metadata={
+            "kind": kind,
+            "text": text,
+            "at_run": at_run,
+            "flag": flag,
+            "place": place,
+        },
     )
     return made
 
 
-def grace(default_ms: int = USUAL_GRACE_MS) -> int:
+def grace(default_ms: int = 0) -> int:
     """The option of verbs that condemn files."""
     return option(
         DURATION,
@@ -273,7 +310,7 @@ def grace(default_ms: int = USUAL_GRACE_MS) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionField:
-    """One option of a verb, for all faces."""
+    """One option of a verb, for all ways in."""
 
     name: str
     kind: Kind
@@ -290,10 +327,11 @@ class OptionField:
 
 
 def option_fields(options: type[Any]) -> tuple[OptionField, ...]:
-    """The options of an options class, in order."""
+    """The options of an options class, in order, without fields that only Python gives."""
     return tuple(
         OptionField(name=each.name, default=each.default, **each.metadata)
         for each in fields(options)
+        if each.metadata
     )
 
 
