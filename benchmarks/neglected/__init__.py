@@ -1,4 +1,4 @@
 """A neglected warehouse of other clients' tables, adopted and brought to health; what it cost.
 
-`python -m benchmarks.neglected FOLDER` does all of it and prints the tables of `docs/why/proof.md`.
+`python -m benchmarks.neglected FOLDER` does all of it and prints the tables of `benchmarks/results/neglected.md`.
 """
