@@ -158,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--report", action="store_true", help="render only")
     add("--keep-data", action="store_true", help="keep prepared tables for another run")
     add("--results", type=Path, default=ROOT / "benchmarks" / "results.jsonl")
-    add("--docs", type=Path, default=ROOT / "docs" / "why" / "benchmarks.md")
+    add("--docs", type=Path, default=ROOT / "benchmarks" / "results" / "peers.md")
     add("--work-dir", type=Path, default=ROOT / ".benchmarks")
     add("--oracles", type=Path, default=ROOT / ".oracles")
     return parser

@@ -1,4 +1,4 @@
-"""The markdown of `docs/why/benchmarks.md` from raw results: aims, growth, measurements."""
+"""The markdown of `benchmarks/results/peers.md` from raw results: aims, growth, measurements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,11 @@
 """Connectors: external tables, from a definition to what reads and writes them.
 
 Authors of connectors import what they need from here; each name is loaded at its first use.
+
+New connector: a file or folder with a factory, options, sources and sinks, a line in `registry.py`,
+its suites in `tests/unit/connectors/test_suites.py`. Others' are entry points.
+New ability: a protocol in `sources.py` or `sinks.py`, a spec in `planning/abilities.py`, its place
+in `plan_source.py` or `plan_sink.py`. A source's backlog: `SupportsBacklog` in `runtime.py`.
 """
 
 from __future__ import annotations

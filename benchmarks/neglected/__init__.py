@@ -1,4 +1,5 @@
 """A neglected warehouse of other clients' tables, adopted and brought to health; what it cost.
 
-`python -m benchmarks.neglected FOLDER` does all of it and prints the tables of `docs/why/proof.md`.
+`python -m benchmarks.neglected FOLDER` does all of it and prints what it cost and saved
+(`benchmarks/results/neglected.md`).
 """

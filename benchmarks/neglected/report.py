@@ -1,4 +1,4 @@
-"""The tables of `docs/why/proof.md`: what upkeep cost and saved, by verb and by kind of table."""
+"""The tables of `benchmarks/results/neglected.md`: what upkeep cost and saved, by verb and kind."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Users write `log.*`. Writers of some Paimon releases take these names for a log that they write
 themselves, so a table keeps them behind `lakewright.`, which other clients pass over
-(docs/decisions/0094-options-of-the-log.md).
+(docs/decisions/0032-change-capture-and-logs.md).
 """
 
 from __future__ import annotations

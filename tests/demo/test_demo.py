@@ -251,7 +251,7 @@ def test_pypaimon_and_java_read_each_step_of_the_partition_keys(
 ) -> None:
     readers = (released_pypaimon, java_latest)
     before, split, wide, _, back = snapshots_of_the_keys(demo)
-    # `docs/how-to/changing-partition-keys.md`, "Where it ends": Rust refuses wide rows.
+    # `docs/how-to/changing-partition-keys.md`, "Who reads what": Rust refuses wide rows.
     due = assert_read_alike(demo, "flights", readers, SOME_DAYS, wide)
     assert due == assert_read_alike(demo, "flights", (*readers, rust), SOME_DAYS, wide + 1)
     for each in (before, split, back):

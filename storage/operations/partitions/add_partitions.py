@@ -7,7 +7,7 @@
 
 The files stay where they lie, and stay their owner's: no verb of this table deletes them. With
 `copy` their bytes are copied below the table, and the copies are the table's own.
-Decision: docs/decisions/0034-files-of-others.md.
+Decision: docs/decisions/0024-folders-of-other-systems.md.
 """
 
 from __future__ import annotations
@@ -162,8 +162,11 @@ class AddPartitionsOptions:
         None,
         "The keys of folders that hold values alone, one for each level.",
     )
-    copy: bool = option(
-        FLAG, default=False, text="Copy the files below the table, instead of referring to them."
+    copy_files: bool = option(
+        FLAG,
+        default=False,
+        text="Copy the files below the table, instead of referring to them.",
+        flag="--copy",
     )
     into_existing: bool = option(
         FLAG, default=False, text="Add to partitions that have other files, too."
@@ -222,9 +225,9 @@ def plan_add_partitions(files: TableFiles, options: AddPartitionsOptions) -> Add
         folder=external_uri(files.fs, root),
         partitions=partitions,
         known_files=sum(len(each.files) for each in found) - sum(len(x.files) for x in unknown),
-        copy=options.copy,
+        copy=options.copy_files,
         into_existing=options.into_existing,
-        allows=None if options.copy or not partitions else path_to_allow(files, root),
+        allows=None if options.copy_files or not partitions else path_to_allow(files, root),
     )
 
 

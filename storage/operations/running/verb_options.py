@@ -155,16 +155,21 @@ def _moment(value: object, name: str, _: TableFiles) -> object:
 
 
 def _partition(value: object, name: str, files: TableFiles) -> PartitionValues:
+    _check_partitioned(name, files)
     keys = files.schema.partition_fields
-    if not keys:
-        raise InvalidRequestError(f"{files.name} has no partitions; leave `{name}` out")
     if isinstance(value, Mapping):
         return named_partition(files, value)
     values = read_partition_text(text_argument(value, name), keys)
     return {key.name: to_python(each, key.type) for key, each in zip(keys, values, strict=True)}
 
 
+def _check_partitioned(name: str, files: TableFiles) -> None:
+    if not files.schema.partition_keys:
+        raise InvalidRequestError(f"{files.name} has no partitions; leave `{name}` out")
+
+
 def _partitions(value: object, name: str, files: TableFiles) -> Partitions:
+    _check_partitioned(name, files)
     listed = list_argument(value, name, lambda one, _: one)
     if not listed:
         raise InvalidRequestError(f"{name} is an empty list; leave it out for all partitions")
