@@ -105,7 +105,7 @@ def _rollback(_: Catalog, table: Table, given: _Given) -> object:
 
 def _rollback_to_time(_: Catalog, table: Table, given: _Given) -> object:
     given.needed("timestamp")
-    return table.history.rollback(as_of=given.moment("timestamp"))
+    return table.history.rollback(time=given.moment("timestamp"))
 
 
 def _reset_consumer(_: Catalog, table: Table, given: _Given) -> object:

@@ -353,7 +353,7 @@ def _take_over(at: Place, **how: Any) -> object:
 
 
 def _copy_over(at: Place) -> object:
-    return _take_over(at, copy=True)
+    return _take_over(at, copy_files=True)
 
 
 def _repair(at: Place) -> object:

@@ -22,7 +22,7 @@ FORMATS = ["parquet", "orc", "avro"]
 def taken_over(catalog: Catalog, root: Path, *, copy: bool = False) -> Table:
     """A table of the partitions below a folder, and one of another day that we wrote."""
     table = new_table(catalog, LANDED, partitions=["day"])
-    table.upkeep.add_partitions(str(root), copy=copy, age_ms=0)
+    table.upkeep.add_partitions(str(root), copy_files=copy, age_ms=0)
     return catalog.table("db.t")
 
 
@@ -67,7 +67,7 @@ def test_java_finds_the_rows_of_files_whose_statistics_are_wrong(
     table = new_table(
         catalog, {"id": "BIGINT", "v": "DECIMAL(25, 2)", "day": "STRING"}, partitions=["day"]
     )
-    table.upkeep.add_partitions(str(tmp_path / "landed"), copy=copy, age_ms=0)
+    table.upkeep.add_partitions(str(tmp_path / "landed"), copy_files=copy, age_ms=0)
     table = catalog.table("db.t")
     for where, count in (
         ([("v", "=", "1.00")], 1),

@@ -172,10 +172,10 @@ def test_a_takeover_refuses_days_that_others_would_read_as_others_and_takes_the_
             days_alone.write.format(form).save(str(tmp_path / name / "part=1"))
     table = new_table(catalog, {"d": "DATE", "part": "STRING"}, partitions=["part"])
     with pytest.raises(InvalidRequestError, match=r"column d.*hybrid calendar.*as they are stored"):
-        table.upkeep.add_partitions(str(tmp_path / "old"), copy=copy, age_ms=0)
+        table.upkeep.add_partitions(str(tmp_path / "old"), copy_files=copy, age_ms=0)
     assert catalog.table("db.t").history.latest_snapshot() is None
     assert catalog.table("db.t").schema == table.schema
-    table.upkeep.add_partitions(str(tmp_path / "late"), copy=copy, age_ms=0)
+    table.upkeep.add_partitions(str(tmp_path / "late"), copy_files=copy, age_ms=0)
     table = catalog.table("db.t")
     days = table.read().column("d").to_pylist()
     assert [str(each) for each in days] == ["1582-10-15", "2024-02-29"]

@@ -24,7 +24,7 @@ def test_spark_fills_in_the_partition(
     options = {"data-file.prefix": prefix}
     table = new_table(catalog, LANDED, partitions=["day"], options=options)
     table.write(rows(table, [{"id": 90, "v": "own", "day": "z"}]))
-    table.upkeep.add_partitions(str(root), copy=copy, age_ms=0)
+    table.upkeep.add_partitions(str(root), copy_files=copy, age_ms=0)
     table = catalog.table("db.t")
     assert frame_content(table.to_spark(spark), table) == content(table)
     where = "day = 'b/c' AND id > 12"

@@ -114,10 +114,11 @@ class RollbackOptions:
 
     snapshot: int | None = option(COUNT, None, "The snapshot to go back to.")
     tag: str | None = option(TEXT, None, "The tag to go back to.")
-    as_of: Time | None = option(
+    time: Time | None = option(
         MOMENT,
         None,
         "Go back to the last snapshot not after this time (UTC, unless it has an offset).",
+        flag="--as-of",
     )
     grace_ms: int = grace()
 
@@ -135,10 +136,10 @@ def plan_rollback(files: TableFiles, options: RollbackOptions) -> RollbackPlan:
         CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
-    if sum(each is not None for each in (options.snapshot, options.tag, options.as_of)) != 1:
+    if sum(each is not None for each in (options.snapshot, options.tag, options.time)) != 1:
         raise InvalidRequestError("roll back to one of a snapshot, a tag and a time")
     grace_ms = whole_number(options.grace_ms, "grace_ms", minimum=0)
-    as_of_ms = None if options.as_of is None else time_ms(options.as_of)
+    as_of_ms = None if options.time is None else time_ms(options.time)
     target = choose_snapshot(
         files, snapshot_id=options.snapshot, tag=options.tag, as_of_ms=as_of_ms
     )

@@ -169,8 +169,8 @@ def _check_partitioned(name: str, files: TableFiles) -> None:
 
 
 def _partitions(value: object, name: str, files: TableFiles) -> Partitions:
-    _check_partitioned(name, files)
     listed = list_argument(value, name, lambda one, _: one)
+    _check_partitioned(name, files)
     if not listed:
         raise InvalidRequestError(f"{name} is an empty list; leave it out for all partitions")
     return list_argument(listed, name, lambda one, at: _partition(one, at, files))

@@ -35,7 +35,12 @@ from lakewright.platform.upkeep.expire_consumers import ExpireConsumersOptions
 from lakewright.platform.upkeep.expire_partitions import ExpirePartitionsOptions
 from lakewright.platform.upkeep.external_partitions import AddPartitionsOptions, RepairOptions
 from lakewright.platform.upkeep.health import read_health
-from lakewright.platform.upkeep.history import DeleteBranchRun, DeleteTagsRun, RollbackRun
+from lakewright.platform.upkeep.history import (
+    DeleteBranchRun,
+    DeleteTagsRun,
+    FastForwardRun,
+    RollbackRun,
+)
 from lakewright.platform.upkeep.mark_done import MarkDoneRun
 from lakewright.platform.upkeep.postpone_compact import PostponeRun
 from lakewright.platform.upkeep.procedure import AnyProcedure, Outcome, Work, carry_out
@@ -236,7 +241,7 @@ CASES = [
     # What is gone cannot be planned again.
     Case("delete_tags", tagged, DeleteTagsRun(names=("brief",)), comes_to_rest=False),
     Case("delete_branch", branched, DeleteBranchRun(branch="b"), comes_to_rest=False),
-    Case("fast_forward", branched, DeleteBranchRun(branch="b"), comes_to_rest=False),
+    Case("fast_forward", branched, FastForwardRun(branch="b"), comes_to_rest=False),
     Case("alter", keyed, AlterOptions(add=("w INT",)), comes_to_rest=False),
     Case("rollback", appended, RollbackRun(snapshot=1), comes_to_rest=False),
     Case("revert", appended, RevertOptions(snapshots=(2,))),
@@ -245,7 +250,7 @@ CASES = [
     Case(
         "rename_partition",
         keyed,
-        RenamePartitionRun(partitions=({"day": "a"},), to=({"day": "z"},)),
+        RenamePartitionRun(partition={"day": "a"}, to={"day": "z"}),
         comes_to_rest=False,
     ),
     Case(
@@ -263,7 +268,7 @@ CASES = [
     Case(
         "update",
         appended,
-        UpdateRowsRun(values=("v='new'",), where="day = 'a'"),
+        UpdateRowsRun(values={"v": "'new'"}, where="day = 'a'"),
         comes_to_rest=False,
     ),
     Case("drop_partitions", appended, DropPartitionsOptions(where="day = 'a'", if_exists=True)),
@@ -312,7 +317,7 @@ def test_a_verb_plans_without_writing_runs_and_comes_to_rest(catalog: Catalog, c
 def test_a_plan_is_saved_and_done_as_it_stands(catalog: Catalog, case: Case) -> None:
     table, verb = case.table(catalog), PROCEDURES[case.verb]
     options = case.options_for(table)
-    plan = verb.plan(table, options)
+    plan = verb.planned(table, options)
 
     saved = verb.plan_type.from_json(plan.to_json())
     done = carry_out(verb, table, options, WORK, plan=saved)
@@ -465,7 +470,7 @@ def test_a_saved_plan_of_files_that_went_is_stale(catalog: Catalog) -> None:
 def test_a_saved_plan_deletes_no_file_that_was_added_to_it(catalog: Catalog, case: Case) -> None:
     table, verb = case.table(catalog), PROCEDURES[case.verb]
     options = case.options_for(table)
-    plan = verb.plan(table, options)
+    plan = verb.planned(table, options)
     added = UnreachableFile("schema/schema-0", 1)
 
     with suppress(StalePlan, InvalidRequestError):
@@ -576,7 +581,7 @@ def test_partitions_and_buckets_that_a_table_has_not_are_refused(catalog: Catalo
         PROCEDURES["put_back"].plan(table, PutBackOptions())
     for verb in ("delete_tags", "delete_branch", "fast_forward"):
         with pytest.raises(InvalidRequestError, match="given"):
-            PROCEDURES[verb].plan(table, PROCEDURES[verb].options())
+            PROCEDURES[verb].planned(table, PROCEDURES[verb].options())
 
 
 def test_an_empty_plan_starts_no_spark_session(catalog: Catalog) -> None:

@@ -123,8 +123,10 @@ def test_files_that_the_table_refers_to_are_not_copied_into_it_too(
     table.upkeep.add_partitions(str(root), **NOW)
     before = days(catalog.table(table.name))
     again = catalog.table(table.name).upkeep
-    assert not again.plan_add_partitions(str(root), copy=True, into_existing=True, **NOW).partitions
-    again.add_partitions(str(root), copy=True, into_existing=True, **NOW)
+    assert not again.plan_add_partitions(
+        str(root), copy_files=True, into_existing=True, **NOW
+    ).partitions
+    again.add_partitions(str(root), copy_files=True, into_existing=True, **NOW)
     assert days(catalog.table(table.name)) == before
 
 
@@ -222,7 +224,7 @@ def test_files_stay_their_owners_through_compaction_expiry_and_drop(
 def test_copies_are_the_tables_own(catalog: Catalog, tmp_path: Path) -> None:
     root = land_days(tmp_path / "landed", suffix="orc")
     table = landed_table(catalog)
-    table.upkeep.add_partitions(str(root), copy=True, **NOW)
+    table.upkeep.add_partitions(str(root), copy_files=True, **NOW)
     assert table.schema == catalog.table("db.t").schema
     assert table.read().num_rows == 12
     compact(table, full=True)

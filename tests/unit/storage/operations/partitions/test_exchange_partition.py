@@ -413,7 +413,7 @@ def test_a_copy_of_a_file_that_was_taken_over_does_not_tell_that_it_has_its_colu
     (tmp_path / "there/day=c").mkdir(parents=True)
     taken = rows(source, events(0, 2, day="c")).drop_columns(["day"])
     pq.write_table(taken, tmp_path / "there/day=c/one.parquet")
-    source.upkeep.add_partitions(str(tmp_path / "there"), copy=True, age_ms=0)
+    source.upkeep.add_partitions(str(tmp_path / "there"), copy_files=True, age_ms=0)
     table.upkeep.exchange_partition("db.staged", [{"day": "c"}])
     due = content(table)
     with pytest.raises(UnsupportedError, match=r"1 data files .* taken over"):

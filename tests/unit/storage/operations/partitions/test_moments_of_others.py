@@ -57,14 +57,14 @@ def test_a_file_with_a_moment_that_its_column_does_not_hold_is_refused_before_an
     land(root, "y", **landed)
     table = new_table(catalog, COLUMNS, partitions=["part"])
     with pytest.raises(InvalidRequestError) as caught:
-        table.upkeep.add_partitions(str(root), copy=copy, age_ms=0)
+        table.upkeep.add_partitions(str(root), copy_files=copy, age_ms=0)
     for part in (f"{root}/part=y/f.parquet", f"column {column} is ", "holds 9999-12-31 00:00:00"):
         assert part in str(caught.value)
     after = catalog.table("db.t")
     assert (after.schema, after.history.latest_snapshot()) == (table.schema, None)
     # Without that folder, the rest is taken over and read.
     (root / "part=y" / "f.parquet").unlink()
-    table.upkeep.add_partitions(str(root), copy=copy, age_ms=0)
+    table.upkeep.add_partitions(str(root), copy_files=copy, age_ms=0)
     found = catalog.table("db.t").read().column("t").cast(pa.timestamp("us"))
     assert found.to_pylist() == [NEAR]
 

@@ -59,7 +59,7 @@ def decimals(tmp_path: Path) -> Path:
 
 
 def added(catalog: Catalog, root: Path, columns: dict[str, str], *, copy: bool = False) -> Table:
-    table_of(catalog, columns).upkeep.add_partitions(str(root), copy=copy, age_ms=0)
+    table_of(catalog, columns).upkeep.add_partitions(str(root), copy_files=copy, age_ms=0)
     return catalog.table("db.t")
 
 

@@ -82,11 +82,11 @@ def test_a_time_is_a_target(catalog: Catalog, env: FixedEnv) -> None:
         table.write(rows(table, events(number, number + 1)))
         env.clock.advance(HOUR)
     second = table.history.snapshots()[1].time_millis
-    table.history.run(table.history.plan_rollback(as_of=second + HOUR // 2))
+    table.history.run(table.history.plan_rollback(time=second + HOUR // 2))
     assert ids(table) == [1, 2]
     assert values_of(table, "id") == [0, 1]
     with pytest.raises(SnapshotNotFound, match="no snapshot at or before"):
-        table.history.plan_rollback(as_of=1)
+        table.history.plan_rollback(time=1)
 
 
 @pytest.mark.mission("FS19")
@@ -138,7 +138,7 @@ def test_what_is_not_older_is_refused(catalog: Catalog) -> None:
     with pytest.raises(InvalidRequestError, match="one of a snapshot, a tag and a time"):
         table.history.plan_rollback(tag="latest", snapshot=1)
     with pytest.raises(SnapshotNotFound, match="nothing was committed yet"):
-        new_table(catalog, name="db.empty").history.plan_rollback(as_of=1)
+        new_table(catalog, name="db.empty").history.plan_rollback(time=1)
 
 
 def test_consumers_beyond_read_on_from_the_next_snapshot(catalog: Catalog) -> None:

@@ -472,7 +472,7 @@ def test_files_that_may_lack_their_partition_columns_keep_their_keys_until_they_
             {"hh": pa.array([number], pa.int32()), "o": ["x"], "v": pa.array([number], pa.int32())}
         )
         pq.write_table(kept, tmp_path / "theirs" / "dt=a" / f"{number}.parquet")
-    table.upkeep.add_partitions(str(tmp_path / "theirs"), copy=copy, age_ms=0)
+    table.upkeep.add_partitions(str(tmp_path / "theirs"), copy_files=copy, age_ms=0)
     table = catalog.table(table.name)
     due = content(table)
     with pytest.raises(UnsupportedError, match=r"2 data files .*sort-compact db\.t --by hh"):

@@ -267,7 +267,7 @@ def test_less_than_an_hour_is_refused_unless_it_is_meant(catalog: Catalog) -> No
     table = history(catalog)
     table.stage(rows(table, events(7, 9)))
     age(table, 0.5)
-    for plan in ({"age_ms": HOUR // 2}, {"older_than_ms": int(time.time() * 1000) - HOUR // 2}):
+    for plan in ({"older_than_ms": HOUR // 2}, {"before_ms": int(time.time() * 1000) - HOUR // 2}):
         with pytest.raises(
             InvalidRequestError, match=r"allow recent files \(--even-recent, even_recent\) if no"
         ):
