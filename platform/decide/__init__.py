@@ -1,6 +1,6 @@
 """What is due: surveys of tables, decisions under a budget, and upkeep by them.
 
-New verb of policies: its `Keeping` in the `Verb`, a section in `tables/upkeep_policies.py`, a
+New verb of policies: its `Keeping` in the `Procedure`, a section in `tables/upkeep_policies.py`, a
 method in `decide.py`; `python -m tests.pipelines.describe` writes what Dagster shows.
 New figure: `survey.py` and `take_survey.py` (of buckets, `operations/state/bucket_columns.py`); to
 follow it, a field of `HealthFigures`.

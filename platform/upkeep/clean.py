@@ -97,7 +97,7 @@ def _plan_orphans(
 def _plans(
     table: Table, options: OrphansOptions, counts: Counts | None
 ) -> Generator[OrphansPlan, None, None]:
-    options = replace(options, max_files=options.max_files or _STEP_FILES)
+    options = replace(options, max_files=_STEP_FILES)
     if counts is None:
         return table.upkeep.orphan_steps(options)
     return table.upkeep.orphan_steps(
@@ -162,7 +162,7 @@ def collect_due(table: Table) -> None:
 
 
 def _plan_collect(table: Table, options: CollectOptions) -> CollectPlan:
-    return table.upkeep.plan_collect(max_files=_STEP_FILES, early=options.early)
+    return COLLECT.verb.planned(table.table_files, replace(options, max_files=_STEP_FILES))
 
 
 def _collect_steps(

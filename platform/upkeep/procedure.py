@@ -49,7 +49,7 @@ class NamedPartition:
         return "-" if self.spec is None else describe_partition(self.spec)
 
 
-# --- what a procedure is ----------------------------------------------------------------------------
+# --- what a procedure is -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,7 @@ from lakewright.storage.operations.references.numbered import NumberedPaths
 from lakewright.storage.operations.references.roots import RootKind
 from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.running.plan import Plan
-from lakewright.storage.operations.running.verb_options import COUNT, FLAG, option
+from lakewright.storage.operations.running.verb_options import FLAG, option
 from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.condemned import Condemned, CondemnedFile
@@ -213,9 +213,9 @@ def _run_of(listed: RecordFiles, record: Condemned) -> CondemnedRun:
 
 @dataclass(frozen=True)
 class CollectOptions:
-    """What is deleted, and how much at once."""
+    """What is deleted: `max_files` at once; `under_way` also of runs that may not have ended."""
 
-    max_files: int | None = option(COUNT, None, "Files that one step deletes at most.")
+    max_files: int | None = None
     early: bool = option(
         FLAG,
         default=False,

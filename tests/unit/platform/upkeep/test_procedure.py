@@ -578,7 +578,7 @@ def test_partitions_and_buckets_that_a_table_has_not_are_refused(catalog: Catalo
         COMPACT.planned(table, CompactRun(buckets=(7,)))
     assert RESCALE.planned(table, RescaleRun()).tasks[0].bucket_count == 1
     with pytest.raises(InvalidRequestError, match="record is not given"):
-        PROCEDURES["put_back"].plan(table, PutBackOptions())
+        PROCEDURES["put_back"].planned(table, PutBackOptions())
     for verb in ("delete_tags", "delete_branch", "fast_forward"):
         with pytest.raises(InvalidRequestError, match="given"):
             PROCEDURES[verb].planned(table, PROCEDURES[verb].options())
