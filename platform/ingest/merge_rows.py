@@ -16,8 +16,9 @@ from lakewright.platform.upkeep.procedure import Command, Outcome, Procedure, Re
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.operations.row_changes.merge_rows import MergeRowsPlan
+from lakewright.storage.operations.row_changes.statement import RowChangeResult
 from lakewright.storage.operations.running.verb_options import choice, names, option, text
-from lakewright.storage.plans import MergeRowsPlan, RowChangeResult
 from lakewright.storage.upkeep import Upkeep
 
 

@@ -65,8 +65,8 @@ from lakewright.storage.operations.commit.commits_of_user import (
     partitions_of_commit,
 )
 from lakewright.storage.operations.rewrite.compact_written import check_writer_may_compact
-from lakewright.storage.plans import CommitResult
 from lakewright.storage.rows import arrow_tables, is_dataframe
+from lakewright.storage.spec.commit import CommitResult
 from lakewright.storage.spec.merge_spec import MergeEngine
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition_words import describe_partition

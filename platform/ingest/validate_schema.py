@@ -16,8 +16,12 @@ from lakewright.platform.upkeep.procedure import Command, Outcome, Procedure, Re
 from lakewright.platform.upkeep.run_options import OnEngine
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.storage import Table
-from lakewright.storage.operations.schema.validate_rows import ValidateRowsOptions
-from lakewright.storage.plans import FileProfile, ValidateRowsPlan, ValidateRowsResult
+from lakewright.storage.operations.schema.validate_rows import (
+    FileProfile,
+    ValidateRowsOptions,
+    ValidateRowsPlan,
+    ValidateRowsResult,
+)
 from lakewright.storage.upkeep import Upkeep
 
 # Of many misfits of one kind in a sample, so many are told.

@@ -24,7 +24,7 @@ from lakewright.platform.upkeep.respec import respec_line
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import StorageError
-from lakewright.storage.plans import AlterPlan
+from lakewright.storage.operations.schema.alter import AlterPlan
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_change_text import shown, texts_in_turn
 

@@ -9,8 +9,11 @@ from lakewright.platform.upkeep.procedure import Command, Outcome, Procedure, Re
 from lakewright.platform.upkeep.run_options import Verified
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import LeaseKind, Table
-from lakewright.storage.operations.respec.add_primary_key import AddPrimaryKeyOptions
-from lakewright.storage.plans import AddPrimaryKeyPlan, AddPrimaryKeyResult
+from lakewright.storage.operations.respec.add_primary_key import (
+    AddPrimaryKeyOptions,
+    AddPrimaryKeyPlan,
+    AddPrimaryKeyResult,
+)
 from lakewright.storage.upkeep import Upkeep
 
 

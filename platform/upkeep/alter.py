@@ -23,8 +23,7 @@ from lakewright.storage import Engine, Table
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.effects import Effect
 from lakewright.storage.operations.running.verb_options import option, texts
-from lakewright.storage.operations.schema.alter import run_alter
-from lakewright.storage.plans import AlterPlan, AlterResult
+from lakewright.storage.operations.schema.alter import AlterPlan, AlterResult, run_alter
 from lakewright.storage.spec.schema_change_text import parse_changes
 from lakewright.storage.verb import Verb
 

@@ -9,8 +9,11 @@ from lakewright.platform.upkeep.procedure import Command, Keeping, Outcome, Proc
 from lakewright.platform.upkeep.run_options import OnEngine
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import ColumnStatistics, Table
-from lakewright.storage.operations.inspection.analyze import AnalyzeOptions
-from lakewright.storage.plans import AnalyzePlan, AnalyzeResult
+from lakewright.storage.operations.inspection.analyze import (
+    AnalyzeOptions,
+    AnalyzePlan,
+    AnalyzeResult,
+)
 from lakewright.storage.upkeep import Upkeep
 
 # What a bound may take of a line.

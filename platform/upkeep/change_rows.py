@@ -18,9 +18,10 @@ from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.operations.row_changes.statement import RowChangePlan
+from lakewright.storage.operations.row_changes.delete_rows import DeleteRowsPlan
+from lakewright.storage.operations.row_changes.statement import RowChangePlan, RowChangeResult
+from lakewright.storage.operations.row_changes.update_rows import UpdateRowsPlan
 from lakewright.storage.operations.running.verb_options import FLAG, option
-from lakewright.storage.plans import DeleteRowsPlan, RowChangeResult, UpdateRowsPlan
 from lakewright.storage.upkeep import DeleteRowsOptions, UpdateRowsOptions, Upkeep
 
 

@@ -29,13 +29,21 @@ from lakewright.platform.upkeep.procedure import (
 )
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import Table
-from lakewright.storage.operations.references.collect import CollectOptions, CollectResult
-from lakewright.storage.operations.references.put_back import PutBackOptions, PutBackResult
+from lakewright.storage.operations.references.collect import (
+    CollectOptions,
+    CollectPlan,
+    CollectResult,
+)
+from lakewright.storage.operations.references.put_back import (
+    PutBackOptions,
+    PutBackPlan,
+    PutBackResult,
+)
 from lakewright.storage.operations.retention.remove_orphans import (
     OrphansOptions,
+    OrphansPlan,
     OrphansResult,
 )
-from lakewright.storage.plans import CollectPlan, OrphansPlan, PutBackPlan
 from lakewright.storage.upkeep import Upkeep
 
 # --- orphans -----------------------------------------------------------------------------------

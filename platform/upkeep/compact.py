@@ -18,7 +18,7 @@ from lakewright.platform.upkeep.run_options import Verified
 from lakewright.storage import Table
 from lakewright.storage.errors import NotFoundError
 from lakewright.storage.operations.rewrite.compact import CompactOptions
-from lakewright.storage.plans import CompactionPlan
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.upkeep import Upkeep
 

@@ -15,7 +15,7 @@ from lakewright.platform.upkeep.procedure import Outcome, Procedure, Report
 from lakewright.platform.upkeep.respec import respec_line
 from lakewright.storage import Engine, Table
 from lakewright.storage.operations.running.effects import Effect
-from lakewright.storage.plans import AlterPlan, AlterResult
+from lakewright.storage.operations.schema.alter import AlterPlan, AlterResult
 from lakewright.storage.spec.schema_gate import Finding, Rule, Severity
 
 DiffVerb = Procedure[GateOptions, AlterPlan, AlterResult]

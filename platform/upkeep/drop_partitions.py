@@ -14,7 +14,10 @@ from lakewright.platform.upkeep.whole_partitions import (
 )
 from lakewright.platform.upkeep.words import duration_text
 from lakewright.storage import Table
-from lakewright.storage.plans import DropPartitionsPlan, DropPartitionsResult
+from lakewright.storage.operations.partitions.drop_partitions import (
+    DropPartitionsPlan,
+    DropPartitionsResult,
+)
 from lakewright.storage.upkeep import DropPartitionsOptions, Upkeep
 
 KEPT_ON_DISK = "files stay on disk until the snapshots, tags and branches that keep them are gone"

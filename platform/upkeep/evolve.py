@@ -26,8 +26,7 @@ from lakewright.storage.errors import InvalidSchema
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.running.verb_options import choice, option
-from lakewright.storage.operations.schema.alter import run_alter
-from lakewright.storage.plans import AlterPlan, AlterResult
+from lakewright.storage.operations.schema.alter import AlterPlan, AlterResult, run_alter
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_change_text import parse_changes, shown, texts_in_turn
 from lakewright.storage.verb import Verb

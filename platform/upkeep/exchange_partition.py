@@ -15,8 +15,11 @@ from lakewright.platform.upkeep.procedure import (
 from lakewright.platform.upkeep.whole_partitions import held_facts, held_rows, held_text
 from lakewright.platform.upkeep.words import duration_text, size_text
 from lakewright.storage import LeaseKind, Table
-from lakewright.storage.operations.partitions.exchange_partition import ExchangePartitionOptions
-from lakewright.storage.plans import ExchangePartitionPlan, ExchangePartitionResult
+from lakewright.storage.operations.partitions.exchange_partition import (
+    ExchangePartitionOptions,
+    ExchangePartitionPlan,
+    ExchangePartitionResult,
+)
 from lakewright.storage.upkeep import Upkeep
 
 

@@ -36,22 +36,21 @@ from lakewright.platform.upkeep.words import (
 )
 from lakewright.storage import LeaseKind, Table
 from lakewright.storage.operations.leases.leases import require_lease
-from lakewright.storage.operations.references.tags import DeleteTagsResult
+from lakewright.storage.operations.references.tags import DeleteTagsPlan, DeleteTagsResult
 from lakewright.storage.operations.retention.expire_changelogs import (
     ExpireChangelogsOptions,
+    ExpireChangelogsPlan,
     ExpireChangelogsResult,
 )
-from lakewright.storage.operations.retention.expire_snapshots import ExpireSnapshotsOptions
+from lakewright.storage.operations.retention.expire_snapshots import (
+    ExpirePlan,
+    ExpireResult,
+    ExpireSnapshotsOptions,
+)
 from lakewright.storage.operations.retention.expire_tags import ExpireTagsOptions
 from lakewright.storage.operations.running.verb_options import (
     DURATION,
     option,
-)
-from lakewright.storage.plans import (
-    DeleteTagsPlan,
-    ExpireChangelogsPlan,
-    ExpirePlan,
-    ExpireResult,
 )
 from lakewright.storage.upkeep import Upkeep
 

@@ -17,8 +17,12 @@ from lakewright.platform.upkeep.procedure import (
 from lakewright.platform.upkeep.whole_partitions import dropped_measures, held_facts, held_text
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
 from lakewright.storage import Table
-from lakewright.storage.operations.partitions.expire_partitions import ExpirePartitionsOptions
-from lakewright.storage.plans import DuePartition, ExpirePartitionsPlan, ExpirePartitionsResult
+from lakewright.storage.operations.partitions.expire_partitions import (
+    DuePartition,
+    ExpirePartitionsOptions,
+    ExpirePartitionsPlan,
+    ExpirePartitionsResult,
+)
 from lakewright.storage.upkeep import Upkeep
 
 

@@ -21,11 +21,11 @@ from lakewright.storage import Table
 from lakewright.storage.operations.partitions.add_partitions import (
     AddedPartition,
     AddPartitionsOptions,
-)
-from lakewright.storage.operations.partitions.repair_partitions import RepairOptions
-from lakewright.storage.plans import (
     AddPartitionsPlan,
     AddPartitionsResult,
+)
+from lakewright.storage.operations.partitions.repair_partitions import (
+    RepairOptions,
     RepairPlan,
     RepairResult,
 )

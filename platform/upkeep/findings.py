@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from lakewright.platform.upkeep.words import counted, size_text
-from lakewright.storage.plans import AlterPlan
+from lakewright.storage.operations.schema.alter import AlterPlan
 from lakewright.storage.spec.schema_gate import Finding, GateVerdict, Severity
 
 _WORDS = {

@@ -20,7 +20,7 @@ from lakewright.storage.operations.running.verb_options import (
     option,
     texts,
 )
-from lakewright.storage.plans import AlterPlan
+from lakewright.storage.operations.schema.alter import AlterPlan
 from lakewright.storage.spec.changed_parts import part_paths
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_evolution import EvolvingTable, evolved_as_far_as_possible

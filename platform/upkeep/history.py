@@ -16,11 +16,25 @@ from lakewright.platform.upkeep.words import counted, named, snapshots_text
 from lakewright.storage import Table
 from lakewright.storage.errors import StorageError
 from lakewright.storage.history import History
-from lakewright.storage.operations.references.branches import BranchResult, DeleteBranchOptions
-from lakewright.storage.operations.references.fast_forward import FastForwardOptions
-from lakewright.storage.operations.references.rollback import RollbackOptions, RollbackResult
-from lakewright.storage.operations.references.tags import DeleteTagsOptions, DeleteTagsResult
-from lakewright.storage.plans import DeleteBranchPlan, DeleteTagsPlan, FastForwardPlan, RollbackPlan
+from lakewright.storage.operations.references.branches import (
+    BranchResult,
+    DeleteBranchOptions,
+    DeleteBranchPlan,
+)
+from lakewright.storage.operations.references.fast_forward import (
+    FastForwardOptions,
+    FastForwardPlan,
+)
+from lakewright.storage.operations.references.rollback import (
+    RollbackOptions,
+    RollbackPlan,
+    RollbackResult,
+)
+from lakewright.storage.operations.references.tags import (
+    DeleteTagsOptions,
+    DeleteTagsPlan,
+    DeleteTagsResult,
+)
 
 # --- tags --------------------------------------------------------------------------------------
 

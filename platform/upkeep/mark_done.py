@@ -12,11 +12,11 @@ from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError, StorageError
+from lakewright.storage.operations.partitions.mark_done import MarkDonePlan, MarkDoneResult
 from lakewright.storage.operations.running.verb_options import (
     TEXT,
     option,
 )
-from lakewright.storage.plans import MarkDonePlan, MarkDoneResult
 from lakewright.storage.upkeep import MarkDoneOptions, Upkeep
 
 _MOST_SHOWN = 5

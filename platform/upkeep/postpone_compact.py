@@ -13,8 +13,11 @@ from lakewright.platform.upkeep.rewrites import (
 )
 from lakewright.platform.upkeep.run_options import Verified
 from lakewright.storage import Table
-from lakewright.storage.operations.rewrite.postpone import PostponeOptions
-from lakewright.storage.plans import PostponePlan, PostponeResult
+from lakewright.storage.operations.rewrite.postpone import (
+    PostponeOptions,
+    PostponePlan,
+    PostponeResult,
+)
 from lakewright.storage.upkeep import Upkeep
 
 

@@ -17,8 +17,11 @@ from lakewright.platform.upkeep.run_options import Verified
 from lakewright.platform.upkeep.whole_partitions import held_facts, held_text
 from lakewright.platform.upkeep.words import counted, duration_text, nulled_text
 from lakewright.storage import LeaseKind, Table
-from lakewright.storage.operations.partitions.rename_partition import RenamePartitionOptions
-from lakewright.storage.plans import RenamePartitionPlan, RenamePartitionResult
+from lakewright.storage.operations.partitions.rename_partition import (
+    RenamePartitionOptions,
+    RenamePartitionPlan,
+    RenamePartitionResult,
+)
 from lakewright.storage.upkeep import Upkeep
 
 

@@ -13,8 +13,7 @@ from lakewright.platform.upkeep.rewrites import (
 )
 from lakewright.platform.upkeep.run_options import Verified
 from lakewright.storage import Table
-from lakewright.storage.operations.rewrite.rescale import RescaleOptions
-from lakewright.storage.plans import RescalePlan, RescaleResult
+from lakewright.storage.operations.rewrite.rescale import RescaleOptions, RescalePlan, RescaleResult
 from lakewright.storage.upkeep import Upkeep
 
 

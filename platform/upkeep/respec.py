@@ -51,13 +51,12 @@ from lakewright.storage import LeaseKind, Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.inspection.late_writers import LateWriter, late_writers_text
 from lakewright.storage.operations.respec.respec import RespecOptions
-from lakewright.storage.operations.respec.respec_plan import Layout
-from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
+from lakewright.storage.operations.respec.respec_plan import Layout, RespecPlan, RespecResult
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan, CompactionTask
 from lakewright.storage.operations.running.verb_options import (
     FLAG,
     option,
 )
-from lakewright.storage.plans import CompactionPlan, RespecPlan, RespecResult
 from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.upkeep import Upkeep
 

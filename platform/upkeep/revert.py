@@ -9,8 +9,7 @@ from lakewright.platform.upkeep.procedure import Command, NamedPartition, Outcom
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
 from lakewright.storage import Table
 from lakewright.storage.history import History
-from lakewright.storage.operations.revert.revert import RevertOptions
-from lakewright.storage.plans import RevertPlan, RevertResult
+from lakewright.storage.operations.revert.revert import RevertOptions, RevertPlan, RevertResult
 
 
 def _report(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) -> Report:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from lakewright.platform.upkeep.measures import Benefit, Cost, Measures
 from lakewright.platform.upkeep.procedure import Command, Keeping, Outcome, Procedure, Report
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
-from lakewright.storage.operations.rewrite.rewrite_manifests import RewriteManifestsOptions
-from lakewright.storage.plans import RewriteManifestsPlan, RewriteManifestsResult
+from lakewright.storage.operations.rewrite.rewrite_manifests import (
+    RewriteManifestsOptions,
+    RewriteManifestsPlan,
+    RewriteManifestsResult,
+)
 from lakewright.storage.upkeep import Upkeep
 
 

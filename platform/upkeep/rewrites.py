@@ -28,17 +28,17 @@ from lakewright.platform.upkeep.words import (
 )
 from lakewright.storage import LeaseKind, Snapshot, Table
 from lakewright.storage.errors import SnapshotNotFound
-from lakewright.storage.operations.rewrite.compaction_plan import BucketsPlan, CompactionTask
-from lakewright.storage.operations.rewrite.rescale import RescaleTask
+from lakewright.storage.operations.rewrite.compaction_plan import (
+    BucketsPlan,
+    CompactionPlan,
+    CompactionResult,
+    CompactionTask,
+)
+from lakewright.storage.operations.rewrite.postpone import PostponePlan
+from lakewright.storage.operations.rewrite.rescale import RescalePlan, RescaleTask
 from lakewright.storage.operations.rewrite.runner import MoveResult, MoveTask, RewriteResult
 from lakewright.storage.operations.running.plan import RewritePlan
 from lakewright.storage.operations.running.verb_options import PartitionValues
-from lakewright.storage.plans import (
-    CompactionPlan,
-    CompactionResult,
-    PostponePlan,
-    RescalePlan,
-)
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition_words import describe_partition
 

@@ -14,8 +14,8 @@ from lakewright.platform.upkeep.procedure import AnyProcedure
 from lakewright.storage import Table
 from lakewright.storage.codec.json_values import read_json
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.operations.respec.respec_plan import RespecPlan
 from lakewright.storage.operations.running.plan import Plan
-from lakewright.storage.plans import RespecPlan
 from lakewright.storage.spec.partition_words import name_partition
 
 # The verb that made a plan; a plan that Python saved has no such key.

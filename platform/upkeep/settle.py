@@ -14,8 +14,7 @@ from lakewright.platform.upkeep.procedure import (
 from lakewright.platform.upkeep.rewrites import rewrite_lease
 from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
 from lakewright.storage import Table
-from lakewright.storage.operations.rewrite.settle import SettleOptions
-from lakewright.storage.plans import SettlePlan, SettleResult
+from lakewright.storage.operations.rewrite.settle import SettleOptions, SettlePlan, SettleResult
 from lakewright.storage.upkeep import Upkeep
 
 Done = Outcome[SettleOptions, SettlePlan, SettleResult]

@@ -13,8 +13,10 @@ from lakewright.platform.upkeep.rewrites import (
 )
 from lakewright.platform.upkeep.run_options import Verified
 from lakewright.storage import Table
-from lakewright.storage.operations.rewrite.sort_compact import SortCompactOptions
-from lakewright.storage.plans import SortCompactionPlan
+from lakewright.storage.operations.rewrite.sort_compact import (
+    SortCompactionPlan,
+    SortCompactOptions,
+)
 from lakewright.storage.upkeep import Upkeep
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from lakewright.storage import Catalog, LocalEngine, VerifyLevel
 from lakewright.storage.errors import CorruptionError, FileMissing, StorageError, VerificationFailed
-from lakewright.storage.plans import CompactionPlan
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.spark import SparkEngine
 from tests.on_spark.test_read import filled
 from tests.on_spark.test_write import KINDS, by_bucket, twins

@@ -26,7 +26,7 @@ from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.tables.workspace import read_workspace
 from lakewright.platform.upkeep.dependents import dependents_of
 from lakewright.storage import ChangeType, DropColumn, GateRules, Table
-from lakewright.storage.plans import AlterPlan
+from lakewright.storage.operations.schema.alter import AlterPlan
 
 FLIGHTS = "nyc.flights"
 DROPPED = "arr_time"

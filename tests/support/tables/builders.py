@@ -18,9 +18,10 @@ from lakewright.storage import (
     Table,
     parse_data_type,
 )
+from lakewright.storage.operations.retention.expire_snapshots import ExpireResult
 from lakewright.storage.operations.retention.remove_orphans import OrphansResult
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionResult
 from lakewright.storage.operations.write.write import StagingWriter, staged_write
-from lakewright.storage.plans import CompactionResult, ExpireResult
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.table_at import TableAt
 from tests.oracles.arrow_values import canonical_rows

@@ -12,7 +12,7 @@ import pytest
 from lakewright.platform.ledger.action import Verdict
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.storage import AddColumn, Catalog, Table
-from lakewright.storage.plans import RespecPlan
+from lakewright.storage.operations.respec.respec_plan import RespecPlan
 from tests.support.tables.builders import content, new_table, rows
 from tests.support.tables.invariants import assert_only_reachable_files
 from tests.support.tables.late_commits import commit_late

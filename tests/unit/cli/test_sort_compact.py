@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakewright.storage import Catalog
-from lakewright.storage.plans import SortCompactionPlan
+from lakewright.storage.operations.rewrite.sort_compact import SortCompactionPlan
 from tests.support.tables.builders import EVENTS, events, new_table, rows, values_of
 from tests.unit.cli.conftest import Lakewright
 

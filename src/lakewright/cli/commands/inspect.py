@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakewright.storage import Table
-    from lakewright.storage.plans import ChangePlan
+    from lakewright.storage.operations.changes.change_plan import ChangePlan
     from lakewright.storage.spec.predicate import Predicate
 
 _SYSTEM_TABLES = """

@@ -17,7 +17,7 @@ from lakewright.platform.upkeep.words import counted, size_text
 
 if TYPE_CHECKING:
     from lakewright.storage import StagedWrite
-    from lakewright.storage.plans import CommitResult
+    from lakewright.storage.spec.commit import CommitResult
 
 
 @command("list", examples="lakewright pending list nyc.flights")

@@ -12,7 +12,7 @@ from lakewright.storage import CondemnedRun, Lease, PartitionStats, Snapshot, Ta
 from lakewright.storage.errors import InvalidOption, SchemaMoved, StorageError, UnsupportedError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
 from lakewright.storage.operations.inspection.late_writers import LateWriter
-from lakewright.storage.plans import CompactionPlan
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.secret_texts import shown_options
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.supported_options import Use, check_supported, without_fallback

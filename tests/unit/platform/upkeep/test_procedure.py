@@ -55,9 +55,9 @@ from lakewright.platform.upkeep.sort_compact import SortCompactRun
 from lakewright.storage import Catalog, LeaseKind, RepairMode, Table
 from lakewright.storage.errors import InvalidRequestError, LeaseHeld, NotFoundError, StalePlan
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
+from lakewright.storage.operations.retention.expire_snapshots import ExpirePlan, ExpireResult
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.running.verb_options import option_fields
-from lakewright.storage.plans import ExpirePlan, ExpireResult
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import memory_uri

@@ -19,7 +19,7 @@ from lakewright.storage.errors import (
     StorageError,
     UnsupportedError,
 )
-from lakewright.storage.plans import AddPartitionsPlan
+from lakewright.storage.operations.partitions.add_partitions import AddPartitionsPlan
 from tests.support.stores.watched_files import interrupted, puts_snapshot
 from tests.support.tables.builders import compact, content, expire, new_table, rows
 from tests.support.tables.landed import LANDED, land, land_days, rows_of

@@ -16,7 +16,7 @@ from lakewright.storage.errors import (
     SchemaMoved,
     StalePlan,
 )
-from lakewright.storage.plans import DropPartitionsPlan
+from lakewright.storage.operations.partitions.drop_partitions import DropPartitionsPlan
 from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.stores.watched_files import interrupted, puts_snapshot
 from tests.support.tables.builders import (

@@ -19,7 +19,7 @@ from lakewright.storage.errors import (
     TableNotFound,
     UnsupportedError,
 )
-from lakewright.storage.plans import ExchangePartitionPlan
+from lakewright.storage.operations.partitions.exchange_partition import ExchangePartitionPlan
 from tests.support.stores.watched_files import Call, Crashed, WatchedFiles, over
 from tests.support.tables.builders import (
     compact,

@@ -13,7 +13,7 @@ import pytest
 from lakewright.session import Session
 from lakewright.storage import AddColumn, Catalog, SetOption, Table
 from lakewright.storage.errors import InvalidOption, InvalidRequestError, StalePlan
-from lakewright.storage.plans import ExpirePartitionsPlan
+from lakewright.storage.operations.partitions.expire_partitions import ExpirePartitionsPlan
 from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.stores.watched_files import interrupted, puts_snapshot
 from tests.support.tables.builders import compact, content, events, expire, new_table, rows

@@ -18,8 +18,8 @@ from lakewright.storage.errors import (
     StalePlan,
     VerificationFailed,
 )
+from lakewright.storage.operations.partitions.rename_partition import RenamePartitionPlan
 from lakewright.storage.operations.write.rolling_writer import RollingWriter
-from lakewright.storage.plans import RenamePartitionPlan
 from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.stores.watched_files import interrupted, puts_snapshot
 from tests.support.tables.builders import compact, content, events, expire, new_table, rows

@@ -13,7 +13,7 @@ import pytest
 from lakewright.storage import Catalog, RepairMode, Table
 from lakewright.storage.errors import InvalidRequestError, StalePlan
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, scope_of
-from lakewright.storage.plans import RepairPlan
+from lakewright.storage.operations.partitions.repair_partitions import RepairPlan
 from lakewright.storage.spec.lease import LeaseKind
 from tests.support.tables.builders import compact, content, new_table, rows
 from tests.support.tables.landed import LANDED, land, land_days, rows_of

@@ -22,7 +22,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
     VerificationFailed,
 )
-from lakewright.storage.plans import RespecPlan
+from lakewright.storage.operations.respec.respec_plan import RespecPlan
 from lakewright.storage.spec.hive_table import hive_table
 from lakewright.storage.spec.schema import TableSchema
 from tests.support.stores.watched_files import WatchedFiles

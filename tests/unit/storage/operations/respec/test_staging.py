@@ -14,10 +14,10 @@ import pytest
 
 from lakewright.storage import Catalog, SetOption, Table
 from lakewright.storage.errors import FileMissing, StalePlan, StorageError, UnavailableError
+from lakewright.storage.operations.respec.respec_plan import RespecResult
 from lakewright.storage.operations.respec.staging import StagingTask
 from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.operations.state.live_files import snapshot_manifests
-from lakewright.storage.plans import RespecResult
 from lakewright.storage.spec.manifest import FileKind
 from tests.support.stores.watched_files import (
     Call,

@@ -14,7 +14,7 @@ import pytest
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import InvalidRequestError, StorageError
-from lakewright.storage.plans import ExpireResult
+from lakewright.storage.operations.retention.expire_snapshots import ExpireResult
 from tests.support.stores.watched_files import Crashed, Fault, WatchedFiles, watched
 from tests.support.tables.backlog import add_history
 from tests.support.tables.builders import (

@@ -12,7 +12,7 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import ClockJumped, CorruptionError, InvalidRequestError, StalePlan
-from lakewright.storage.plans import ExpirePlan
+from lakewright.storage.operations.retention.expire_snapshots import ExpirePlan
 from tests.support.stores.watched_files import Crashed, Fault, WatchedFiles
 from tests.support.tables.builders import (
     compact,

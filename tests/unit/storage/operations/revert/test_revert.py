@@ -17,7 +17,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.operations.commit.commit import commit_compaction
-from lakewright.storage.plans import RevertPlan
+from lakewright.storage.operations.revert.revert import RevertPlan
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import FileKind
 from lakewright.storage.spec.snapshot import CommitKind

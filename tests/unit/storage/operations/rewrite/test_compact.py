@@ -21,9 +21,9 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.operations.commit.commit import commit_compaction
 from lakewright.storage.operations.read.file_rows import FileRows
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.operations.rewrite.pick_units import pick_append
 from lakewright.storage.operations.state.live_files import index_entries
-from lakewright.storage.plans import CompactionPlan
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import FileSource
 from lakewright.storage.spec.snapshot import CommitKind

@@ -6,7 +6,7 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.plans import CompactionPlan
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from tests.support.tables.builders import content, events, new_table, rows
 
 KINDS = {"append": (), "keyed": ("day", "id")}

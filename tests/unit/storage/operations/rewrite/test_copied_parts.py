@@ -17,7 +17,7 @@ from lakewright.storage.codec.column_stats import file_bounds
 from lakewright.storage.errors import CorruptionError, VerificationFailed
 from lakewright.storage.files import parquet_copies
 from lakewright.storage.files.local_files import LocalFiles
-from lakewright.storage.plans import CompactionResult
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionResult
 from tests.support.tables.builders import compact, content, new_table, rows, with_options
 from tests.support.tables.invariants import assert_only_reachable_files
 from tests.support.values.every_type import ATOMS, NESTED

@@ -13,7 +13,7 @@ import pytest
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, SchemaMoved, StalePlan
 from lakewright.storage.operations.rewrite import settle
-from lakewright.storage.plans import SettlePlan
+from lakewright.storage.operations.rewrite.settle import SettlePlan
 from lakewright.storage.spec.file_names import first_name
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from tests.support.stores.watched_files import (

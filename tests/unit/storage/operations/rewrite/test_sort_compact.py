@@ -13,8 +13,7 @@ import pytest
 from lakewright.storage import Catalog, ChangeType, LocalEngine, RenameColumn, Table
 from lakewright.storage.errors import CorruptionError, InvalidRequestError, StalePlan
 from lakewright.storage.operations.rewrite import compact_append
-from lakewright.storage.operations.rewrite.sort_compact import run_sort_compact
-from lakewright.storage.plans import SortCompactionPlan
+from lakewright.storage.operations.rewrite.sort_compact import SortCompactionPlan, run_sort_compact
 from lakewright.storage.spec.manifest import FileSource
 from lakewright.storage.spec.snapshot import CommitKind
 from lakewright.storage.sql.where import parse_where

@@ -9,12 +9,13 @@ import pytest
 
 from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.operations.references.rollback import RollbackPlan
 from lakewright.storage.operations.references.tags import DeleteTagsPlan
-from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
+from lakewright.storage.operations.retention.expire_snapshots import ExpirePlan
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan, CompactionTask
 from lakewright.storage.operations.rewrite.rescale import RescaleTask
 from lakewright.storage.operations.rewrite.runner import MoveTask
 from lakewright.storage.operations.running.plan import UnreachableFile
-from lakewright.storage.plans import CompactionPlan, ExpirePlan, RollbackPlan
 
 TASK = CompactionTask(
     partition={"day": "a", "key": b"\x01\xff"},

@@ -41,7 +41,7 @@ from lakewright.storage.errors import (
     SchemaDenied,
 )
 from lakewright.storage.operations.running.engine import LocalEngine
-from lakewright.storage.plans import AlterPlan
+from lakewright.storage.operations.schema.alter import AlterPlan
 from lakewright.storage.spec.reader_support import JAVA_0_9, PYPAIMON
 from lakewright.storage.spec.schema_change import SchemaChange
 from tests.support.stores.watched_files import WatchedFiles, watched

@@ -27,8 +27,8 @@ from lakewright.storage import (
 )
 from lakewright.storage.errors import CommitConflictError, SchemaDenied
 from lakewright.storage.operations.running.engine import LocalEngine
+from lakewright.storage.operations.schema.alter import AlterPlan
 from lakewright.storage.operations.schema.validate_rows import profile_files
-from lakewright.storage.plans import AlterPlan
 from lakewright.storage.spec.schema_change import SchemaChange
 from tests.support.stores.watched_files import watched
 from tests.support.tables.builders import ANY_LOSS, compact, new_table, rows

@@ -10,7 +10,11 @@ import pytest
 
 from lakewright.storage import AddColumn, Catalog, ChangeType, DropColumn, RenameColumn, Table
 from lakewright.storage.errors import InvalidRequestError, StalePlan
-from lakewright.storage.plans import FileProfile, PartProfile, ValidateRowsPlan
+from lakewright.storage.operations.schema.validate_rows import (
+    FileProfile,
+    PartProfile,
+    ValidateRowsPlan,
+)
 from lakewright.storage.spec.data_types import DataField, parse_data_type
 from tests.support.tables.builders import ANY_LOSS, new_table, rows
 
