@@ -12,7 +12,7 @@ from lakewright.assets.table_checks import TableCheck
 from lakewright.platform.decide.clock import Clock
 from lakewright.platform.decide.decide import decide
 from lakewright.platform.decide.kept_tables import KeptTables
-from lakewright.platform.decide.table_state import read_state
+from lakewright.platform.decide.upkeep_state import read_state
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.past import LedgerPast, day_of
 from lakewright.platform.orchestration.check_events import HEALTHY

@@ -19,7 +19,7 @@ import pyarrow as pa
 from lakewright.platform.decide.clock import Clock
 from lakewright.platform.decide.decide import decide
 from lakewright.platform.decide.kept_tables import KeptTable, KeptTables
-from lakewright.platform.decide.table_state import UpkeepState, read_state
+from lakewright.platform.decide.upkeep_state import UpkeepState, read_state
 from lakewright.platform.ledger.known_work import Past
 from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.storage import Catalog

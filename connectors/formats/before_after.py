@@ -19,7 +19,7 @@ from lakewright.connectors.formats.change_json import (
     Row,
     row_of,
 )
-from lakewright.connectors.formats.json_values import JsonForm
+from lakewright.connectors.formats.json_columns import JsonForm
 from lakewright.connectors.formats.messages import LostChangeError, Numbered, cut
 from lakewright.storage.codec.arrow_json import arrow_columns
 from lakewright.storage.spec.data_types import STRING, AtomicType, DataField, RowType

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakewright.connectors.formats import json_values
-from lakewright.connectors.formats.json_values import JsonForm, encoded_rows, type_problem
+from lakewright.connectors.formats.json_columns import JsonForm, encoded_rows, type_problem
 from lakewright.connectors.formats.messages import (
     BadMessages,
     LostChangeError,

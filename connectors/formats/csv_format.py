@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakewright.connectors.formats.csv_values import TextForm, joined, type_problem
-from lakewright.connectors.formats.json_values import IGNORE_PARSE_ERRORS
+from lakewright.connectors.formats.json_columns import IGNORE_PARSE_ERRORS
 from lakewright.connectors.formats.messages import (
     BadMessages,
     MessageDecoder,

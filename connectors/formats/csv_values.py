@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakewright.connectors.formats.json_values import atom_texts
+from lakewright.connectors.formats.json_columns import atom_texts
 from lakewright.connectors.formats.messages import BadMessages, conformed, cut, parts_of
 from lakewright.storage.codec.conform import ValueForm
 from lakewright.storage.codec.text_values import TextLayout

@@ -19,7 +19,7 @@ from lakewright.connectors.formats.change_json import (
     row_of,
 )
 from lakewright.connectors.formats.connect_schema import restored, row_schema
-from lakewright.connectors.formats.json_values import JsonForm
+from lakewright.connectors.formats.json_columns import JsonForm
 from lakewright.connectors.formats.messages import Numbered
 from lakewright.connectors.formats.model import DecodingFormat
 from lakewright.connectors.formats.unavailable_values import PLACEHOLDER, Placeholder

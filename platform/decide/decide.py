@@ -29,7 +29,7 @@ from lakewright.platform.decide.judge_partition import (
 )
 from lakewright.platform.decide.judge_tags import tags_past
 from lakewright.platform.decide.surveys import LEAST_EXPIRED_OF_OWN, OWN_TABLES
-from lakewright.platform.decide.table_state import UpkeepState
+from lakewright.platform.decide.upkeep_state import UpkeepState
 from lakewright.platform.documents.declared_values import Declared
 from lakewright.platform.ledger.calibrate import Calibration
 from lakewright.platform.ledger.intents import (

@@ -11,7 +11,7 @@ from lakewright.platform.decide.clock import Clock
 from lakewright.platform.decide.decide import decide, intents
 from lakewright.platform.decide.kept_tables import KeptTable, KeptTables
 from lakewright.platform.decide.surveys import SurveyLog, Surveys
-from lakewright.platform.decide.table_state import UpkeepState, read_beside, read_state
+from lakewright.platform.decide.upkeep_state import UpkeepState, read_beside, read_state
 from lakewright.platform.ledger.intents import Decision, Declined, Intent, Why, WhyNot
 from lakewright.platform.ledger.known_work import Past
 from lakewright.platform.ledger.ledger import Ledger

@@ -15,8 +15,8 @@ from lakewright.platform.decide.kept_tables import KeptTables
 from lakewright.platform.decide.look import TableWatch
 from lakewright.platform.decide.survey_rows import HealthFigures
 from lakewright.platform.decide.surveys import OWN_TABLES, Surveys
-from lakewright.platform.decide.table_state import UpkeepState
 from lakewright.platform.decide.trend import Trend, trends
+from lakewright.platform.decide.upkeep_state import UpkeepState
 from lakewright.platform.ledger.action import Action, Verdict
 from lakewright.platform.ledger.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.ledger.kept_verbs import COMPACT

@@ -24,8 +24,8 @@ from lakewright.platform.decide.kept_tables import KeptTables
 from lakewright.platform.decide.overview import Overview, Overviews, TableLine
 from lakewright.platform.decide.report_plots import SPECS, size_range
 from lakewright.platform.decide.survey import TableSurvey
-from lakewright.platform.decide.table_state import UpkeepState
 from lakewright.platform.decide.trend import Trend, debt_by_table
+from lakewright.platform.decide.upkeep_state import UpkeepState
 from lakewright.platform.ledger.action import Action, Verdict
 from lakewright.platform.ledger.intents import Decision, Intent
 from lakewright.platform.ledger.savings import By, Saving, savings, total

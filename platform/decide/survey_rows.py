@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from lakewright.platform.decide.debt import debt_of
-from lakewright.platform.decide.table_state import UpkeepState
+from lakewright.platform.decide.upkeep_state import UpkeepState
 from lakewright.platform.ledger.action_rows import MONTH, month_of
 from lakewright.platform.upkeep.health import PartitionHealth
 

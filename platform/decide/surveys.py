@@ -26,7 +26,7 @@ from lakewright.platform.decide.survey_rows import (
     survey_columns,
     survey_row,
 )
-from lakewright.platform.decide.table_state import UpkeepState
+from lakewright.platform.decide.upkeep_state import UpkeepState
 from lakewright.platform.ledger.action_rows import MONTH
 from lakewright.platform.ledger.ledger import LEDGER, rows_where
 from lakewright.storage import Catalog, Table

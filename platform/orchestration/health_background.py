@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakewright.platform.decide.table_state import UpkeepState
+from lakewright.platform.decide.upkeep_state import UpkeepState
 from lakewright.platform.ledger.past import recent_actions
 from lakewright.platform.orchestration.health_reports import MOST_SNAPSHOTS_READ, Background
 from lakewright.platform.upkeep.retention import read_outlook

@@ -16,7 +16,7 @@ import dagster as dg
 
 from lakewright.platform.decide.debt import debt_of, poor_state
 from lakewright.platform.decide.kept_tables import KeptTable
-from lakewright.platform.decide.table_state import UpkeepState
+from lakewright.platform.decide.upkeep_state import UpkeepState
 from lakewright.platform.ledger.action import Action, Verdict
 from lakewright.platform.ledger.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.ledger.kept_verbs import (

@@ -22,7 +22,7 @@ import dagster as dg
 from lakewright.platform.decide.adopted import is_upkeep
 from lakewright.platform.decide.kept_tables import KeptTable, KeptTables
 from lakewright.platform.decide.look import Look, TableWatch
-from lakewright.platform.decide.table_state import UpkeepState
+from lakewright.platform.decide.upkeep_state import UpkeepState
 from lakewright.platform.ledger.past import recent_actions
 from lakewright.platform.orchestration.health_background import read_at_a_look
 from lakewright.platform.orchestration.health_reports import (

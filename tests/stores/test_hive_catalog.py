@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lakewright.cli import main
-from lakewright.platform.decide.table_state import read_state
+from lakewright.platform.decide.upkeep_state import read_state
 from lakewright.platform.ledger.intents import WhyNot
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.tables.upkeep_policies import RespecPolicy

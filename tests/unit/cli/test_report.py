@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lakewright.platform.decide.surveys import Surveys
-from lakewright.platform.decide.table_state import read_state
+from lakewright.platform.decide.upkeep_state import read_state
 from lakewright.platform.ledger.action import Action, Verdict
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.storage import Catalog

@@ -17,8 +17,8 @@ from lakewright.cli.output.tables import Block
 from lakewright.platform.decide.kept_tables import KeptTables
 from lakewright.platform.decide.overview import Overviews
 from lakewright.platform.decide.surveys import Surveys
-from lakewright.platform.decide.table_state import read_state
 from lakewright.platform.decide.trend import sparkline, trends
+from lakewright.platform.decide.upkeep_state import read_state
 from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import StorageError, UnavailableError

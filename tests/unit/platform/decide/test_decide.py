@@ -19,7 +19,7 @@ from lakewright.platform.decide.survey import (
     OrphanFigures,
     TableSurvey,
 )
-from lakewright.platform.decide.table_state import PolicyKeys, RetentionSettings, UpkeepState
+from lakewright.platform.decide.upkeep_state import PolicyKeys, RetentionSettings, UpkeepState
 from lakewright.platform.documents.day_hours import DayHours
 from lakewright.platform.ledger.calibrate import Calibration, Ratios, modelled_ms
 from lakewright.platform.ledger.intents import (

@@ -8,7 +8,7 @@ import pytest
 
 from lakewright.platform.decide.clock import Clock
 from lakewright.platform.decide.decide import decide, intents
-from lakewright.platform.decide.table_state import read_state
+from lakewright.platform.decide.upkeep_state import read_state
 from lakewright.platform.ledger.known_work import Past
 from lakewright.platform.tables.upkeep_policies import CompactionPolicy, UpkeepPolicy
 from lakewright.platform.upkeep.compact import COMPACT, CompactRun

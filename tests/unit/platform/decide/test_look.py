@@ -12,7 +12,7 @@ from lakewright.platform.decide.clock import Clock
 from lakewright.platform.decide.kept_tables import KeptTables
 from lakewright.platform.decide.look import Look, TableWatch
 from lakewright.platform.decide.surveys import OWN_TABLES
-from lakewright.platform.decide.table_state import UpkeepState
+from lakewright.platform.decide.upkeep_state import UpkeepState
 from lakewright.platform.ledger.intents import Decision, Declined, Intent, WhyNot
 from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.storage import Catalog, SetOption, Table

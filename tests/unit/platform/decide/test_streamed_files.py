@@ -6,7 +6,7 @@ import pytest
 
 from lakewright.platform.decide.clock import Clock
 from lakewright.platform.decide.decide import decide, intents
-from lakewright.platform.decide.table_state import read_state
+from lakewright.platform.decide.upkeep_state import read_state
 from lakewright.platform.ledger.past import Past
 from lakewright.platform.tables.upkeep_policies import CompactionPolicy, UpkeepPolicy
 from lakewright.storage import Catalog

@@ -11,7 +11,7 @@ from lakewright.platform.decide.clock import Clock
 from lakewright.platform.decide.decide import decide, intents
 from lakewright.platform.decide.survey_rows import state_of_row, survey_row
 from lakewright.platform.decide.surveys import SURVEYS, SurveyLog, Surveys
-from lakewright.platform.decide.table_state import UpkeepState, read_state
+from lakewright.platform.decide.upkeep_state import UpkeepState, read_state
 from lakewright.platform.ledger.known_work import Past
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.tables.upkeep_policies import RespecPolicy, UpkeepPolicy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakewright.platform.decide.table_state import read_state
+from lakewright.platform.decide.upkeep_state import read_state
 from lakewright.platform.orchestration.health_background import read_at_a_look, read_background
 from lakewright.storage import Catalog
 from tests.support.tables.builders import events, new_table, rows

@@ -11,7 +11,7 @@ import pytest
 from lakewright.platform.decide.clock import Clock
 from lakewright.platform.decide.decide import decide
 from lakewright.platform.decide.kept_tables import KeptTables
-from lakewright.platform.decide.table_state import read_state
+from lakewright.platform.decide.upkeep_state import read_state
 from lakewright.platform.ledger.intents import Declined, WhyNot
 from lakewright.platform.ledger.known_work import Past, Try
 from lakewright.platform.orchestration.health_reports import (

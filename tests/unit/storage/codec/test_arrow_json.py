@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewright.connectors.formats.json_values import JsonForm
+from lakewright.connectors.formats.json_columns import JsonForm
 from lakewright.connectors.formats.messages import BadMessagesError
 from lakewright.storage.codec.arrow_json import arrow_columns
 from tests.support.formats import decoding, fields_of
