@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from lakewright.connectors.formats import json_values
+from lakewright.connectors.formats import json_columns
 from lakewright.connectors.formats.json_columns import JsonForm, encoded_rows, type_problem
 from lakewright.connectors.formats.messages import (
     BadMessages,
@@ -113,7 +113,7 @@ class ChangeJsonFactory(FormatFactory):
     """Makes a format of change events."""
 
     made: ClassVar[type[ChangeJson]]
-    optional_options: Sequence[Option] = (*json_values.DECODE_OPTIONS, *json_values.ENCODE_OPTIONS)
+    optional_options: Sequence[Option] = (*json_columns.DECODE_OPTIONS, *json_columns.ENCODE_OPTIONS)
 
     def decoding_format(self, options: ReadOptions) -> DecodingFormat:
         return self.made(options)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakewright.connectors.formats import json_values
+from lakewright.connectors.formats import json_columns
 from lakewright.connectors.formats.json_columns import JsonForm, encoded_rows, type_problem
 from lakewright.connectors.formats.messages import (
     MessageDecoder,
@@ -39,9 +39,9 @@ class JsonFormat(FormatFactory):
     identifier = _NAME
     description = "objects of JSON"
     optional_options = (
-        json_values.FAIL_ON_MISSING_FIELD,
-        *json_values.DECODE_OPTIONS,
-        *json_values.ENCODE_OPTIONS,
+        json_columns.FAIL_ON_MISSING_FIELD,
+        *json_columns.DECODE_OPTIONS,
+        *json_columns.ENCODE_OPTIONS,
         Option(
             name="decode.json-parser.enabled",
             kind=OptionKind.BOOLEAN,
