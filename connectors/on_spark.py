@@ -40,9 +40,10 @@ from lakewright.connectors.planning.plan_sink import PlannedSink
 from lakewright.connectors.planning.plan_source import PlannedScan
 from lakewright.connectors.planning.typed_rows import TypedRows
 from lakewright.connectors.runtime import Scan, Sink, Split, SupportsEndOffset, Written
-from lakewright.connectors.stream import Checkpoint
+from lakewright.connectors.stream import Checkpoint, commit_numbered
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import StorageError, UnsupportedError
+from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
 from lakewright.storage.spark.pickling import as_text, dumps, loads
 from lakewright.storage.spark.read import for_spark
@@ -116,7 +117,7 @@ def write_stream_frame(
     # The numbers of Spark's batches begin anew with each checkpoint.
     stream = Checkpoint.open(f"{checkpoint}/lakewright", SystemEnv())
     sink = planned.runtime.of_stream(stream.name, stream.path)
-    text = _text(_Writing(sink, planned.taken))
+    text = _text(_Writing(sink, planned.taken, checkpoint))
     writer = rows.writeStream.format(_registered(rows.sparkSession)).option(_OPTION, text)
     writer = writer.option("checkpointLocation", checkpoint)
     if available_now:
@@ -159,6 +160,14 @@ class _Scanning:
 class _Writing:
     sink: Sink
     taken: TypedRows
+    # Of a stream.
+    checkpoint: str = ""
+
+    def commit(self, written: Sequence[Written], number: int) -> None:
+        """Commit a batch; Spark noted before it began what it reads."""
+        fs, path = open_file_system(self.checkpoint, SystemEnv())
+        span = fs.read_bytes(f"{path.rstrip('/')}/offsets/{number}")
+        commit_numbered(self.sink, written, number, span)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> _Message:
         def typed() -> Iterator[pa.RecordBatch]:
@@ -315,7 +324,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):
         messages: list[WriterCommitMessage | None],
         batchId: int,  # noqa: N803
     ) -> None:
-        self._planned.sink.commit(_written(messages), batchId)
+        self._planned.commit(_written(messages), batchId)
 
     def abort(
         self,

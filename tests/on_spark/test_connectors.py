@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -160,3 +161,44 @@ def test_batches_of_spark_are_in_a_managed_table_once(
     found = session.sql("SELECT count(*), count(DISTINCT id) FROM kept").rows.to_pylist()
     assert found == [{"count_star()": 1000, "count(DISTINCT id)": 1000}]
     assert len(session.catalog.table("db.kept").history.snapshots()) == 3
+
+
+def test_a_checkpoint_of_spark_that_was_put_back_loses_no_row_of_a_folder(
+    session: Session, spark: SparkSession, tmp_path: Path
+) -> None:
+    externals, kept = ExternalTables(session.catalog), tmp_path / "checkpoint"
+    (tmp_path / "in").mkdir()
+    session.sql(f"""
+        CREATE TABLE arriving (id BIGINT) WITH ('connector' = 'filesystem', 'format' = 'json',
+          'path' = '{tmp_path / "in"}', 'source.monitor-interval' = '1 s')
+    """)
+
+    def drain(number: int) -> list[int]:
+        (tmp_path / "in" / f"{number}.json").write_text(f'{{"id": {number}}}')
+        on_spark.write_stream_frame(
+            on_spark.read_stream_frame(
+                spark, plan_scan(externals.context("db.arriving"), ScanRequest())
+            ),
+            plan_write(externals.context("db.files"), WriteRequest()),
+            checkpoint=str(kept),
+            available_now=True,
+        ).awaitTermination(120)
+        return sorted(session.sql("SELECT id FROM files").rows.column("id").to_pylist())
+
+    assert drain(1) == [1]
+    shutil.copytree(kept, tmp_path / "older")
+    assert drain(2) == [1, 2]
+    # Spark forgets that the last batch was committed, and repeats it.
+    for name in ("1", ".1.crc"):
+        (kept / "commits" / name).unlink()
+    assert drain(3) == [1, 2, 3]
+    newest = shutil.move(kept, tmp_path / "newest")
+    shutil.copytree(tmp_path / "older", kept)
+    with pytest.raises(Exception, match=r"batches 0 to 2 .* is an older one"):
+        drain(4)
+    shutil.rmtree(kept)
+    with pytest.raises(Exception, match="batches 0 to 2 of an earlier stream"):
+        drain(5)
+    shutil.rmtree(kept)
+    shutil.move(newest, kept)
+    assert drain(6) == [1, 2, 3, 4, 5, 6]

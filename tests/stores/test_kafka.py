@@ -637,7 +637,7 @@ def test_a_batch_that_is_repeated_is_in_the_topic_once(
     assert len(messages_of(broker, into)) == 200
 
 
-def test_a_stream_whose_checkpoint_was_deleted_does_not_send_its_messages_again(
+def test_a_checkpoint_that_was_deleted_or_put_back_sends_no_message_twice_and_loses_none(
     broker: str, tmp_path: Path
 ) -> None:
     topic, into, other = new_topic(broker, 1), new_topic(broker, 2), new_topic(broker, 1)
@@ -676,6 +676,18 @@ def test_a_stream_whose_checkpoint_was_deleted_does_not_send_its_messages_again(
     assert ids(other) == list(range(101))
     # Put back, it goes on.
     shutil.rmtree(tmp_path / "c")
-    shutil.move(tmp_path / "saved", tmp_path / "c")
+    shutil.copytree(tmp_path / "saved", tmp_path / "c")
     assert stream("c") == 1
     assert ids(into) == list(range(101))
+    # An older one, whose next batch has the number of one that is there, does not.
+    shutil.move(tmp_path / "c", tmp_path / "newest")
+    for number in (101, 102):
+        shutil.rmtree(tmp_path / "c", ignore_errors=True)
+        shutil.copytree(tmp_path / "saved", tmp_path / "c")
+        send(broker, topic, [(None, b'{"id": %d}' % number)])
+        with pytest.raises(InvalidRequestError, match=r"has batches 0 to 1 .* is an older one"):
+            stream("c")
+    shutil.rmtree(tmp_path / "c")
+    shutil.move(tmp_path / "newest", tmp_path / "c")
+    assert stream("c") == 1
+    assert ids(into) == list(range(103))
