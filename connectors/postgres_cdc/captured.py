@@ -240,9 +240,14 @@ class Captured:
         alter = f"run ALTER PUBLICATION {quoted(self.publication)}"
         if state.lacks_operations:
             return f"leaves out some changes; {alter} {_ALL_OPERATIONS}"
+        if state.is_by_root:
+            return (
+                "has publish_via_partition_root, by which changes of a partition go by the name "
+                f"of another table; name one without it: CREATE PUBLICATION … FOR TABLE "
+                f"{self.quoted_place}"
+            )
         if not state.is_published:
-            itself = " itself (publish_via_partition_root)" * state.is_by_root
-            return f"is without {self.place}{itself}; {alter} ADD TABLE {self.quoted_place}"
+            return f"is without {self.place}; {alter} ADD TABLE {self.quoted_place}"
         names = [each.name for each in self.fields if not state.publishes(each.name)]
         if names or state.is_filtered:
             what = f"columns ({', '.join(names)})" if names else "rows"
@@ -264,7 +269,12 @@ class Captured:
                     f"{self.place} is not the table that the stream began with: that one was "
                     f"dropped or renamed; {self.anew}"
                 )
-            case "publication" | "publication of the table":
+            case (
+                "publication"
+                | "publication of the table"
+                | "schema of the table"
+                | "parents of the table"
+            ):
                 name, table = quoted(self.publication), self.quoted_place
                 return (
                     f"changes in between may be left out; see that it has all of them (ALTER "

@@ -365,6 +365,120 @@ def test_what_a_position_rests_on_is_compared_for_every_batch(
         lake.run("DROP TABLE TABLE_NAME", "DROP TYPE TABLE_NAME_mood")
 
 
+@pytest.mark.parametrize("published", ["schema", "parent", "grandparent"])
+def test_a_table_that_left_its_publication_and_is_back_stops_the_stream(
+    lake: Lake, published: str
+) -> None:
+    name = lake.name
+    away, back = "ALTER TABLE public.@ SET SCHEMA @_away", "ALTER TABLE @_away.@ SET SCHEMA public"
+    others = f"{name}_away.t"
+    lake.run("CREATE SCHEMA TABLE_NAME_away")
+    try:
+        if published == "schema":
+            lake.run(
+                "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT)",
+                "CREATE PUBLICATION TABLE_NAME FOR TABLES IN SCHEMA public",
+            )
+        else:
+            parent, above = "TABLE_NAME_away.p", "TABLE_NAME_away.top"
+            split = "(id INT PRIMARY KEY, n INT) PARTITION BY RANGE (id)"
+            lake.run(
+                f"CREATE TABLE {above} {split}",
+                f"CREATE TABLE {parent} PARTITION OF {above} FOR VALUES FROM (0) TO (100) "
+                "PARTITION BY RANGE (id)",
+                f"CREATE TABLE TABLE_NAME PARTITION OF {parent} FOR VALUES FROM (0) TO (9)",
+                f"CREATE PUBLICATION TABLE_NAME FOR TABLE {above}",
+            )
+            table, at = (parent, above) if published == "grandparent" else ("@", parent)
+            away = f"ALTER TABLE {at} DETACH PARTITION {table}"
+            until = 100 if published == "grandparent" else 9
+            back = f"ALTER TABLE {at} ATTACH PARTITION {table} FOR VALUES FROM (0) TO ({until})"
+            others = "TABLE_NAME_away.q"
+        lake.run("INSERT INTO TABLE_NAME VALUES (1, 1)")
+        lake.define("id INT, n INT", "id")
+        lake.batches()
+        # What becomes of others, or of the table otherwise, stops nothing.
+        lake.run(
+            f"CREATE TABLE {others} (id INT PRIMARY KEY)",
+            "ALTER TABLE TABLE_NAME SET (fillfactor = 50)",
+            "ANALYZE TABLE_NAME",
+            "INSERT INTO TABLE_NAME VALUES (2, 2)",
+        )
+        lake.batches()
+        assert lake.rows() == [(1, 1), (2, 2)]
+        left = [each.replace("@", "TABLE_NAME") for each in (away, back)]
+        change = "INSERT INTO {} VALUES (3, 3)"
+        where = "TABLE_NAME_away.TABLE_NAME" if published == "schema" else "TABLE_NAME"
+        lake.run(left[0], change.format(where), left[1])
+        thing = "schema of the table" if published == "schema" else "parents of the table"
+        for _ in range(2):
+            with pytest.raises(SourceChanged, match="changes in between may be left out") as gone:
+                lake.batches()
+            assert gone.value.details["thing"] == thing
+        assert lake.rows() == [(1, 1), (2, 2)]
+    finally:
+        lake.run("DROP SCHEMA TABLE_NAME_away CASCADE")
+
+
+def test_a_publication_whose_changes_go_by_the_root_is_refused(lake: Lake) -> None:
+    lake.run(
+        "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT)",
+        "CREATE PUBLICATION TABLE_NAME FOR TABLE TABLE_NAME "
+        "WITH (publish_via_partition_root = true)",
+    )
+    lake.define("id INT, n INT", "id")
+    # It may become a partition and be none again, and nothing would tell.
+    with pytest.raises(InvalidRequestError, match=r"publish_via_partition_root.* FOR TABLE"):
+        lake.batches()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "statement", "said"),
+    [
+        ("@_mood[]", "{sad}", "ALTER TYPE @_mood RENAME VALUE 'sad' TO 'blue'", "of blue"),
+        ("@_moody", "sad", "ALTER TYPE @_mood RENAME VALUE 'sad' TO 'blue'", "of blue"),
+        ("@_pair", "(sad,1)", "ALTER TYPE @_mood RENAME VALUE 'sad' TO 'blue'", "of blue"),
+        ("@_pair[]", '{"(sad,1)"}', "ALTER TYPE @_pair DROP ATTRIBUTE n", "number 1 .*1, 2"),
+        ("@_outer", '("(sad,1)")', "ALTER TYPE @_pair ADD ATTRIBUTE x INT", "number 1, 2, 3 "),
+        ("@_range", "[sad,fine]", "ALTER TYPE @_mood RENAME VALUE 'sad' TO 'blue'", "of blue"),
+    ],
+)
+def test_types_within_a_column_are_compared_too(
+    lake: Lake, kind: str, value: str, statement: str, said: str
+) -> None:
+    types = (
+        "CREATE TYPE TABLE_NAME_mood AS ENUM ('sad', 'fine')",
+        "CREATE DOMAIN TABLE_NAME_moody AS TABLE_NAME_mood",
+        "CREATE TYPE TABLE_NAME_pair AS (m TABLE_NAME_moody, n INT)",
+        "CREATE TYPE TABLE_NAME_outer AS (p TABLE_NAME_pair)",
+        "CREATE TYPE TABLE_NAME_range AS RANGE (subtype = TABLE_NAME_mood)",
+    )
+    lake.run(
+        *types,
+        f"CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, m {kind.replace('@', lake.name)})",
+        f"INSERT INTO TABLE_NAME VALUES (1, '{value}')",
+    )
+    try:
+        lake.define("id INT, m STRING", "id")
+        lake.batches()
+        lake.run(
+            "ALTER TYPE TABLE_NAME_mood ADD VALUE 'glad'",
+            "ALTER TYPE TABLE_NAME_pair RENAME ATTRIBUTE n TO k",
+            "ALTER TYPE TABLE_NAME_pair RENAME ATTRIBUTE k TO n",
+            f"INSERT INTO TABLE_NAME VALUES (2, '{value}')",
+        )
+        lake.batches()
+        assert lake.rows() == [(1, value), (2, value)]
+        lake.run(statement.replace("@", lake.name))
+        with pytest.raises(SourceChanged, match=said) as refused:
+            lake.batches()
+        assert refused.value.details["thing"] == "column m"
+    finally:
+        lake.run("DROP TABLE TABLE_NAME")
+        for each in reversed(types):
+            lake.run(f"DROP TYPE IF EXISTS {each.split()[2]} CASCADE")
+
+
 def test_what_changes_no_row_that_was_read_does_not_stop_a_stream(lake: Lake) -> None:
     lake.run(
         "CREATE TYPE TABLE_NAME_mood AS ENUM ('sad', 'fine')",
