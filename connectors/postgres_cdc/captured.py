@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime as dt
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lakewright.connectors.capture.new_columns import tell_new_columns
 from lakewright.connectors.postgres_cdc.columns import check_columns
@@ -23,7 +25,7 @@ from lakewright.connectors.postgres_cdc.state import State, check
 from lakewright.connectors.rests import RESTS, Facts, rests_of
 from lakewright.connectors.runtime import Offset
 from lakewright.storage.env import Env
-from lakewright.storage.errors import InvalidRequestError, NotFoundError
+from lakewright.storage.errors import InvalidRequestError, NotFoundError, SourceChanged
 from lakewright.storage.spec.data_types import DataField
 
 INITIAL, LATEST, COMMITTED = "initial", "latest-offset", "committed-offset"
@@ -323,6 +325,25 @@ class Captured:
             )
         return slot
 
+    def check_log(
+        self, before: Mapping[str, Any] | None, now: Mapping[str, Any] | None, position: str
+    ) -> None:
+        """Compare the last transaction between the slot and a position; None is that of none.
+
+        Raises:
+            SourceChanged: they differ, so the log is another one.
+        """
+        if before != now:
+            raise SourceChanged(
+                f"{self.owner}: the last transaction in the log behind slot {self.slot}, up to "
+                f"position {position}, is {_transaction(now)}, and was {_transaction(before)} when "
+                "it was read: the server was restored from a copy of its disk, and went on with "
+                f"other changes; {self.anew}",
+                thing="log",
+                before=before,
+                now=now,
+            )
+
     @property
     def anew(self) -> str:
         return (
@@ -334,3 +355,10 @@ class Captured:
         return self.error(
             f"{self.place} was truncated, which does not say the rows that are gone; {self.anew}"
         )
+
+
+def _transaction(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return "none"
+    at = dt.datetime(2000, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=found["micros"])
+    return f"{found['xid']}, committed at {at.isoformat(' ')}, with its end at {found['lsn']}"

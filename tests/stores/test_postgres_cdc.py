@@ -5,13 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
+import os
 import pickle
 import random
+import shutil
+import signal
 import subprocess
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,7 +36,7 @@ from lakewright.storage.errors import (
     UnavailableError,
 )
 from tests.stores.capturing import Capture, killed_run
-from tests.support.stores.servers import SECRET, postgres_server
+from tests.support.stores.servers import SECRET, free_port, postgres_server
 from tests.support.tally import tally
 
 psycopg = pytest.importorskip("psycopg")
@@ -593,6 +597,99 @@ def test_a_position_of_another_server_is_refused(lake: Lake) -> None:
                 scan.latest(batch.end)
     assert refused.value.details["thing"] == "server"
     assert refused.value.details["before"] == batch.end["rests on"]["server"]
+
+
+@contextmanager
+def restorable(folder: Path) -> Iterator[tuple[Path, Callable[[], AbstractContextManager[Lake]]]]:
+    """The files of a server that is ended and started, and what captures from it each time."""
+    with tempfile.TemporaryDirectory(prefix="postgres-") as place:
+        data, port = Path(place) / "data", free_port()
+        lakes = list[Lake]()
+
+        @contextmanager
+        def started() -> Iterator[Lake]:
+            with postgres_server("wal_level=logical", data=data, port=port) as url:
+                for _ in range(100):
+                    if subprocess.run(["pg_isready", "-q", "-d", url], check=False).returncode == 0:
+                        break
+                    time.sleep(0.1)
+                if lakes:
+                    lakes[0].client = lakes[0].connect()
+                else:
+                    lakes.append(Lake(url, folder))
+                [lake] = lakes
+                with closing(lake.client):
+                    yield lake
+
+        yield data, started
+
+
+def copied(source: Path, target: Path) -> None:
+    """Copy the files of a server with their owners."""
+    shutil.rmtree(target, ignore_errors=True)
+    subprocess.run(["cp", "-a", str(source), str(target)], check=True)
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_a_server_that_was_restored_with_its_slot_and_went_on_stops_the_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: bool
+) -> None:
+    monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
+    monkeypatch.setattr(postgres_scan, "_IDLE_BYTES", 1000)
+    with restorable(tmp_path) as (data, started):
+        with started() as lake:
+            lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, a TEXT)")
+            lake.run("CREATE TABLE noise (a TEXT)", "INSERT INTO TABLE_NAME VALUES (1, 'a')")
+            lake.define("id INT, a STRING", "id")
+            lake.batches()
+            lake.run("INSERT INTO TABLE_NAME VALUES (2, 'b')")
+            lake.batches()
+        copied(data, data.parent / "copy")
+        with started() as lake:
+            # The position moves on, with rows of the table or without.
+            table = "noise SELECT" if idle else "TABLE_NAME SELECT n,"
+            lake.run(f"INSERT INTO {table} repeat('x', 200) FROM generate_series(10, 60) n")
+            lake.batches()
+            rows, confirmed = lake.rows(), lake.confirmed()
+            assert confirmed is not None
+        copied(data.parent / "copy", data)
+        with started() as lake:
+            assert (lake.confirmed() or 0) < confirmed
+            with pytest.raises(InvalidRequestError, match="log ends at .* before position"):
+                lake.batches()
+            lake.run("INSERT INTO TABLE_NAME VALUES (3, 'c')")
+            lake.run("INSERT INTO noise SELECT repeat('y', 999) FROM generate_series(1, 99)")
+            for _ in range(2):
+                with pytest.raises(SourceChanged, match="restored from a copy .* begin anew") as no:
+                    lake.batches()
+                assert no.value.details["thing"] == "log"
+            assert lake.rows() == rows
+
+
+def test_a_server_that_crashed_behind_an_acknowledgement_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
+    with restorable(tmp_path) as (data, started):
+        with started() as lake:
+            lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)", "CREATE TABLE noise (a INT)")
+            lake.define("id INT", "id")
+            lake.batches()
+            for number in range(5):
+                lake.run(f"INSERT INTO TABLE_NAME VALUES ({number})", "INSERT INTO noise VALUES (1)")
+                lake.batches()
+            acknowledged = lake.confirmed() or 0
+            # The slot's place goes to the disk with a checkpoint: the server is without it here.
+            for pid in (int(each) for each in (data / "postmaster.pid").read_text().split()[:1]):
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(1)
+        (data / "postmaster.pid").unlink(missing_ok=True)
+        with started() as lake:
+            assert (lake.confirmed() or 0) < acknowledged
+            lake.run("INSERT INTO TABLE_NAME VALUES (9)")
+            for _ in range(2):
+                lake.batches()
+                assert lake.rows() == lake.source_rows()
 
 
 def test_a_log_that_does_not_tell_rows_is_refused_before_the_source_is_changed(
