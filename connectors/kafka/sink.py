@@ -109,9 +109,7 @@ class KafkaSink(Sink):
                     producer.abort_transaction(ANSWER_SECONDS)
                 raise
 
-    def commit_batch(
-        self, written: Iterable[list[Record] | None], number: int, span: str
-    ) -> None:
+    def commit_batch(self, written: Iterable[list[Record] | None], number: int, span: str) -> None:
         """Send the messages of a batch, if it is the one that comes next, once."""
         self._span = hashlib.sha256(span.encode()).hexdigest()[:32]
         self.commit(written, number)

@@ -655,12 +655,14 @@ def test_a_server_that_was_restored_with_its_slot_and_went_on_stops_the_stream(
         copied(data.parent / "copy", data)
         with started() as lake:
             assert (lake.confirmed() or 0) < confirmed
-            with pytest.raises(InvalidRequestError, match="log ends at .* before position"):
+            with pytest.raises(InvalidRequestError, match=r"log ends at .* before position"):
                 lake.batches()
             lake.run("INSERT INTO TABLE_NAME VALUES (3, 'c')")
             lake.run("INSERT INTO noise SELECT repeat('y', 999) FROM generate_series(1, 99)")
             for _ in range(2):
-                with pytest.raises(SourceChanged, match="restored from a copy .* begin anew") as no:
+                with pytest.raises(
+                    SourceChanged, match=r"restored from a copy .* begin anew"
+                ) as no:
                     lake.batches()
                 assert no.value.details["thing"] == "log"
             assert lake.rows() == rows
@@ -676,7 +678,9 @@ def test_a_server_that_crashed_behind_an_acknowledgement_is_the_same(
             lake.define("id INT", "id")
             lake.batches()
             for number in range(5):
-                lake.run(f"INSERT INTO TABLE_NAME VALUES ({number})", "INSERT INTO noise VALUES (1)")
+                lake.run(
+                    f"INSERT INTO TABLE_NAME VALUES ({number})", "INSERT INTO noise VALUES (1)"
+                )
                 lake.batches()
             acknowledged = lake.confirmed() or 0
             # The slot's place goes to the disk with a checkpoint: the server is without it here.

@@ -115,7 +115,7 @@ def test_files_have_each_row_or_an_error_whatever_becomes_of_the_checkpoint(
     shutil.copytree(newest, kept)
     now = shutil.move(tmp_path / "copied", tmp_path / "now")
     shutil.copytree(files, tmp_path / "copied")
-    with pytest.raises(InvalidRequestError, match="has batches 0 to 0 .* is at batch 3: the sink"):
+    with pytest.raises(InvalidRequestError, match=r"has batches 0 to 0 .* is at batch 3: the sink"):
         carry("kept")
     shutil.rmtree(tmp_path / "copied")
     shutil.copytree(now, tmp_path / "copied")
