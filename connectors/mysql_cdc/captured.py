@@ -136,11 +136,15 @@ class Captured:
             )
         return found
 
-    def check_key(self, key: Sequence[str]) -> None:
+    def check_key(self, key: Sequence[str], *, logged: bool = False) -> None:
         if {*key} != {*self.primary_keys}:
+            rows, way = f"rows of {self.place} are", "declare the same key"
+            if logged:
+                rows = f"the log has rows of {self.place} that were"
+                way = f"it was another one when they were written; {self.anew}"
             raise self.error(
-                f"its primary key is ({', '.join(self.primary_keys)}), and rows of {self.place} "
-                f"are identified by ({', '.join(key) or 'nothing'}); declare the same key"
+                f"its primary key is ({', '.join(self.primary_keys)}), and {rows} identified by "
+                f"({', '.join(key) or 'nothing'}); {way}"
             )
 
     def check_readable(self, columns: Sequence[SourceColumn]) -> None:
@@ -154,8 +158,18 @@ class Captured:
                     "another table, or without COMPRESSED"
                 )
 
-    def check_columns(self, columns: Sequence[SourceColumn]) -> None:
-        check_columns(self.fields, columns, Declared(self.owner, self.place, self.zone))
+    def check_columns(self, columns: Sequence[SourceColumn], *, logged: bool = False) -> None:
+        """Refuse columns that do not fit the declared ones: those of now, or of rows in the log."""
+        try:
+            check_columns(self.fields, columns, Declared(self.owner, self.place, self.zone))
+        except InvalidRequestError as error:
+            if not logged:
+                raise
+            raise InvalidRequestError(
+                f"{error.message}; or, if the table has them now and had others when these rows of "
+                f"the log were written, {self.anew}",
+                **error.details,
+            ) from error
 
     def zone_of(self, field: DataField, facts: TableFacts) -> str | None:
         """The zone in which a column's moments are shown, if it has moments and they are."""

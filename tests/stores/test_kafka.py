@@ -390,6 +390,35 @@ def test_a_topic_that_was_made_anew_is_another_one(broker: str) -> None:
             again.plan(again.earliest(), read)
 
 
+def test_a_topic_that_came_to_a_pattern_and_lost_messages_is_an_error_with_numbers(
+    broker: str,
+) -> None:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    first = new_topic(broker, 1)
+    options = {**options_of(broker, ""), "topic-pattern": f"{first}.*"}
+    del options["topic"]
+    scan = plan_scan(context_of(Kafka(), {"id": "BIGINT"}, options), ScanRequest()).runtime
+    read = scan.latest(scan.earliest())
+    added = f"{first}-added"
+    client = AdminClient({"bootstrap.servers": broker})
+    client.create_topics([NewTopic(added, 1, 1)])[added].result()
+    while added not in client.list_topics(timeout=10).topics:
+        time.sleep(0.05)
+    send(broker, added, [(None, as_json({"id": at})) for at in range(10)])
+    whole = scan.latest(read)
+    for each in client.delete_records([TopicPartition(added, 0, 6)]).values():
+        each.result()
+    said = f"offsets 0 to 5 of partition 0 of topic {added} are gone, 6 in all"
+    with pytest.raises(FileMissing, match=said):
+        scan.latest(read)
+    # Between the plan of a batch and the batch.
+    with pytest.raises(FileMissing, match=said):
+        scan.plan(read, whole)
+    scan.close()
+
+
 def test_topics_are_found_by_a_pattern_of_their_whole_name(broker: str) -> None:
     first, other = new_topic(broker, 1), new_topic(broker, 1)
     send(broker, first, [(None, as_json({"id": 1}))])
