@@ -44,6 +44,7 @@ _NEEDED = {
     "binlog_transaction_compression": "OFF",
     "log_bin_compress": "OFF",
 }
+_REPLICATED = ("log_slave_updates", "log_replica_updates")
 # Types whose order and equality are those of their texts as a key is compared with them.
 _KEYS = (
     *("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year"),
@@ -204,6 +205,12 @@ class Captured:
         if (status.databases and database not in status.databases) or database in status.ignored:
             raise self.error(
                 f"the binary log leaves out database {database} (binlog-do-db, binlog-ignore-db)"
+            )
+        if "OFF" in (found.get(each) for each in _REPLICATED) and connection.is_replica():
+            raise self.error(
+                "the server is a replica, and its binary log leaves out what it replicates; start "
+                "it with --log-slave-updates (--log-replica-updates), or capture from the server "
+                f"that it replicates; {self.anew}"
             )
         ids = (found.get(each) for each in ("server_uuid", "server_uid", "server_id"))
         server = next((each for each in ids if each), None)

@@ -654,6 +654,37 @@ def test_a_log_that_does_not_say_enough_is_refused(lake: Lake) -> None:
         lake.batches()
 
 
+@pytest.mark.parametrize("user", ["keeper", "capture"])
+def test_a_replica_whose_log_lacks_what_it_replicates_is_refused(
+    lake: Lake, tmp_path: Path, user: str
+) -> None:
+    with mariadb_server("--server-id=2") as port:
+        replica = Lake(port, tmp_path / "replica")
+        with closing(replica.client):
+            replica.run(
+                "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)",
+                f"CREATE USER capture@'%' IDENTIFIED BY '{SECRET}'",
+                "GRANT SELECT, LOCK TABLES ON shop.* TO capture@'%'",
+                "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO capture@'%'",
+            )
+            replica.define("id INT", "id", {"username": user})
+            replica.batches()
+            [(file, at, *_)] = lake.run("SHOW MASTER STATUS")
+            replica.run(
+                f"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {lake.port}, "
+                f"MASTER_USER = 'keeper', MASTER_PASSWORD = '{SECRET}', "
+                f"MASTER_LOG_FILE = '{file}', MASTER_LOG_POS = {at}",
+                "START SLAVE",
+            )
+            for _ in range(2):
+                with pytest.raises(InvalidRequestError, match="is a replica, and its binary log"):
+                    replica.batches()
+            replica.run("STOP SLAVE", "RESET SLAVE ALL")
+            replica.run("INSERT INTO TABLE_NAME VALUES (1)")
+            replica.batches()
+            assert replica.rows() == [(1,)]
+
+
 def test_prepared_transactions_are_refused(lake: Lake) -> None:
     lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)")
     lake.define("id INT", "id")
