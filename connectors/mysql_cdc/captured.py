@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakewright.connectors.capture.logged_columns import or_anew
 from lakewright.connectors.mysql_cdc.binlog import NOT_READ, time_made
 from lakewright.connectors.mysql_cdc.columns import Declared, SourceColumn, check_columns
 from lakewright.connectors.mysql_cdc.database import (
@@ -161,16 +162,8 @@ class Captured:
 
     def check_columns(self, columns: Sequence[SourceColumn], *, logged: bool = False) -> None:
         """Refuse columns that do not fit the declared ones: those of now, or of rows in the log."""
-        try:
+        with or_anew(self.anew, logged=logged):
             check_columns(self.fields, columns, Declared(self.owner, self.place, self.zone))
-        except InvalidRequestError as error:
-            if not logged:
-                raise
-            raise InvalidRequestError(
-                f"{error.message}; or, if the table has them now and had others when these rows of "
-                f"the log were written, {self.anew}",
-                **error.details,
-            ) from error
 
     def zone_of(self, field: DataField, facts: TableFacts) -> str | None:
         """The zone in which a column's moments are shown, if it has moments and they are."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lakewright.connectors.capture.logged_columns import or_anew
 from lakewright.connectors.capture.new_columns import tell_new_columns
 from lakewright.connectors.postgres_cdc.columns import check_columns
 from lakewright.connectors.postgres_cdc.database import (
@@ -31,6 +32,7 @@ from lakewright.storage.spec.data_types import DataField
 INITIAL, LATEST, COMMITTED = "initial", "latest-offset", "committed-offset"
 # Of `relreplident`.
 DEFAULT, FULL, NOTHING = "d", "f", "n"
+_MODE = "scan.startup.mode"
 _ALL_OPERATIONS = "SET (publish = 'insert, update, delete, truncate')"
 _END = "FFFFFFFF/FFFFFFFF"
 
@@ -125,14 +127,18 @@ class Captured:
     def _alter_identity(self) -> str:
         return f"ALTER TABLE {self.place} REPLICA IDENTITY"
 
-    def check_columns(self, columns: Sequence[Column], connection: Connection) -> None:
-        check_columns(
-            self.fields,
-            columns,
-            place=self.place,
-            owner=self.owner,
-            type_name=connection.type_name,
-        )
+    def check_columns(
+        self, columns: Sequence[Column], connection: Connection, *, logged: bool = False
+    ) -> None:
+        """Refuse columns that do not fit the declared ones: those of now, or of logged changes."""
+        with or_anew(self.anew, logged=logged):
+            check_columns(
+                self.fields,
+                columns,
+                place=self.place,
+                owner=self.owner,
+                type_name=connection.type_name,
+            )
 
     # --- publication and slot ---
 
@@ -282,11 +288,18 @@ class Captured:
                     f"changes in between may be left out; see that it has all of them (ALTER "
                     f"PUBLICATION {name} {_ALL_OPERATIONS}, and SET TABLE {table}), and {self.anew}"
                 )
+            case "rewriting of the table":
+                return (
+                    "if it was UNLOGGED for a while, the log has none of its changes: "
+                    f"{self.anew}; if it was written anew by VACUUM FULL, CLUSTER or ALTER TABLE "
+                    f"alone, go on: with a new checkpoint and '{_MODE}' = '{COMMITTED}', and "
+                    "publish the table by its own name, with which the server keeps it logged"
+                )
             case _:
                 return (
                     "rows that were read and did not change since may have other values at the "
                     f"source; {self.anew}; or if they all stayed as they were, go on: with a new "
-                    f"checkpoint and 'scan.startup.mode' = '{COMMITTED}'"
+                    f"checkpoint and '{_MODE}' = '{COMMITTED}'"
                 )
 
     def _checked_slot(self, connection: Connection, offset: Offset) -> SlotFacts:

@@ -65,6 +65,7 @@ SELECT system_identifier::text, timeline_id FROM pg_control_system(), pg_control
 _STATE = """
 SELECT jsonb_build_object(
   'table', c.oid::bigint, 'file', pg_relation_filenode(c.oid)::bigint,
+  'toast', nullif(c.reltoastrelid, 0)::bigint,
   'key', {key}, 'is_logged', c.relpersistence = 'p',
   'in_schema', (SELECT d.xmin::text FROM pg_depend d WHERE d.objid = c.oid AND d.objsubid = 0
     AND d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_namespace'::regclass),

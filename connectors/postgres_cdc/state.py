@@ -86,6 +86,7 @@ class State:
             "publication of the table": self._membership_fact,
             "schema of the table": self._schema_fact,
             "parents of the table": self._parents_fact,
+            "rewriting of the table": self._rewriting_fact,
             _FILE: self.found[_FILE],
             COLUMNS: {name: columns[name] for name in names if name in columns},
             UNDECLARED: sorted({*columns} - {*names}),
@@ -130,11 +131,27 @@ class State:
     @property
     def _parents_fact(self) -> Sequence[str] | None:
         """The partitioned tables above, if the table is published with one of them."""
-        above = [each["of"] != self.found["table"] for each in self._counting]
-        if not all(above) or not above:
+        if not self._counting or self._has_own_entry:
             return None
         found: Sequence[str] = self.found["parents"] or ()
         return found
+
+    @property
+    def _rewriting_fact(self) -> str | None:
+        """What ALTER TABLE makes anew where it writes a table anew.
+
+        Of a table that is not published by its own name, it may be to set it UNLOGGED and back. A
+        new file is also that of VACUUM FULL, which keeps the table of large values.
+        """
+        if self._has_own_entry:
+            return None
+        toast = self.found["toast"]
+        return f"in file {self.found[_FILE]}" if toast is None else f"with toast table {toast}"
+
+    @property
+    def _has_own_entry(self) -> bool:
+        tables = () if self.publication is None else self._tables
+        return any(each["of"] == self.found["table"] for each in tables)
 
 
 def check(owner: str, before: Facts, now: Facts, way: Callable[[str], str]) -> None:

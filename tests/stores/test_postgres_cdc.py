@@ -424,6 +424,61 @@ def test_a_table_that_left_its_publication_and_is_back_stops_the_stream(
         lake.run("DROP SCHEMA TABLE_NAME_away CASCADE")
 
 
+@pytest.mark.parametrize("kind", ["TEXT", "INT"])
+def test_a_table_that_was_unlogged_for_a_while_stops_the_stream(lake: Lake, kind: str) -> None:
+    lake.run(
+        f"CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, v {kind})",
+        "INSERT INTO TABLE_NAME VALUES (1, '1')",
+        "CREATE PUBLICATION TABLE_NAME FOR ALL TABLES",
+    )
+    lake.define("id INT, v STRING", "id")
+    lake.batches()
+    lake.run(
+        "ANALYZE TABLE_NAME", "VACUUM TABLE_NAME", "ALTER TABLE TABLE_NAME ADD x INT DEFAULT 7"
+    )
+    if kind == "TEXT":
+        lake.run("VACUUM FULL TABLE_NAME", "CLUSTER TABLE_NAME USING TABLE_NAME_pkey")
+    lake.run("INSERT INTO TABLE_NAME VALUES (2, '2')")
+    lake.batches()
+    lake.run(
+        "ALTER TABLE TABLE_NAME SET UNLOGGED",
+        "UPDATE TABLE_NAME SET v = '5'",
+        "ALTER TABLE TABLE_NAME SET LOGGED",
+    )
+    with pytest.raises(SourceChanged, match="if it was UNLOGGED for a while") as refused:
+        lake.batches()
+    assert refused.value.details["thing"] == "rewriting of the table"
+    assert lake.rows() == [(1, "1"), (2, "2")]
+
+
+def test_changes_under_other_names_or_without_a_key_say_to_begin_anew(lake: Lake) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT)")
+    lake.define("id INT, n INT", "id")
+    for number, (statements, said) in enumerate(
+        (
+            (
+                ("ALTER TABLE @ RENAME n TO m", "ALTER TABLE @ RENAME m TO n"),
+                r"column n .* is not there .* had others when .* begin anew",
+            ),
+            (
+                (
+                    "ALTER TABLE @ REPLICA IDENTITY NOTHING",
+                    "ALTER TABLE @ REPLICA IDENTITY DEFAULT",
+                ),
+                r"identified by \(nothing\), and not by \(id\): .* begin anew",
+            ),
+        )
+    ):
+        lake.batches()
+        away, back = (each.replace("@", lake.name) for each in statements)
+        lake.run(away, f"INSERT INTO TABLE_NAME VALUES ({number}, 1)", back)
+        for _ in range(2):
+            with pytest.raises(InvalidRequestError, match=said):
+                lake.batches()
+        lake.run("SELECT pg_drop_replication_slot('TABLE_NAME')")
+        lake.checkpoint += "-next"
+
+
 def test_a_publication_whose_changes_go_by_the_root_is_refused(lake: Lake) -> None:
     lake.run(
         "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT)",

@@ -51,6 +51,7 @@ def _state(**changed: Any) -> State:
     found = {
         "table": 16384,
         "file": 16384,
+        "toast": None,
         "key": ["id"],
         "is_logged": True,
         "in_schema": "7",
@@ -75,6 +76,8 @@ def _state(**changed: Any) -> State:
         ({"entry": {"filter": True}}, "publication of the table"),
         ({"publication": {"schemas": [3]}, "in_schema": "8"}, "schema of the table"),
         ({"entry": {"of": 1}, "parents": ["p since 8"]}, "parents of the table"),
+        ({"entry": {"of": 1}, "file": 16390}, "rewriting of the table"),
+        ({"entry": {"of": 1}, "file": 16390, "toast": 16387}, None),
         ({"in_schema": "8", "parents": ["p since 8"]}, None),
         ({"column": {"version": "8"}}, None),
         ({"column": {"type": "bigint"}}, None),
@@ -86,8 +89,9 @@ def test_a_state_of_postgresql_differs_where_rows_or_changes_would(
 ) -> None:
     # A label counts as changed where it was another one.
     first = {"column": {"labels": {"1": "sad"}}} if "labels" in str(changed) else {}
-    if {"in_schema", "parents"} & {*changed}:
-        first = {name: each for name, each in changed.items() if name in ("publication", "entry")}
+    if {"in_schema", "parents", "file"} & {*changed}:
+        same = ("publication", "entry", "toast")
+        first = {name: each for name, each in changed.items() if name in same}
     before = _state(**first).facts(("1", 1), "s", ["id", "n"])
     now = _state(**changed).facts(("1", 1), "s", ["id", "n"])
     check("db.t", before, before, _way)
