@@ -43,11 +43,11 @@ from lakewright.connectors.runtime import Scan, Sink, Split, SupportsEndOffset, 
 from lakewright.connectors.stream import Checkpoint, commit_numbered
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import StorageError, UnsupportedError
-from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
 from lakewright.storage.spark.pickling import as_text, dumps, loads
 from lakewright.storage.spark.read import for_spark
 from lakewright.storage.spark.spark_types import to_spark_schema
+from lakewright.storage.spark.streaming import note_of_batch
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
 _FORMAT, _LIMIT = "lakewright-connector", "limit"
@@ -165,9 +165,8 @@ class _Writing:
 
     def commit(self, written: Sequence[Written], number: int) -> None:
         """Commit a batch; Spark noted before it began what it reads."""
-        fs, path = open_file_system(self.checkpoint, SystemEnv())
-        span = fs.read_bytes(f"{path.rstrip('/')}/offsets/{number}")
-        commit_numbered(self.sink, written, number, span)
+        note = note_of_batch(self.checkpoint, number, SystemEnv())
+        commit_numbered(self.sink, written, number, note)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> _Message:
         def typed() -> Iterator[pa.RecordBatch]:

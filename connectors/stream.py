@@ -120,7 +120,7 @@ class Checkpoint:
         Raises:
             StreamRunsElsewhere: another process runs the stream.
         """
-        if not self.fs.put_if_absent(f"{self.path}/offsets/{number}", _note(start, end)):
+        if not self.fs.put_if_absent(f"{self.path}/offsets/{number}", _note(start, end).encode()):
             raise StreamRunsElsewhere(
                 f"another process runs the stream of {self.path}: it has begun batch {number}; "
                 "stop one of them, or give it a checkpoint of its own"
@@ -167,14 +167,14 @@ class Checkpoint:
         return sorted(int(name) for name in names if name.isdigit())
 
 
-def _note(start: Offset, end: Offset) -> bytes:
-    return json.dumps({"start": dict(start), "end": dict(end)}).encode()
+def _note(start: Offset, end: Offset) -> str:
+    return json.dumps({"start": dict(start), "end": dict(end)})
 
 
-def commit_numbered(sink: Sink, written: Sequence[Written], number: int, span: bytes) -> None:
+def commit_numbered(sink: Sink, written: Sequence[Written], number: int, span: str) -> None:
     """Commit a batch by its number; a sink that compares batches gets the note of its span, too."""
     if isinstance(sink, ComparesBatches):
-        sink.commit_batch(written, number, span.decode())
+        sink.commit_batch(written, number, span)
     else:
         sink.commit(written, number)
 

@@ -27,6 +27,7 @@ from lakewright.connectors.last_batch import LastBatch, check_follows
 from lakewright.connectors.runtime import Sink
 from lakewright.storage.env import Env
 from lakewright.storage.errors import InvalidRequestError, UnavailableError
+from lakewright.storage.spec.stream import span_digest
 
 EXACTLY_ONCE, AT_LEAST_ONCE, NONE = "exactly-once", "at-least-once", "none"
 _PARTITION_OF_KEY = -1
@@ -111,7 +112,7 @@ class KafkaSink(Sink):
 
     def commit_batch(self, written: Iterable[list[Record] | None], number: int, span: str) -> None:
         """Send the messages of a batch, if it is the one that comes next, once."""
-        self._span = hashlib.sha256(span.encode()).hexdigest()[:32]
+        self._span = span_digest(span)
         self.commit(written, number)
 
     def _commit(self, records: Iterable[Record], epoch: int | None, count: int) -> None:
