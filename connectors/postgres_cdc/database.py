@@ -75,7 +75,7 @@ SELECT jsonb_build_object(
   'columns', (SELECT jsonb_object_agg(a.attname, jsonb_build_object(
       'type', format_type(a.atttypid, a.atttypmod), 'place', a.attnum, 'version', a.xmin::text,
       'default', pg_get_expr(d.adbin, d.adrelid),
-      'labels', t.labels, 'attributes', t.attributes))
+      'labels', t.labels, 'label_versions', t.versions, 'attributes', t.attributes))
     FROM pg_attribute a
     LEFT JOIN pg_attrdef d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum)
     CROSS JOIN LATERAL (
@@ -88,6 +88,8 @@ SELECT jsonb_build_object(
             WHERE m.attrelid = t.typrelid AND m.attnum > 0 AND NOT m.attisdropped) part(id))
       SELECT (SELECT jsonb_object_agg(e.oid::text, e.enumlabel) FROM pg_enum e
           WHERE e.enumtypid IN (SELECT id FROM within)) AS labels,
+        (SELECT jsonb_object_agg(e.oid::text, e.xmin::text) FROM pg_enum e
+          WHERE e.enumtypid IN (SELECT id FROM within)) AS versions,
         (SELECT jsonb_object_agg(t.oid::text, (SELECT jsonb_agg(m.attnum ORDER BY m.attnum)
             FROM pg_attribute m
             WHERE m.attrelid = t.typrelid AND m.attnum > 0 AND NOT m.attisdropped))

@@ -187,8 +187,9 @@ def _is_changed(old: Mapping[str, Any], new: Mapping[str, Any], *, is_rewritten:
         return True
     return any(
         (new[facts] or {}).get(oid) != value
-        for facts in ("labels", "attributes")
-        # Positions of earlier releases have no attributes.
+        # A label that is renamed and back is the same, and rows between have the other.
+        for facts in ("labels", "label_versions", "attributes")
+        # Positions of earlier releases have labels alone.
         for oid, value in (old.get(facts) or {}).items()
     )
 
@@ -196,6 +197,8 @@ def _is_changed(old: Mapping[str, Any], new: Mapping[str, Any], *, is_rewritten:
 def _shown(column: Mapping[str, Any]) -> str:
     """A column as a message has it: another number is a column of another making."""
     labels = f" of {', '.join(column['labels'].values())}" if column["labels"] else ""
+    if versions := column.get("label_versions"):
+        labels += f" (written by transactions {', '.join(sorted({*versions.values()}))})"
     for numbers in (column.get("attributes") or {}).values():
         labels += f" with attributes number {', '.join(map(str, numbers or ()))}"
     return (

@@ -8,6 +8,7 @@ import logging
 import os
 import pickle
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -331,6 +332,15 @@ def test_a_new_column_is_told_and_not_read(lake: Lake, caplog: pytest.LogCapture
         ),
         (["ALTER TYPE @_mood RENAME VALUE 'sad' TO 'blue'"], "column m", "of blue.* of sad"),
         (
+            [
+                "ALTER TYPE @_mood RENAME VALUE 'sad' TO 'blue'",
+                "INSERT INTO @ VALUES (2, 2, 'blue')",
+                "ALTER TYPE @_mood RENAME VALUE 'blue' TO 'sad'",
+            ],
+            "column m",
+            "of sad.* of sad",
+        ),
+        (
             ["DROP TABLE @", "CREATE TABLE @ (id INT PRIMARY KEY, n INT, m TEXT)"],
             "table",
             "not the",
@@ -477,6 +487,18 @@ def test_changes_under_other_names_or_without_a_key_say_to_begin_anew(lake: Lake
                 lake.batches()
         lake.run("SELECT pg_drop_replication_slot('TABLE_NAME')")
         lake.checkpoint += "-next"
+
+
+@pytest.mark.parametrize("kind", ["REGCLASS", "REGTYPE[]", "REGROLE", "ACLITEM"])
+def test_a_column_that_shows_names_of_other_objects_is_refused(lake: Lake, kind: str) -> None:
+    lake.run(f"CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, c {kind})")
+    lake.define("id INT, c STRING", "id")
+    with pytest.raises(
+        InvalidRequestError, match=rf"is {re.escape(kind.lower())} .* leave the column out"
+    ):
+        lake.batches()
+    lake.define("id INT", "id")
+    lake.batches()
 
 
 def test_a_publication_whose_changes_go_by_the_root_is_refused(lake: Lake) -> None:

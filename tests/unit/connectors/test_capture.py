@@ -36,7 +36,7 @@ def test_a_fact_that_either_side_does_not_have_is_not_compared() -> None:
 def _state(**changed: Any) -> State:
     """A table with an entry in a publication, but for what is changed."""
     column = {"type": "integer", "place": 1, "version": "7", "default": None}
-    column |= {"labels": None, "attributes": None}
+    column |= {"labels": None, "label_versions": None, "attributes": None}
     table = {"oid": 5, "of": 16384, "filter": False, "columns": None}
     publication = {
         "oid": 9,
