@@ -58,8 +58,8 @@ def check_columns(
         if column is not None and column.type_oid in _NAMES:
             raise InvalidRequestError(
                 f"column {field.name} of {owner} is {type_name(column)} in {place}: it shows its "
-                "values by names of other objects, and the log does not tell when one is renamed; leave "
-                "the column out",
+                "values by names of other objects, and the log does not tell when one is renamed; "
+                "leave the column out",
                 column=field.name,
             )
         raise InvalidRequestError(
