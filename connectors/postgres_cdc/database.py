@@ -78,23 +78,29 @@ SELECT jsonb_build_object(
       'labels', t.labels, 'label_versions', t.versions, 'attributes', t.attributes))
     FROM pg_attribute a
     LEFT JOIN pg_attrdef d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum)
-    CROSS JOIN LATERAL (
-      WITH RECURSIVE within(id) AS (SELECT a.atttypid UNION SELECT part.id FROM within
+    LEFT JOIN (
+      WITH RECURSIVE within(place, id) AS (
+        SELECT w.attnum, w.atttypid FROM pg_attribute w
+          WHERE w.attrelid = c.oid AND w.attnum > 0 AND NOT w.attisdropped
+        UNION SELECT within.place, part.id FROM within
         JOIN pg_type t ON t.oid = within.id CROSS JOIN LATERAL (
-          SELECT t.typelem UNION SELECT t.typbasetype
-          UNION SELECT r.rngsubtype FROM pg_range r
-            WHERE r.rngtypid = t.oid OR to_jsonb(r)->>'rngmultitypid' = t.oid::text
-          UNION SELECT m.atttypid FROM pg_attribute m
-            WHERE m.attrelid = t.typrelid AND m.attnum > 0 AND NOT m.attisdropped) part(id))
-      SELECT (SELECT jsonb_object_agg(e.oid::text, e.enumlabel) FROM pg_enum e
-          WHERE e.enumtypid IN (SELECT id FROM within)) AS labels,
-        (SELECT jsonb_object_agg(e.oid::text, e.xmin::text) FROM pg_enum e
-          WHERE e.enumtypid IN (SELECT id FROM within)) AS versions,
-        (SELECT jsonb_object_agg(t.oid::text, (SELECT jsonb_agg(m.attnum ORDER BY m.attnum)
+          SELECT t.typelem UNION ALL SELECT t.typbasetype
+          UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE t.typtype IN ('r', 'm')
+            AND (r.rngtypid = t.oid OR to_jsonb(r)->>'rngmultitypid' = t.oid::text)
+          UNION ALL SELECT m.atttypid FROM pg_attribute m
+            WHERE m.attrelid = t.typrelid AND m.attnum > 0 AND NOT m.attisdropped) part(id)
+        WHERE part.id <> 0)
+      SELECT within.place,
+        jsonb_object_agg(e.oid::text, e.enumlabel) FILTER (WHERE e.oid > 0) AS labels,
+        jsonb_object_agg(e.oid::text, e.xmin::text) FILTER (WHERE e.oid > 0) AS versions,
+        jsonb_object_agg(k.oid::text, (SELECT jsonb_agg(m.attnum ORDER BY m.attnum)
             FROM pg_attribute m
-            WHERE m.attrelid = t.typrelid AND m.attnum > 0 AND NOT m.attisdropped))
-          FROM pg_type t WHERE t.typrelid <> 0 AND t.oid IN (SELECT id FROM within)) AS attributes
-    ) t
+            WHERE m.attrelid = k.typrelid AND m.attnum > 0 AND NOT m.attisdropped))
+          FILTER (WHERE k.typtype = 'c') AS attributes
+      FROM within JOIN pg_type k ON k.oid = within.id AND k.typtype IN ('e', 'c')
+      LEFT JOIN pg_enum e ON e.enumtypid = k.oid
+      GROUP BY within.place
+    ) t ON t.place = a.attnum
     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''),
   'publication', (SELECT jsonb_build_object(
       'oid', p.oid::bigint, 'version', p.xmin::text, 'all', p.puballtables,
