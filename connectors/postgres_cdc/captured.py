@@ -210,7 +210,7 @@ class Captured:
             InvalidRequestError: the slot or the publication lacks changes.
         """
         now = self.check(connection, rests_of(offset), told)
-        return self._checked_slot(connection, offset), now
+        return self.slot_now(connection, offset), now
 
     def check(self, connection: Connection, before: Facts, told: set[str]) -> Facts:
         """Compare what a position rests on with what is there now, which is returned."""
@@ -302,7 +302,7 @@ class Captured:
                     f"checkpoint and '{_MODE}' = '{COMMITTED}'"
                 )
 
-    def _checked_slot(self, connection: Connection, offset: Offset) -> SlotFacts:
+    def slot_now(self, connection: Connection, offset: Offset) -> SlotFacts:
         """The slot, if it still has all changes behind an offset."""
         slot = connection.slot(self.slot)
         lost = f"changes behind position {offset['lsn']} are lost"

@@ -253,6 +253,11 @@ class CaptureScan(CapturingScan):
             # would skip a transaction whose last record it cuts; where the disk is, is none.
             if self._ahead <= begin:
                 self._ahead = slot.inserted
+                if self._end is not None and self._ahead > slot.flushed:
+                    # A drain looks once, and beside writers the disk is always behind.
+                    connection.wait_for_flush(self._ahead, self._of.env)
+                    now = self._of.slot_now(connection, start)
+                    return self._end_of_changes(connection, start, now, limit)
             end = self._ahead if self._ahead <= slot.flushed else begin
             end = end if self._end is None else min(end, self._end)
         self._nothing_until = (start["lsn"], slot.flushed) if end == begin else None

@@ -828,7 +828,22 @@ def test_a_slot_moves_on_while_other_tables_are_written(lake: Lake) -> None:
     before = lake.confirmed()
     assert before is not None
     lake.run("CREATE TABLE filler AS SELECT repeat('x', 1000) FROM generate_series(1, 8000)")
-    (batch,) = lake.batches()
+    is_over = threading.Event()
+
+    def write() -> None:
+        # The disk is behind all the time.
+        with closing(lake.connect()) as client:
+            client.execute("SET synchronous_commit = off")
+            while not is_over.is_set():
+                client.execute("INSERT INTO filler VALUES ('y')")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        (batch,) = lake.batches()
+    finally:
+        is_over.set()
+        writer.join()
     assert batch.rows == 0
     after = lake.confirmed()
     assert after is not None
