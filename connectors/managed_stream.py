@@ -30,7 +30,7 @@ from lakewright.storage.operations.write.write import (
 )
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite, WriteMode
 from lakewright.storage.spec.partition_clock import PartitionClock
-from lakewright.storage.spec.stream import StreamBatch, StreamRecord, StreamStart
+from lakewright.storage.spec.stream import StreamBatch, StreamRecord, StreamStart, span_digest
 from lakewright.storage.table import Table
 
 # A source that moves without rows is not a commit for each of its moves.
@@ -151,6 +151,10 @@ class TableStream(Sink):
         assert epoch is not None
         batch = StreamBatch(stream=self.stream, checkpoint=self.checkpoint, number=epoch)
         self._commit(written, batch)
+
+    def commit_batch(self, written: Sequence[_Staged], number: int, span: str) -> None:
+        batch = StreamBatch(stream=self.stream, checkpoint=self.checkpoint, number=number)
+        self._commit(written, replace(batch, span=span_digest(span)))
 
     def commit_until(
         self, written: Sequence[_Staged], batch: NextBatch, end: Offset, *, at_once: bool = False

@@ -40,13 +40,14 @@ from lakewright.connectors.planning.plan_sink import PlannedSink
 from lakewright.connectors.planning.plan_source import PlannedScan
 from lakewright.connectors.planning.typed_rows import TypedRows
 from lakewright.connectors.runtime import Scan, Sink, Split, SupportsEndOffset, Written
-from lakewright.connectors.stream import Checkpoint
+from lakewright.connectors.stream import Checkpoint, commit_numbered
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import StorageError, UnsupportedError
 from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
 from lakewright.storage.spark.pickling import as_text, dumps, loads
 from lakewright.storage.spark.read import for_spark
 from lakewright.storage.spark.spark_types import to_spark_schema
+from lakewright.storage.spark.streaming import note_of_batch
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
 _FORMAT, _LIMIT = "lakewright-connector", "limit"
@@ -116,7 +117,7 @@ def write_stream_frame(
     # The numbers of Spark's batches begin anew with each checkpoint.
     stream = Checkpoint.open(f"{checkpoint}/lakewright", SystemEnv())
     sink = planned.runtime.of_stream(stream.name, stream.path)
-    text = _text(_Writing(sink, planned.taken))
+    text = _text(_Writing(sink, planned.taken, checkpoint))
     writer = rows.writeStream.format(_registered(rows.sparkSession)).option(_OPTION, text)
     writer = writer.option("checkpointLocation", checkpoint)
     if available_now:
@@ -159,6 +160,13 @@ class _Scanning:
 class _Writing:
     sink: Sink
     taken: TypedRows
+    # Of a stream.
+    checkpoint: str = ""
+
+    def commit(self, written: Sequence[Written], number: int) -> None:
+        """Commit a batch; Spark noted before it began what it reads."""
+        note = note_of_batch(self.checkpoint, number, SystemEnv())
+        commit_numbered(self.sink, written, number, note)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> _Message:
         def typed() -> Iterator[pa.RecordBatch]:
@@ -315,7 +323,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):
         messages: list[WriterCommitMessage | None],
         batchId: int,  # noqa: N803
     ) -> None:
-        self._planned.sink.commit(_written(messages), batchId)
+        self._planned.commit(_written(messages), batchId)
 
     def abort(
         self,

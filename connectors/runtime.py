@@ -208,6 +208,23 @@ class OwnsPosition(Protocol):
 
 
 @runtime_checkable
+class ComparesBatches(Protocol):
+    """The sink of a stream that keeps which batch was its last one, and refuses another in turn.
+
+    The checkpoint of the stream is elsewhere, and may be deleted, or put back from an older copy.
+    """
+
+    def commit_batch(self, written: Sequence[Written], number: int, span: str) -> None:
+        """`Sink.commit` of a batch; `span` says from where to where it reads its source.
+
+        Raises:
+            InvalidRequestError: the batch neither follows the last one nor is that one again, or it
+                is of a new stream with the checkpoint of an earlier one.
+        """
+        ...
+
+
+@runtime_checkable
 class SupportsBackPressure(Protocol):
     """A sink that may ask for patience before it takes another batch."""
 

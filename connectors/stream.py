@@ -11,8 +11,10 @@ name of the stream, and no file. For other sinks it is a folder:
     <checkpoint>/commits/<n>    batch n is committed
 
 A batch that was stopped is read again between the same offsets and committed with the same number:
-sinks that commit each number once have each row once, if the source gives the same rows again. Work
-that one process cannot do runs on Spark, by the same scans and sinks (`on_spark.py`).
+sinks that commit each number once have each row once, if the source gives the same rows again. Of
+these, files and topics keep the last number and what it read (`ComparesBatches`), so a folder that
+was deleted, or put back from an older copy, is refused. Work that one process cannot do runs on
+Spark, by the same scans and sinks (`on_spark.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import pyarrow as pa
 from lakewright.connectors.planning.plan_sink import PlannedSink
 from lakewright.connectors.planning.plan_source import PlannedScan
 from lakewright.connectors.runtime import (
+    ComparesBatches,
     NextBatch,
     Offset,
     OwnsPosition,
@@ -117,7 +120,7 @@ class Checkpoint:
         Raises:
             StreamRunsElsewhere: another process runs the stream.
         """
-        if not self.fs.put_if_absent(f"{self.path}/offsets/{number}", _note(start, end)):
+        if not self.fs.put_if_absent(f"{self.path}/offsets/{number}", _note(start, end).encode()):
             raise StreamRunsElsewhere(
                 f"another process runs the stream of {self.path}: it has begun batch {number}; "
                 "stop one of them, or give it a checkpoint of its own"
@@ -164,8 +167,16 @@ class Checkpoint:
         return sorted(int(name) for name in names if name.isdigit())
 
 
-def _note(start: Offset, end: Offset) -> bytes:
-    return json.dumps({"start": dict(start), "end": dict(end)}).encode()
+def _note(start: Offset, end: Offset) -> str:
+    return json.dumps({"start": dict(start), "end": dict(end)})
+
+
+def commit_numbered(sink: Sink, written: Sequence[Written], number: int, span: str) -> None:
+    """Commit a batch by its number; a sink that compares batches gets the note of its span, too."""
+    if isinstance(sink, ComparesBatches):
+        sink.commit_batch(written, number, span)
+    else:
+        sink.commit(written, number)
 
 
 Transform = Callable[[pa.Table], pa.Table]
@@ -273,8 +284,10 @@ def _carry(
         nonlocal is_kept
         if isinstance(runtime, OwnsPosition):
             is_kept = runtime.commit_until(written, batch, end)
-            return
-        runtime.commit(written, None if log is None else batch.number)
+        elif log is None:
+            runtime.commit(written)
+        else:
+            commit_numbered(runtime, written, batch.number, _note(batch.start, end))
 
     tries, row_count = 0, None
     while row_count is None:

@@ -4,10 +4,15 @@ A task writes hidden files, `.part-….inprogress`, and closes them when they ar
 are pending then. The commit moves each to its name, `part-…`, at which readers see it. The files of
 a stream's batch have names of the stream and the batch, so that a batch that is repeated finds
 them, and adds none. An overwrite removes the files that were there when the new ones are.
+
+A hidden file for each checkpoint, `.lakewright-stream-…`, says which batch was the last one. It is
+written before the files of that batch appear, so a checkpoint that is behind them is known.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,11 +22,12 @@ import pyarrow as pa
 
 from lakewright.connectors.filesystem.file_formats import FileFormat, RecordWriter
 from lakewright.connectors.filesystem.place import Place
+from lakewright.connectors.last_batch import LastBatch, check_follows
 from lakewright.connectors.model.changelog_mode import ChangelogMode
 from lakewright.connectors.runtime import Sink
 from lakewright.connectors.sinks import DynamicTableSink
 from lakewright.storage.codec.arrow_values import value_of
-from lakewright.storage.errors import StorageError
+from lakewright.storage.errors import CorruptionError, StorageError
 from lakewright.storage.operations.format_tables.partition_folders import (
     PartitionFolder,
     check_own_folders,
@@ -36,6 +42,7 @@ from lakewright.storage.spec.partition import Partition
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
 SUCCESS = "_SUCCESS"
+_MARK = ".lakewright-stream-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +90,8 @@ class FilesystemSink(DynamicTableSink):
         place = self._place
         folders = folders_on_disk(place.files, place.spec)
         old = [status.path for _, status in list_data_files(place.files, place.spec, folders)]
-        delete_files(place.fs, old)
+        marks = [each for each in place.fs.list_dir(place.spec.location) if _is_mark(each.name)]
+        delete_files(place.fs, [*old, *(each.path for each in marks)])
 
     def sink(self) -> Sink:
         stored = self._place.files.partitions.stored(self._static)
@@ -104,9 +112,11 @@ class FilesystemWrites(Sink):
         *,
         overwrite: bool,
         stream: str = "",
+        checkpoint: str = "",
     ) -> None:
         self._place, self._format, self._options = place, file_format, options
-        self._static, self._overwrite, self._stream = static, overwrite, stream
+        self._static, self._overwrite = static, overwrite
+        self._stream, self._checkpoint = stream, checkpoint
 
     def of_stream(self, name: str, checkpoint: str) -> FilesystemWrites:
         """The same, whose files bear the name of the stream."""
@@ -117,6 +127,7 @@ class FilesystemWrites(Sink):
             self._static,
             overwrite=self._overwrite,
             stream=name,
+            checkpoint=checkpoint,
         )
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> list[Pending]:
@@ -147,6 +158,36 @@ class FilesystemWrites(Sink):
             for folder in dict.fromkeys(each.folder for each in pending):
                 place.fs.replace(f"{folder}/{SUCCESS}", b"")
 
+    def commit_batch(self, written: Sequence[list[Pending]], number: int, span: str) -> None:
+        """Publish the files of a batch, if it is the one that comes next, or the last one again."""
+        fs = self._place.fs
+        name = hashlib.sha256(self._checkpoint.encode()).hexdigest()[:32]
+        mark = f"{self._place.spec.location}/{_MARK}{name}"
+        if fs.exists(mark):
+            self._check_follows(mark, number, span)
+        said = {"stream": self._stream, "checkpoint": self._checkpoint}
+        fs.make_dirs(self._place.spec.location)
+        fs.replace(mark, json.dumps({**said, "batch": number, "span": span}).encode())
+        self.commit(written, number)
+
+    def _check_follows(self, mark: str, number: int, span: str) -> None:
+        try:
+            found = json.loads(self._place.fs.read_bytes(mark))
+            last = LastBatch(found["stream"], found["batch"], found["span"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptionError(
+                f"{mark}, which says the last batch of the stream of {self._checkpoint}, cannot be "
+                f"read: {error}; delete it if the checkpoint is the one of that batch",
+                path=mark,
+            ) from error
+        check_follows(
+            LastBatch(self._stream, number, span),
+            last,
+            sink=f"{self._place.table} ({self._place.path})",
+            checkpoint=self._checkpoint,
+            empty=f"take its files out of the folder and delete {mark}",
+        )
+
     def abort(self, written: Sequence[list[Pending]]) -> None:
         with suppress(StorageError):
             discard_files(self._place.fs, [each.hidden for task in written for each in task])
@@ -163,6 +204,10 @@ class FilesystemWrites(Sink):
         folders = {each.folder: each for each in (*touched, *named)}
         found = list_data_files(place.files, place.spec, list(folders.values()))
         return [status.path for _, status in found]
+
+
+def _is_mark(name: str) -> bool:
+    return name.startswith(_MARK)
 
 
 @dataclass

@@ -83,7 +83,8 @@ class KafkaScan(Scan):
         if not (self.is_bounded or self._is_drained):
             self._check_not_shorter(begin, ends)
         added = [each for each in ends if each not in begin]
-        begin |= self._first(added)
+        self._check_whole(added)
+        begin |= dict.fromkeys(added, 0)
         more = {each: at for each, at in ends.items() if at > begin[each]}
         if not more:
             # A partition that was added counts from now on: what it loses later is noticed.
@@ -97,8 +98,7 @@ class KafkaScan(Scan):
         """Positions tell the messages; marks of transactions are among them."""
         end = self.latest(start)
         begin, until = positions_of(start), positions_of(end)
-        first = self._first([each for each in until if each not in begin])
-        rows = {each: at - begin.get(each, first.get(each, at)) for each, at in until.items()}
+        rows = {each: at - begin.get(each, 0) for each, at in until.items()}
         behind = {each: until[each] - count for each, count in rows.items() if count > 0}
         return Backlog(
             end=end,
@@ -117,9 +117,9 @@ class KafkaScan(Scan):
         first = self._first(wanted)
         for each in wanted:
             # A partition that was added is read from its beginning.
-            if first[each] > begin.get(each, first[each]):
-                raise self._lost(each, begin[each], first[each])
-        ranges = (Range(*each, begin.get(each, first[each]), until[each]) for each in wanted)
+            if first[each] > begin.get(each, 0):
+                raise self._lost(each, begin.get(each, 0), first[each])
+        ranges = (Range(*each, begin.get(each, 0), until[each]) for each in wanted)
         return [each for each in ranges if each.end > each.start]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
@@ -202,6 +202,12 @@ class KafkaScan(Scan):
                     f"{ends[topic, number]}, and was read up to {at}; the topic was made anew or "
                     "lost messages: begin a new stream"
                 )
+
+    def _check_whole(self, added: Sequence[Partition]) -> None:
+        """Refuse partitions that came behind the stream's back and lost messages since."""
+        for each, first in self._first(added).items():
+            if first:
+                raise self._lost(each, 0, first)
 
     def _lost(self, partition: Partition, at: int, first: int) -> FileMissing:
         topic, number = partition

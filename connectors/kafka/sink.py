@@ -5,8 +5,9 @@ that is named after the stream: both are there or neither. The commit of a batch
 finds its number and sends nothing. The transactional id is the stream's too, so that a process
 which was taken for dead cannot commit beside its successor.
 
-With the number, a group keeps a digest of the stream's checkpoint. A new stream with the checkpoint
-of another one would send all messages again: that checkpoint was deleted, and it is refused.
+With the number, a group keeps digests of the stream's checkpoint and of what the batch reads. A new
+stream with the checkpoint of another one would send all messages again: that checkpoint was
+deleted, and it is refused. So is a batch of the same number that reads something else.
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ import pyarrow as pa
 
 from lakewright.connectors.kafka.client import ANSWER_SECONDS, Cluster, admin_module
 from lakewright.connectors.kafka.encoding import Record, RowWriter
+from lakewright.connectors.last_batch import LastBatch, check_follows
 from lakewright.connectors.runtime import Sink
 from lakewright.storage.env import Env
 from lakewright.storage.errors import InvalidRequestError, UnavailableError
+from lakewright.storage.spec.stream import span_digest
 
 EXACTLY_ONCE, AT_LEAST_ONCE, NONE = "exactly-once", "at-least-once", "none"
 _PARTITION_OF_KEY = -1
 _FULL_SECONDS = 0.1
-_MARK = "lakewright checkpoint "
+_MARK, _SPAN = "lakewright checkpoint ", " span "
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class KafkaSink(Sink):
         self._cluster, self._target, self._rows = cluster, target, rows
         self._env, self._stream, self._checkpoint = env, stream, checkpoint
         self._producer: Any = None
+        # A digest of what the batch reads: a broker limits the metadata of an offset.
+        self._span = ""
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_producer": None}
@@ -105,6 +110,11 @@ class KafkaSink(Sink):
                     producer.abort_transaction(ANSWER_SECONDS)
                 raise
 
+    def commit_batch(self, written: Iterable[list[Record] | None], number: int, span: str) -> None:
+        """Send the messages of a batch, if it is the one that comes next, once."""
+        self._span = span_digest(span)
+        self.commit(written, number)
+
     def _commit(self, records: Iterable[Record], epoch: int | None, count: int) -> None:
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 
@@ -119,13 +129,16 @@ class KafkaSink(Sink):
         try:
             place = TopicPartition(self._target.topic, 0)
             [found] = group.committed([place], ANSWER_SECONDS)
-            if found.offset > epoch:
-                return
             if found.offset < 0:
                 self._check_is_new(epoch)
+            else:
+                self._check_follows(epoch, found.offset - 1, found.metadata or "")
+            if found.offset > epoch:
+                return
             producer.begin_transaction()
             self._send(producer, records, count)
-            after = TopicPartition(self._target.topic, 0, epoch + 1, self._mark)
+            said = f"{self._mark}{_SPAN}{self._span}" if self._mark else ""
+            after = TopicPartition(self._target.topic, 0, epoch + 1, said)
             producer.send_offsets_to_transaction(
                 [after], group.consumer_group_metadata(), ANSWER_SECONDS
             )
@@ -163,15 +176,24 @@ class KafkaSink(Sink):
             asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])
             answer = admin.list_consumer_group_offsets([asked], request_timeout=ANSWER_SECONDS)
             [place] = answer[group].result(ANSWER_SECONDS).topic_partitions
-            if place.offset > 0 and place.metadata == self._mark:
-                raise InvalidRequestError(
-                    f"topic {topic} has batches 0 to {place.offset - 1} of an earlier stream with "
-                    f"the checkpoint {self._checkpoint}, which was deleted: this one begins at "
-                    f"batch {epoch}, and would send its messages again; nothing was sent; put the "
-                    f"checkpoint back, or empty the topic and delete the consumer group {group}, "
-                    "or give the stream a checkpoint at another place if messages may come twice "
-                    "or its source begins where those of the topic end"
-                )
+            if place.offset > 0 and (place.metadata or "").split(_SPAN)[0] == self._mark:
+                self._check(LastBatch(group, place.offset - 1, ""), LastBatch(own, epoch, ""))
+
+    def _check_follows(self, epoch: int, last: int, said: str) -> None:
+        """Check that a batch comes next, or is the last one again; a log has no checkpoint."""
+        if self._mark:
+            own = f"{self._target.prefix}-{self._stream}"
+            span = said.partition(_SPAN)[2]
+            self._check(LastBatch(own, last, span), LastBatch(own, epoch, self._span))
+
+    def _check(self, last: LastBatch, batch: LastBatch) -> None:
+        check_follows(
+            batch,
+            last,
+            sink=f"topic {self._target.topic}",
+            checkpoint=self._checkpoint,
+            empty=f"empty the topic and delete the consumer group {last.stream}",
+        )
 
     def close(self) -> None:
         self._producer = None

@@ -11,6 +11,7 @@ from typing import Any
 from lakewright.connectors.mysql_cdc.columns import SourceColumn
 from lakewright.connectors.mysql_cdc.database import Connection, Position, Server
 from lakewright.connectors.mysql_cdc.row_values import decimal_size
+from lakewright.storage.errors import UnsupportedError
 
 # Types of columns in the log, with the sizes of those that are fixed.
 _TYPES: Mapping[int, tuple[str, int]] = {
@@ -49,6 +50,14 @@ _UNREAD = {
 }
 # Of a column whose type in the log is unknown, so that its size is.
 NOT_READ = "type"
+# Kinds of facts of a table in the log: columns of its key, or each with the size of its prefix.
+_KEY, _KEY_OF_PREFIXES = 8, 9
+_HAS_CHECKSUMS = "_BinLogStreamReader__use_checksum"
+# Without this, a server whose setting is NONE does not send files that have checksums.
+_KNOWS_CHECKSUMS = (
+    "SET @master_binlog_checksum = @@global.binlog_checksum, "
+    "@source_binlog_checksum = @@global.binlog_checksum"
+)
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 
 
@@ -143,17 +152,19 @@ def events(
         # Compressed changes are such events.
         filter_non_implemented_events=False,
     )
-    before = begin
+    before, has_checksums = begin, True
     with closing(log):
         for found in log:
             now = Position(log.log_file, log.log_pos)
             if isinstance(found, row_event.TableMapEvent):
-                columns[found.table_id] = _described(found, charsets)
+                columns[found.table_id] = _described(found, charsets, has_checksums)
             elif isinstance(found, event.XidEvent):
                 yield Committed(now)
             elif isinstance(found, event.RotateEvent):
                 yield Rotated(now)
             elif isinstance(found, event.FormatDescriptionEvent):
+                has_checksums = bool(found.checksum_algorithm)
+                _settle_checksums(log, has_checksums)
                 yield Opened(now.file, found.timestamp)
             elif isinstance(found, event.QueryEvent):
                 word = found.query[:40].upper().split(None, 1)[:1]
@@ -189,6 +200,20 @@ def events(
             before = now
 
 
+def _settle_checksums(log: Any, has_checksums: bool) -> None:
+    """Read the events of a file with or without checksums, as it was written.
+
+    The client takes the server's setting for that of all files, and would cut the last bytes of
+    events, which may be those of a value.
+    """
+    if not hasattr(log, _HAS_CHECKSUMS):
+        raise UnsupportedError(
+            "this release of mysql-replication keeps elsewhere whether events have checksums; "
+            "install 1.0.17"
+        )
+    setattr(log, _HAS_CHECKSUMS, has_checksums)
+
+
 def time_made(server: Server, file: str, server_id: int) -> int | None:
     """When the server made a file of its log, in seconds; within `Server.told`."""
     described = import_module("pymysqlreplication.event").FormatDescriptionEvent
@@ -216,13 +241,16 @@ def _connecting(client: Any) -> Callable[..., Any]:
     """How the reader of the log connects; it names the database by a parameter of old clients."""
 
     def connect(*, db: str | None = None, **settings: Any) -> Any:
-        return client.connect(database=db, **settings)
+        connection = client.connect(database=db, **settings)
+        with connection.cursor() as cursor:
+            cursor.execute(_KNOWS_CHECKSUMS)
+        return connection
 
     return connect
 
 
 def _described(
-    found: Any, charsets: Mapping[int, str]
+    found: Any, charsets: Mapping[int, str], has_checksums: bool
 ) -> tuple[tuple[SourceColumn, ...], tuple[str, ...]]:
     """The columns of a table, and its key, as an event says them before rows."""
     facts = found.optional_metadata
@@ -234,6 +262,10 @@ def _described(
         charset = charsets.get(number, f"collation {number}") if number is not None else None
         columns.append(_column(each, charset))
     key = facts.simple_primary_key_list or list(facts.primary_keys_with_prefix)
+    if not has_checksums:
+        # The client takes the last four bytes for a checksum, in which a short key may be.
+        kind, _, *numbers = found.packet.read(found.packet.bytes_to_read()) or (0, 0)
+        key = {_KEY: numbers, _KEY_OF_PREFIXES: numbers[::2]}.get(kind, key)
     return tuple(columns), tuple(columns[at].name for at in key)
 
 

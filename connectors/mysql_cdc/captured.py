@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakewright.connectors.capture.logged_columns import or_anew
 from lakewright.connectors.mysql_cdc.binlog import NOT_READ, time_made
 from lakewright.connectors.mysql_cdc.columns import Declared, SourceColumn, check_columns
 from lakewright.connectors.mysql_cdc.database import (
@@ -44,6 +45,7 @@ _NEEDED = {
     "binlog_transaction_compression": "OFF",
     "log_bin_compress": "OFF",
 }
+_REPLICATED = ("log_slave_updates", "log_replica_updates")
 # Types whose order and equality are those of their texts as a key is compared with them.
 _KEYS = (
     *("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year"),
@@ -136,11 +138,15 @@ class Captured:
             )
         return found
 
-    def check_key(self, key: Sequence[str]) -> None:
+    def check_key(self, key: Sequence[str], *, logged: bool = False) -> None:
         if {*key} != {*self.primary_keys}:
+            rows, way = f"rows of {self.place} are", "declare the same key"
+            if logged:
+                rows = f"the log has rows of {self.place} that were"
+                way = f"it was another one when they were written; {self.anew}"
             raise self.error(
-                f"its primary key is ({', '.join(self.primary_keys)}), and rows of {self.place} "
-                f"are identified by ({', '.join(key) or 'nothing'}); declare the same key"
+                f"its primary key is ({', '.join(self.primary_keys)}), and {rows} identified by "
+                f"({', '.join(key) or 'nothing'}); {way}"
             )
 
     def check_readable(self, columns: Sequence[SourceColumn]) -> None:
@@ -154,8 +160,10 @@ class Captured:
                     "another table, or without COMPRESSED"
                 )
 
-    def check_columns(self, columns: Sequence[SourceColumn]) -> None:
-        check_columns(self.fields, columns, Declared(self.owner, self.place, self.zone))
+    def check_columns(self, columns: Sequence[SourceColumn], *, logged: bool = False) -> None:
+        """Refuse columns that do not fit the declared ones: those of now, or of rows in the log."""
+        with or_anew(self.anew, logged=logged):
+            check_columns(self.fields, columns, Declared(self.owner, self.place, self.zone))
 
     def zone_of(self, field: DataField, facts: TableFacts) -> str | None:
         """The zone in which a column's moments are shown, if it has moments and they are."""
@@ -190,6 +198,12 @@ class Captured:
         if (status.databases and database not in status.databases) or database in status.ignored:
             raise self.error(
                 f"the binary log leaves out database {database} (binlog-do-db, binlog-ignore-db)"
+            )
+        if "OFF" in (found.get(each) for each in _REPLICATED) and connection.is_replica():
+            raise self.error(
+                "the server is a replica, and its binary log leaves out what it replicates; start "
+                "it with --log-slave-updates (--log-replica-updates), or capture from the server "
+                f"that it replicates; {self.anew}"
             )
         ids = (found.get(each) for each in ("server_uuid", "server_uid", "server_id"))
         server = next((each for each in ids if each), None)

@@ -70,10 +70,10 @@ class ChangedRows:
                 "binlog_row_image or binlog_row_metadata was not FULL for the session that wrote "
                 f"them; set both for all writers, and have them connect anew; {of.anew}"
             )
-        of.check_key(event.key)
+        of.check_key(event.key, logged=True)
         if self._reader is not None and event.columns == self._columns:
             return self._reader
-        of.check_columns(event.columns)
+        of.check_columns(event.columns, logged=True)
         of.check_readable(event.columns)
         names = [each.name for each in event.columns]
         wanted = [names.index(each) for each in self._names]

@@ -57,6 +57,9 @@ _VARIABLES = (
     "binlog_row_value_options",
     "binlog_transaction_compression",
     "log_bin_compress",
+    # Of a replica, whether its log has what it replicates; one name is that of newer releases.
+    "log_slave_updates",
+    "log_replica_updates",
     "server_id",
     "server_uid",
     "server_uuid",
@@ -245,6 +248,22 @@ class Connection:
         """The server's settings of its log, and its ids."""
         names = ", ".join(f"'{each}'" for each in _VARIABLES)
         return dict(self.rows(f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({names})"))
+
+    def is_replica(self) -> bool:
+        """Whether the server carries out changes of another one, as far as the user may see."""
+        # MariaDB tells it everybody, while replication runs.
+        running = self.rows(
+            "SHOW GLOBAL STATUS WHERE variable_name IN ('Slave_running', 'Slaves_running')"
+        )
+        if any(value not in ("OFF", "0", "") for _, value in running):
+            return True
+        for statement in ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS"):
+            try:
+                return bool(self.rows(statement))
+            except self.pymysql.err.Error as error:
+                if error.args[0] not in (_UNKNOWN_STATEMENT, *_DENIED):
+                    raise
+        return False
 
     def status(self) -> Status | None:
         """The end of the log; None if there is none."""

@@ -54,6 +54,8 @@ class RowReader:
             if decode is not None:
                 found[number] = decode(data[at : at + size])
             at += size
+        if at > len(data):
+            raise ValueError(f"it ends {at - len(data)} bytes before its last column does")
         return [found.get(each) for each in self._wanted], at
 
 

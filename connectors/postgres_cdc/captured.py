@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime as dt
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from lakewright.connectors.capture.logged_columns import or_anew
 from lakewright.connectors.capture.new_columns import tell_new_columns
 from lakewright.connectors.postgres_cdc.columns import check_columns
 from lakewright.connectors.postgres_cdc.database import (
@@ -23,12 +26,13 @@ from lakewright.connectors.postgres_cdc.state import State, check
 from lakewright.connectors.rests import RESTS, Facts, rests_of
 from lakewright.connectors.runtime import Offset
 from lakewright.storage.env import Env
-from lakewright.storage.errors import InvalidRequestError, NotFoundError
+from lakewright.storage.errors import InvalidRequestError, NotFoundError, SourceChanged
 from lakewright.storage.spec.data_types import DataField
 
 INITIAL, LATEST, COMMITTED = "initial", "latest-offset", "committed-offset"
 # Of `relreplident`.
 DEFAULT, FULL, NOTHING = "d", "f", "n"
+_MODE = "scan.startup.mode"
 _ALL_OPERATIONS = "SET (publish = 'insert, update, delete, truncate')"
 _END = "FFFFFFFF/FFFFFFFF"
 
@@ -123,14 +127,18 @@ class Captured:
     def _alter_identity(self) -> str:
         return f"ALTER TABLE {self.place} REPLICA IDENTITY"
 
-    def check_columns(self, columns: Sequence[Column], connection: Connection) -> None:
-        check_columns(
-            self.fields,
-            columns,
-            place=self.place,
-            owner=self.owner,
-            type_name=connection.type_name,
-        )
+    def check_columns(
+        self, columns: Sequence[Column], connection: Connection, *, logged: bool = False
+    ) -> None:
+        """Refuse columns that do not fit the declared ones: those of now, or of logged changes."""
+        with or_anew(self.anew, logged=logged):
+            check_columns(
+                self.fields,
+                columns,
+                place=self.place,
+                owner=self.owner,
+                type_name=connection.type_name,
+            )
 
     # --- publication and slot ---
 
@@ -202,7 +210,7 @@ class Captured:
             InvalidRequestError: the slot or the publication lacks changes.
         """
         now = self.check(connection, rests_of(offset), told)
-        return self._checked_slot(connection, offset), now
+        return self.slot_now(connection, offset), now
 
     def check(self, connection: Connection, before: Facts, told: set[str]) -> Facts:
         """Compare what a position rests on with what is there now, which is returned."""
@@ -240,9 +248,14 @@ class Captured:
         alter = f"run ALTER PUBLICATION {quoted(self.publication)}"
         if state.lacks_operations:
             return f"leaves out some changes; {alter} {_ALL_OPERATIONS}"
+        if state.is_by_root:
+            return (
+                "has publish_via_partition_root, by which changes of a partition go by the name "
+                f"of another table; name one without it: CREATE PUBLICATION … FOR TABLE "
+                f"{self.quoted_place}"
+            )
         if not state.is_published:
-            itself = " itself (publish_via_partition_root)" * state.is_by_root
-            return f"is without {self.place}{itself}; {alter} ADD TABLE {self.quoted_place}"
+            return f"is without {self.place}; {alter} ADD TABLE {self.quoted_place}"
         names = [each.name for each in self.fields if not state.publishes(each.name)]
         if names or state.is_filtered:
             what = f"columns ({', '.join(names)})" if names else "rows"
@@ -264,20 +277,32 @@ class Captured:
                     f"{self.place} is not the table that the stream began with: that one was "
                     f"dropped or renamed; {self.anew}"
                 )
-            case "publication" | "publication of the table":
+            case (
+                "publication"
+                | "publication of the table"
+                | "schema of the table"
+                | "parents of the table"
+            ):
                 name, table = quoted(self.publication), self.quoted_place
                 return (
                     f"changes in between may be left out; see that it has all of them (ALTER "
                     f"PUBLICATION {name} {_ALL_OPERATIONS}, and SET TABLE {table}), and {self.anew}"
                 )
+            case "rewriting of the table":
+                return (
+                    "if it was UNLOGGED for a while, the log has none of its changes: "
+                    f"{self.anew}; if it was written anew by VACUUM FULL, CLUSTER or ALTER TABLE "
+                    f"alone, go on: with a new checkpoint and '{_MODE}' = '{COMMITTED}', and "
+                    "publish the table by its own name, with which the server keeps it logged"
+                )
             case _:
                 return (
                     "rows that were read and did not change since may have other values at the "
                     f"source; {self.anew}; or if they all stayed as they were, go on: with a new "
-                    f"checkpoint and 'scan.startup.mode' = '{COMMITTED}'"
+                    f"checkpoint and '{_MODE}' = '{COMMITTED}'"
                 )
 
-    def _checked_slot(self, connection: Connection, offset: Offset) -> SlotFacts:
+    def slot_now(self, connection: Connection, offset: Offset) -> SlotFacts:
         """The slot, if it still has all changes behind an offset."""
         slot = connection.slot(self.slot)
         lost = f"changes behind position {offset['lsn']} are lost"
@@ -313,6 +338,25 @@ class Captured:
             )
         return slot
 
+    def check_log(
+        self, before: Mapping[str, Any] | None, now: Mapping[str, Any] | None, position: str
+    ) -> None:
+        """Compare the last transaction between the slot and a position; None is that of none.
+
+        Raises:
+            SourceChanged: they differ, so the log is another one.
+        """
+        if before != now:
+            raise SourceChanged(
+                f"{self.owner}: the last transaction in the log behind slot {self.slot}, up to "
+                f"position {position}, is {_transaction(now)}, and was {_transaction(before)} when "
+                "it was read: the server was restored from a copy of its disk, and went on with "
+                f"other changes; {self.anew}",
+                thing="log",
+                before=before,
+                now=now,
+            )
+
     @property
     def anew(self) -> str:
         return (
@@ -324,3 +368,10 @@ class Captured:
         return self.error(
             f"{self.place} was truncated, which does not say the rows that are gone; {self.anew}"
         )
+
+
+def _transaction(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return "none"
+    at = dt.datetime(2000, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=found["micros"])
+    return f"{found['xid']}, committed at {at.isoformat(' ')}, with its end at {found['lsn']}"

@@ -113,8 +113,6 @@ class ChangedRows:
         self._values = [each for at, each in enumerate(self._values) if at not in gone]
 
     def _settle(self, relation: Relation) -> None:
-        self._of.check_identity(relation.identity)
-        self._of.check_columns(relation.columns, self._connection)
         self._is_full = relation.identity == FULL
         if not self._is_full and {*relation.key} != {*self._facts.key}:
             raise self._of.error(
@@ -123,6 +121,8 @@ class ChangedRows:
                 f"({', '.join(self._facts.key)}): its REPLICA IDENTITY was another one then, or is "
                 f"now; {self._of.anew}"
             )
+        self._of.check_identity(relation.identity)
+        self._of.check_columns(relation.columns, self._connection, logged=True)
         if self._all_kinds and not self._is_full:
             raise self._of.error(
                 f"changes of {self._of.place} were written without REPLICA IDENTITY FULL, so they "

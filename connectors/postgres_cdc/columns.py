@@ -30,6 +30,10 @@ _FITTING = {
     TypeRoot.TIMESTAMP: {1114},
     TypeRoot.TIMESTAMP_LTZ: {1184},
 }
+# Of regclass, regtype and the like, of aclitem, and of arrays of them.
+_NAMES = frozenset((24, 1033, *range(2202, 2207), 3734, 3769, 4089, 4096, 4191)) | frozenset(
+    (1008, 1034, *range(2207, 2212), 3735, 3770, 4090, 4097, 4192)
+)
 
 
 def check_columns(
@@ -51,6 +55,13 @@ def check_columns(
         if column is not None and _fits(field, column):
             continue
         found = "is not there" if column is None else f"is {type_name(column)}"
+        if column is not None and column.type_oid in _NAMES:
+            raise InvalidRequestError(
+                f"column {field.name} of {owner} is {type_name(column)} in {place}: it shows its "
+                "values by names of other objects, and the log does not tell when one is renamed; "
+                "leave the column out",
+                column=field.name,
+            )
         raise InvalidRequestError(
             f"column {field.name} of {owner} is declared {field.type}, and {found} in {place}; "
             "define the external table anew with the columns that it has, and start the stream "
@@ -64,7 +75,7 @@ def _fits(field: DataField, column: Column) -> bool:
         return False
     root = field.type.root
     if root.is_text:
-        return True
+        return column.type_oid not in _NAMES
     if column.type_oid not in _FITTING.get(root, ()):
         return False
     if column.type_oid != _NUMERIC or column.modifier < 0:

@@ -59,25 +59,55 @@ _SERVER = """
 SELECT system_identifier::text, timeline_id FROM pg_control_system(), pg_control_checkpoint()
 """
 # What the rows and the changes of a table depend on. A publication has a table by itself or by an
-# ancestor, by its schema (PostgreSQL 15), or as all tables; with its schema, no filter counts.
+# ancestor, by its schema (PostgreSQL 15), or as all tables; with its schema, no filter counts. Who
+# moves a table to another schema, or to another parent, writes the rows of the catalog that say so.
+# Texts of a column depend on its type, and on those of its elements, base, range and attributes.
 _STATE = """
 SELECT jsonb_build_object(
   'table', c.oid::bigint, 'file', pg_relation_filenode(c.oid)::bigint,
+  'toast', nullif(c.reltoastrelid, 0)::bigint,
   'key', {key}, 'is_logged', c.relpersistence = 'p',
+  'in_schema', (SELECT d.xmin::text FROM pg_depend d WHERE d.objid = c.oid AND d.objsubid = 0
+    AND d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_namespace'::regclass),
+  'parents', (SELECT jsonb_agg(i.inhparent::regclass::text || ' since transaction '
+      || i.xmin::text ORDER BY i.inhrelid) FROM pg_inherits i
+    WHERE i.inhrelid IN (SELECT relid FROM pg_partition_ancestors(c.oid))),
   'columns', (SELECT jsonb_object_agg(a.attname, jsonb_build_object(
       'type', format_type(a.atttypid, a.atttypmod), 'place', a.attnum, 'version', a.xmin::text,
       'default', pg_get_expr(d.adbin, d.adrelid),
-      'labels', (SELECT jsonb_object_agg(e.oid::text, e.enumlabel) FROM pg_enum e
-                 WHERE e.enumtypid = a.atttypid)))
+      'labels', t.labels, 'label_versions', t.versions, 'attributes', t.attributes))
     FROM pg_attribute a
     LEFT JOIN pg_attrdef d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum)
+    LEFT JOIN (
+      WITH RECURSIVE within(place, id) AS (
+        SELECT w.attnum, w.atttypid FROM pg_attribute w
+          WHERE w.attrelid = c.oid AND w.attnum > 0 AND NOT w.attisdropped
+        UNION SELECT within.place, part.id FROM within
+        JOIN pg_type t ON t.oid = within.id CROSS JOIN LATERAL (
+          SELECT t.typelem UNION ALL SELECT t.typbasetype
+          UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE t.typtype IN ('r', 'm')
+            AND (r.rngtypid = t.oid OR to_jsonb(r)->>'rngmultitypid' = t.oid::text)
+          UNION ALL SELECT m.atttypid FROM pg_attribute m
+            WHERE m.attrelid = t.typrelid AND m.attnum > 0 AND NOT m.attisdropped) part(id)
+        WHERE part.id <> 0)
+      SELECT within.place,
+        jsonb_object_agg(e.oid::text, e.enumlabel) FILTER (WHERE e.oid > 0) AS labels,
+        jsonb_object_agg(e.oid::text, e.xmin::text) FILTER (WHERE e.oid > 0) AS versions,
+        jsonb_object_agg(k.oid::text, (SELECT jsonb_agg(m.attnum ORDER BY m.attnum)
+            FROM pg_attribute m
+            WHERE m.attrelid = k.typrelid AND m.attnum > 0 AND NOT m.attisdropped))
+          FILTER (WHERE k.typtype = 'c') AS attributes
+      FROM within JOIN pg_type k ON k.oid = within.id AND k.typtype IN ('e', 'c')
+      LEFT JOIN pg_enum e ON e.enumtypid = k.oid
+      GROUP BY within.place
+    ) t ON t.place = a.attnum
     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''),
   'publication', (SELECT jsonb_build_object(
       'oid', p.oid::bigint, 'version', p.xmin::text, 'all', p.puballtables,
       'operations', array_remove(ARRAY[CASE WHEN p.pubinsert THEN 'insert' END,
         CASE WHEN p.pubupdate THEN 'update' END, CASE WHEN p.pubdelete THEN 'delete' END,
         CASE WHEN p.pubtruncate THEN 'truncate' END], NULL),
-      'by_root', c.relispartition AND coalesce(to_jsonb(p)->>'pubviaroot' = 'true', false),
+      'by_root', coalesce(to_jsonb(p)->>'pubviaroot' = 'true', false),
       'schemas', {schemas},
       'tables', (SELECT jsonb_agg(jsonb_build_object(
           'oid', r.oid::bigint, 'of', r.prrelid::bigint,

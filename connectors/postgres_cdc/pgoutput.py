@@ -28,6 +28,8 @@ class Begin:
 
     commit_lsn: int
     xid: int
+    # When it was committed, in microseconds since 2000.
+    micros: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +99,8 @@ def decoded(message: bytes) -> Message | None:
         case b"I" | b"U" | b"D":
             return _change(message)
         case b"B":
-            commit_lsn, _, xid = _BEGIN.unpack_from(message, 1)
-            return Begin(commit_lsn, xid)
+            commit_lsn, micros, xid = _BEGIN.unpack_from(message, 1)
+            return Begin(commit_lsn, xid, micros)
         case b"C":
             _, _, end_lsn, micros = _COMMIT.unpack_from(message, 1)
             return Commit(end_lsn, micros // 1000 + _EPOCH_MS)
@@ -108,6 +110,40 @@ def decoded(message: bytes) -> Message | None:
             count = _UINT32.unpack_from(message, 1)[0]
             return Truncate(tuple(_UINT32.unpack_from(message, 6 + 4 * n)[0] for n in range(count)))
     return None
+
+
+class LastTransaction:
+    """The last whole transaction among messages that pass, up to an end of the log."""
+
+    def __init__(self, until: int | None = None) -> None:
+        self._until, self._begun = until, b""
+        self._ended: tuple[bytes, bytes] | None = None
+
+    def see(self, message: bytes) -> None:
+        """Take notice of the next message."""
+        match message[:1]:
+            case b"B":
+                self._begun = message
+            case b"C":
+                if self._until is None or _end_of(message) <= self._until:
+                    self._ended = self._begun, message
+
+    @property
+    def end_lsn(self) -> int:
+        """Where it ends; 0 if there was none."""
+        return 0 if self._ended is None else _end_of(self._ended[1])
+
+    @property
+    def begin(self) -> Begin | None:
+        """Its first message, if there was one."""
+        found = None if self._ended is None else decoded(self._ended[0])
+        return found if isinstance(found, Begin) else None
+
+
+def _end_of(message: bytes) -> int:
+    found = decoded(message)
+    assert isinstance(found, Commit)
+    return found.end_lsn
 
 
 def _relation(message: bytes) -> Relation:

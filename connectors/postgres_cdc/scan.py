@@ -2,7 +2,7 @@
 
     {"phase": "begin"}                                          nothing is read
     {"phase": "snapshot", "lsn": "0/15E8", "after": ["17"], …}  rows up to a key are read
-    {"phase": "stream", "lsn": "0/2A40", "rests on": {…}}          and transactions up to there
+    {"phase": "stream", "lsn": "0/2A40", "last": {…}, "rests on": {…}}  and transactions up to there
 
 1. The slot is made before the first chunk, and its position, the `lsn` of the snapshot, stays until
    all chunks are read. Chunks are read each at its own moment, so they have some changes behind
@@ -19,7 +19,11 @@
    REPLICA IDENTITY FULL has, from an earlier change of the same batch, or from the row as it is
    now. A value that changed in between comes again in a later change, as in (1); so does the end of
    a row that is gone.
-5. A position rests on facts of the server, the publication and the table (`state.py`), which are
+5. A position has the last transaction before it. Where the slot is behind the position, which is so
+   after a crash of the reader or of the server, that one comes again, and has to be the same one
+   and the last one. If it is not, the server was restored from a copy of its disk, and its log went
+   on with something else.
+6. A position rests on facts of the server, the publication and the table (`state.py`), which are
    compared for every batch: where it is planned, and where it is read. They are asked for before
    messages are, so that what changes in between is seen with the next batch.
 """
@@ -29,6 +33,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import pyarrow as pa
 
@@ -44,7 +49,7 @@ from lakewright.connectors.postgres_cdc.database import (
     lsn_text,
     marked,
 )
-from lakewright.connectors.postgres_cdc.pgoutput import Commit, decoded
+from lakewright.connectors.postgres_cdc.pgoutput import Commit, LastTransaction, decoded
 from lakewright.connectors.rests import RESTS
 from lakewright.connectors.runtime import Backlog, Offset, Split
 from lakewright.storage.spec.rows import RowKind
@@ -64,6 +69,8 @@ class CaptureScan(CapturingScan):
         self._of, self._all_kinds = captured, all_kinds
         self._connection: Connection | None = None
         self._facts: TableFacts | None = None
+        # Whether the log is known to be the one of the position.
+        self._is_same_log = False
         # New columns of which a warning told.
         self._told = set[str]()
         # What `latest` saw, for `read`: where it began and ended, and the messages.
@@ -95,6 +102,7 @@ class CaptureScan(CapturingScan):
                 end = self._end_of_chunks(connection, start, limit)
                 self._begin = end if end["phase"] == "stream" else None
                 return end
+            self._check_log(connection, start, slot)
             end = self._end_of_changes(connection, start, slot, limit)
             return start if end == start else {**end, RESTS: rests}
 
@@ -239,35 +247,57 @@ class CaptureScan(CapturingScan):
         is_over = self._end is not None and begin >= self._end
         if is_over or self._nothing_until == (start["lsn"], slot.flushed):
             return start
-        end = self._peeked(connection, begin, limit)
+        end, last = self._peeked(connection, begin, limit)
         if end == begin and slot.inserted - begin > _IDLE_BYTES:
             # Decoding sees what is on disk. The end of a record is a position for the slot, which
             # would skip a transaction whose last record it cuts; where the disk is, is none.
             if self._ahead <= begin:
                 self._ahead = slot.inserted
+                if self._end is not None and self._ahead > slot.flushed:
+                    # A drain looks once, and beside writers the disk is always behind.
+                    connection.wait_for_flush(self._ahead, self._of.env)
+                    now = self._of.slot_now(connection, start)
+                    return self._end_of_changes(connection, start, now, limit)
             end = self._ahead if self._ahead <= slot.flushed else begin
             end = end if self._end is None else min(end, self._end)
         self._nothing_until = (start["lsn"], slot.flushed) if end == begin else None
+        if last is not None:
+            start = {**start, "last": last}
         return {**start, "lsn": lsn_text(end)}
 
-    def _peeked(self, connection: Connection, begin: int, limit: int | None) -> int:
-        """Where the transactions end that there are; their messages are held."""
+    def _check_log(self, connection: Connection, start: Offset, slot: SlotFacts) -> None:
+        """Check that what was read and is not acknowledged comes again, and nothing else."""
+        known, until = start.get("last"), lsn_number(start["lsn"])
+        if self._is_same_log or known is None:
+            return
+        if slot.confirmed < until:
+            of, last = self._of, LastTransaction(until)
+            with connection.peek(of.slot, of.publication, of.env, until=until, limit=None) as found:
+                for message in found:
+                    last.see(message)
+            comes_again = slot.confirmed < lsn_number(known["lsn"])
+            of.check_log(known if comes_again else None, _described(last), start["lsn"])
+        self._is_same_log = True
+
+    def _peeked(
+        self, connection: Connection, begin: int, limit: int | None
+    ) -> tuple[int, Mapping[str, Any] | None]:
+        """Where the transactions end that there are, and the last one; their messages are held."""
         of = self._of
         while True:
-            messages, count, last = list[bytes](), 0, b""
+            messages, count, last = list[bytes](), 0, LastTransaction()
             with connection.peek(
                 of.slot, of.publication, of.env, until=self._end, limit=limit
             ) as found:
                 for count, message in enumerate(found, 1):
-                    last = message if message[:1] == b"C" else last
+                    last.see(message)
                     if count <= _MOST_HELD:
                         messages.append(message)
-            commit = decoded(last)
-            end = max(begin, commit.end_lsn) if isinstance(commit, Commit) else begin
+            end = max(begin, last.end_lsn)
             if end > begin or limit is None or count < limit:
                 is_whole = count == len(messages)
                 self._held = (lsn_text(begin), lsn_text(end), messages) if is_whole else None
-                return end
+                return end, _described(last) if end > begin else None
             # What is not acknowledged yet comes again, and took up the limit.
             limit *= 2
 
@@ -307,3 +337,11 @@ class CaptureScan(CapturingScan):
     @property
     def _keys(self) -> list[str]:
         return [marked(each) for each in self._known.key]
+
+
+def _described(last: LastTransaction) -> Mapping[str, Any] | None:
+    """A transaction as a position has it."""
+    begin = last.begin
+    if begin is None:
+        return None
+    return {"xid": begin.xid, "micros": begin.micros, "lsn": lsn_text(last.end_lsn)}

@@ -36,15 +36,13 @@ class State:
 
     @property
     def is_by_root(self) -> bool:
-        """Whether changes go by the name of the partitioned table above."""
-        above = [each for each in self._tables if each["of"] != self.found["table"]]
-        return bool(self._published["by_root"] and (above or self._published["all"]))
+        """Whether changes of a partition may go by the name of the table above."""
+        return bool(self._published["by_root"])
 
     @property
     def is_published(self) -> bool:
         found = self._published
-        is_in = found["all"] or found["schemas"] or self._tables
-        return bool(is_in) and not self.is_by_root
+        return bool(found["all"] or found["schemas"] or self._tables)
 
     @property
     def is_filtered(self) -> bool:
@@ -55,7 +53,10 @@ class State:
 
     @property
     def _counting(self) -> Sequence[Mapping[str, Any]]:
-        return () if self._published["schemas"] else self._tables
+        """The entries of tables by which the table is published."""
+        if self.publication is None or self._published["all"] or self._published["schemas"]:
+            return ()
+        return self._tables
 
     @property
     def _published(self) -> Mapping[str, Any]:
@@ -83,6 +84,9 @@ class State:
             "key": self.found["key"],
             "publication": self._publication_fact,
             "publication of the table": self._membership_fact,
+            "schema of the table": self._schema_fact,
+            "parents of the table": self._parents_fact,
+            "rewriting of the table": self._rewriting_fact,
             _FILE: self.found[_FILE],
             COLUMNS: {name: columns[name] for name in names if name in columns},
             UNDECLARED: sorted({*columns} - {*names}),
@@ -117,6 +121,38 @@ class State:
             parts.append(f"entry {each['oid']}{columns}{' with a filter' * bool(each['filter'])}")
         return " and ".join(parts)
 
+    @property
+    def _schema_fact(self) -> str | None:
+        """Since when the table is in its schema, if it is published with that."""
+        if self.publication is None or not self._published["schemas"]:
+            return None
+        return f"as it is since transaction {self.found['in_schema']}"
+
+    @property
+    def _parents_fact(self) -> Sequence[str] | None:
+        """The partitioned tables above, if the table is published with one of them."""
+        if not self._counting or self._has_own_entry:
+            return None
+        found: Sequence[str] = self.found["parents"] or ()
+        return found
+
+    @property
+    def _rewriting_fact(self) -> str | None:
+        """What ALTER TABLE makes anew where it writes a table anew.
+
+        Of a table that is not published by its own name, it may be to set it UNLOGGED and back. A
+        new file is also that of VACUUM FULL, which keeps the table of large values.
+        """
+        if self._has_own_entry:
+            return None
+        toast = self.found["toast"]
+        return f"in file {self.found[_FILE]}" if toast is None else f"with toast table {toast}"
+
+    @property
+    def _has_own_entry(self) -> bool:
+        tables = () if self.publication is None else self._tables
+        return any(each["of"] == self.found["table"] for each in tables)
+
 
 def check(owner: str, before: Facts, now: Facts, way: Callable[[str], str]) -> None:
     """Compare what a position rests on with what is there now.
@@ -149,13 +185,22 @@ def _is_changed(old: Mapping[str, Any], new: Mapping[str, Any], *, is_rewritten:
         return True
     if is_rewritten and any(old[each] != new[each] for each in ("type", "version")):
         return True
-    labels = new["labels"] or {}
-    return any(labels.get(oid) != label for oid, label in (old["labels"] or {}).items())
+    return any(
+        (new[facts] or {}).get(oid) != value
+        # A label that is renamed and back is the same, and rows between have the other.
+        for facts in ("labels", "label_versions", "attributes")
+        # Positions of earlier releases have labels alone.
+        for oid, value in (old.get(facts) or {}).items()
+    )
 
 
 def _shown(column: Mapping[str, Any]) -> str:
     """A column as a message has it: another number is a column of another making."""
     labels = f" of {', '.join(column['labels'].values())}" if column["labels"] else ""
+    if versions := column.get("label_versions"):
+        labels += f" (written by transactions {', '.join(sorted({*versions.values()}))})"
+    for numbers in (column.get("attributes") or {}).values():
+        labels += f" with attributes number {', '.join(map(str, numbers or ()))}"
     return (
         f"column number {column['place']} of type {column['type']}{labels} (altered by transaction "
         f"{column['version']})"

@@ -26,6 +26,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lakewright.storage.env import Env
 from lakewright.storage.errors import (
     CommitConflictError,
     InvalidRequestError,
@@ -33,6 +34,7 @@ from lakewright.storage.errors import (
     StorageError,
     UnsupportedError,
 )
+from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.files.stream_store import is_remote, place_of
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
@@ -56,7 +58,7 @@ from lakewright.storage.spec.commit import WriteMode
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.partition_clock import PartitionClock, parts_of
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
-from lakewright.storage.spec.stream import StreamBatch
+from lakewright.storage.spec.stream import StreamBatch, span_digest
 
 # The property in which Spark tells the id of the query that the calling thread runs.
 _QUERY_ID = "sql.streaming.queryId"
@@ -203,6 +205,12 @@ def _check_columns(sink: Sink, rows: DataFrame) -> None:
         )
 
 
+def note_of_batch(checkpoint: str, number: int, env: Env) -> str:
+    """What Spark noted of a batch before it began: from where it reads, and to where."""
+    fs, path = open_file_system(checkpoint, env)
+    return fs.read_bytes(f"{path.rstrip('/')}/offsets/{number}").decode()
+
+
 @dataclass(frozen=True)
 class Sink:
     """What Spark calls with each batch.
@@ -242,7 +250,11 @@ class Sink:
                 "the default (PYSPARK_PIN_THREAD)"
             )
         name = checkpoint_name(self.files, self.place)
-        batch = StreamBatch(stream=stream, checkpoint=name, number=number)
+        span = None
+        # Spark may reach a store that this process does not.
+        with suppress(StorageError):
+            span = span_digest(note_of_batch(self.checkpoint, number, self.files.env))
+        batch = StreamBatch(stream=stream, checkpoint=name, number=number, span=span)
         if is_committed(self._now(), batch):
             # States of a query that did not advance would fail the batch after this one.
             rows.write.format("noop").mode("overwrite").save()

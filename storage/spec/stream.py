@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from lakewright.storage.spec.commit import PartitionWrite
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
+
+
+def span_digest(note: str) -> str:
+    """What tells the span of a batch, of which an engine has a note, from those of others."""
+    return hashlib.sha256(note.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +22,8 @@ class StreamBatch:
     `stream` is its id, and `checkpoint` where its engine keeps track, or the place that names it.
     A batch that an engine repeats after a crash has the same `number`. An engine that lets the
     table keep the position of its source says where the batch begins and ends, as JSON; a batch
-    from `start` fits a table only where its rows end there.
+    from `start` fits a table only where its rows end there. Of an engine that keeps the position
+    itself, `span` is a digest of what the batch reads, if that is known.
     """
 
     stream: str
@@ -24,6 +31,7 @@ class StreamBatch:
     number: int
     start: str | None = None
     position: str | None = None
+    span: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +41,7 @@ class StreamRecord(Shown):
     `position` is where the source was read to, as JSON, and `watermark` the time, in epoch
     milliseconds, before which partitions are over. `done` are the partitions that are marked as
     done with this batch, and `waiting` those that the stream wrote and that are not over yet.
+    `span` is that of the batch.
     """
 
     stream: str
@@ -40,6 +49,7 @@ class StreamRecord(Shown):
     batch: int
     time_ms: int
     position: str | None = None
+    span: str | None = None
     watermark: int | None = None
     waiting: tuple[str, ...] = ()
     done: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -160,3 +161,50 @@ def test_batches_of_spark_are_in_a_managed_table_once(
     found = session.sql("SELECT count(*), count(DISTINCT id) FROM kept").rows.to_pylist()
     assert found == [{"count_star()": 1000, "count(DISTINCT id)": 1000}]
     assert len(session.catalog.table("db.kept").history.snapshots()) == 3
+
+
+@pytest.mark.parametrize("sink", ["files", "managed"])
+def test_a_checkpoint_of_spark_that_was_put_back_loses_no_row(
+    session: Session, spark: SparkSession, tmp_path: Path, sink: str
+) -> None:
+    externals, kept = ExternalTables(session.catalog), tmp_path / "checkpoint"
+    (tmp_path / "in").mkdir()
+    session.sql(f"""
+        CREATE TABLE managed (id BIGINT);
+        CREATE TABLE arriving (id BIGINT) WITH ('connector' = 'filesystem', 'format' = 'json',
+          'path' = '{tmp_path / "in"}', 'source.monitor-interval' = '1 s')
+    """)
+
+    known = externals.managed_context if sink == "managed" else externals.context
+
+    def drain(number: int) -> list[int]:
+        (tmp_path / "in" / f"{number}.json").write_text(f'{{"id": {number}}}')
+        on_spark.write_stream_frame(
+            on_spark.read_stream_frame(
+                spark, plan_scan(externals.context("db.arriving"), ScanRequest())
+            ),
+            plan_write(known(f"db.{sink}"), WriteRequest()),
+            checkpoint=str(kept),
+            available_now=True,
+        ).awaitTermination(120)
+        return sorted(session.sql(f"SELECT id FROM {sink}").rows.column("id").to_pylist())
+
+    assert drain(1) == [1]
+    assert drain(2) == [1, 2]
+    shutil.copytree(kept, tmp_path / "older")
+    # Spark forgets that the last batch was committed, and repeats it.
+    for name in ("1", ".1.crc"):
+        (kept / "commits" / name).unlink()
+    assert drain(3) == [1, 2, 3]
+    newest = shutil.move(kept, tmp_path / "newest")
+    shutil.copytree(tmp_path / "older", kept)
+    # Batch 2 reads more files than the one that is there.
+    older = r"batches 0 to 2 .* is an older one" if sink == "files" else "is back at batch 2"
+    with pytest.raises(Exception, match=older):
+        drain(4)
+    shutil.rmtree(kept)
+    with pytest.raises(Exception, match=r"checkpoint .*was deleted"):
+        drain(5)
+    shutil.rmtree(kept)
+    shutil.move(newest, kept)
+    assert drain(6) == [1, 2, 3, 4, 5, 6]

@@ -123,6 +123,33 @@ def test_rows_that_a_rollback_took_away_are_not_hidden_by_later_batches(
     assert values_of(table, "id") == [1, 4]
 
 
+def test_a_checkpoint_that_was_put_back_by_one_batch_loses_no_row(
+    catalog: Catalog, feed: Feed
+) -> None:
+    table, kept = new_table(catalog), Path(feed.checkpoint)
+    feed.add(*events(1))
+    feed.into(table)
+    shutil.copytree(kept, kept.with_name("older"))
+    feed.add(*events(2))
+    feed.into(table)
+    newest = shutil.move(kept, kept.with_name("newest"))
+    shutil.copytree(kept.with_name("older"), kept)
+    feed.add(*events(3))
+    # Its next batch has the number of one that the table holds, and reads more files.
+    with pytest.raises(InvalidRequestError, match=r"is back at batch 1.* bring back the newer"):
+        run_stream(
+            table.table_files, feed.rows(), checkpoint=feed.checkpoint, trigger="available-now"
+        )
+    assert values_of(table, "id") == [1, 2]
+    shutil.rmtree(kept)
+    shutil.move(newest, kept)
+    # The same batch again is known.
+    for name in ("1", ".1.crc"):
+        (kept / "commits" / name).unlink()
+    feed.into(table)
+    assert values_of(table, "id") == [1, 2, 3]
+
+
 def test_a_checkpoint_of_a_stream_without_spark_is_refused(catalog: Catalog, feed: Feed) -> None:
     table = new_table(catalog)
     stream = TableStream(table).of_stream("", feed.checkpoint)

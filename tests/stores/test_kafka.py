@@ -390,6 +390,35 @@ def test_a_topic_that_was_made_anew_is_another_one(broker: str) -> None:
             again.plan(again.earliest(), read)
 
 
+def test_a_topic_that_came_to_a_pattern_and_lost_messages_is_an_error_with_numbers(
+    broker: str,
+) -> None:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    first = new_topic(broker, 1)
+    options = {**options_of(broker, ""), "topic-pattern": f"{first}.*"}
+    del options["topic"]
+    scan = plan_scan(context_of(Kafka(), {"id": "BIGINT"}, options), ScanRequest()).runtime
+    read = scan.latest(scan.earliest())
+    added = f"{first}-added"
+    client = AdminClient({"bootstrap.servers": broker})
+    client.create_topics([NewTopic(added, 1, 1)])[added].result()
+    while added not in client.list_topics(timeout=10).topics:
+        time.sleep(0.05)
+    send(broker, added, [(None, as_json({"id": at})) for at in range(10)])
+    whole = scan.latest(read)
+    for each in client.delete_records([TopicPartition(added, 0, 6)]).values():
+        each.result()
+    said = f"offsets 0 to 5 of partition 0 of topic {added} are gone, 6 in all"
+    with pytest.raises(FileMissing, match=said):
+        scan.latest(read)
+    # Between the plan of a batch and the batch.
+    with pytest.raises(FileMissing, match=said):
+        scan.plan(read, whole)
+    scan.close()
+
+
 def test_topics_are_found_by_a_pattern_of_their_whole_name(broker: str) -> None:
     first, other = new_topic(broker, 1), new_topic(broker, 1)
     send(broker, first, [(None, as_json({"id": 1}))])
@@ -637,7 +666,7 @@ def test_a_batch_that_is_repeated_is_in_the_topic_once(
     assert len(messages_of(broker, into)) == 200
 
 
-def test_a_stream_whose_checkpoint_was_deleted_does_not_send_its_messages_again(
+def test_a_checkpoint_that_was_deleted_or_put_back_sends_no_message_twice_and_loses_none(
     broker: str, tmp_path: Path
 ) -> None:
     topic, into, other = new_topic(broker, 1), new_topic(broker, 2), new_topic(broker, 1)
@@ -676,6 +705,18 @@ def test_a_stream_whose_checkpoint_was_deleted_does_not_send_its_messages_again(
     assert ids(other) == list(range(101))
     # Put back, it goes on.
     shutil.rmtree(tmp_path / "c")
-    shutil.move(tmp_path / "saved", tmp_path / "c")
+    shutil.copytree(tmp_path / "saved", tmp_path / "c")
     assert stream("c") == 1
     assert ids(into) == list(range(101))
+    # An older one, whose next batch has the number of one that is there, does not.
+    shutil.move(tmp_path / "c", tmp_path / "newest")
+    for number in (101, 102):
+        shutil.rmtree(tmp_path / "c", ignore_errors=True)
+        shutil.copytree(tmp_path / "saved", tmp_path / "c")
+        send(broker, topic, [(None, b'{"id": %d}' % number)])
+        with pytest.raises(InvalidRequestError, match=r"has batches 0 to 1 .* is an older one"):
+            stream("c")
+    shutil.rmtree(tmp_path / "c")
+    shutil.move(tmp_path / "newest", tmp_path / "c")
+    assert stream("c") == 1
+    assert ids(into) == list(range(103))

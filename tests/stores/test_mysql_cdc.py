@@ -465,6 +465,58 @@ def test_a_change_of_a_column_that_is_not_in_the_log_stops_a_stream(lake: Lake) 
         lake.batches()
 
 
+@pytest.mark.parametrize("key", ["id", "id, n", "v(2), id"])
+def test_files_of_the_log_with_and_without_checksums_are_read_whatever_the_setting_is_now(
+    lake: Lake, key: str
+) -> None:
+    lake.run(f"CREATE TABLE TABLE_NAME (id INT, v VARCHAR(9), n INT, PRIMARY KEY ({key}))")
+    lake.define("id INT, v STRING, n INT", key.replace("(2)", ""))
+    lake.batches()
+    try:
+        for number, setting in enumerate(("NONE", "CRC32", "NONE", "CRC32")):
+            # Rows are read under the next setting, and under the one that they were written with.
+            lake.run(f"INSERT INTO TABLE_NAME VALUES ({number}, 'a', {number})")
+            lake.run(f"SET GLOBAL binlog_checksum = {setting}")
+            lake.batches()
+            assert lake.rows() == lake.source_rows()
+            lake.run(f"INSERT INTO TABLE_NAME VALUES (1{number}, 'b', {number})")
+            lake.batches()
+            assert lake.rows() == lake.source_rows()
+    finally:
+        lake.run("SET GLOBAL binlog_checksum = CRC32")
+
+
+def test_rows_of_another_key_or_of_other_columns_in_the_log_say_to_begin_anew(lake: Lake) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT)")
+    lake.define("id INT, n INT", "id")
+    lake.batches()
+    lake.run(
+        "ALTER TABLE TABLE_NAME DROP PRIMARY KEY",
+        "INSERT INTO TABLE_NAME VALUES (1, 1)",
+        "ALTER TABLE TABLE_NAME ADD PRIMARY KEY (id)",
+    )
+    for _ in range(2):
+        with pytest.raises(
+            InvalidRequestError, match=r"that were identified by \(nothing\); .*; begin anew"
+        ):
+            lake.batches()
+    lake.checkpoint += "-2"
+    lake.batches()
+    lake.run(
+        "SET sql_log_bin = 0",
+        "ALTER TABLE TABLE_NAME RENAME COLUMN n TO m",
+        "SET sql_log_bin = 1",
+        "INSERT INTO TABLE_NAME VALUES (2, 2)",
+        "SET sql_log_bin = 0",
+        "ALTER TABLE TABLE_NAME RENAME COLUMN m TO n",
+        "SET sql_log_bin = 1",
+    )
+    with pytest.raises(
+        InvalidRequestError, match=r"column n .* is not there .* had others when .* begin anew"
+    ):
+        lake.batches()
+
+
 def test_of_a_column_with_a_default_it_is_told_that_older_rows_lack_it(
     lake: Lake, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -600,6 +652,37 @@ def test_a_log_that_does_not_say_enough_is_refused(lake: Lake) -> None:
         lake.run("SET GLOBAL binlog_row_metadata = 'FULL'")
     with pytest.raises(InvalidRequestError, match="without all columns and their names"):
         lake.batches()
+
+
+@pytest.mark.parametrize("user", ["keeper", "capture"])
+def test_a_replica_whose_log_lacks_what_it_replicates_is_refused(
+    lake: Lake, tmp_path: Path, user: str
+) -> None:
+    with mariadb_server("--server-id=2") as port:
+        replica = Lake(port, tmp_path / "replica")
+        with closing(replica.client):
+            replica.run(
+                "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)",
+                f"CREATE USER capture@'%' IDENTIFIED BY '{SECRET}'",
+                "GRANT SELECT, LOCK TABLES ON shop.* TO capture@'%'",
+                "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO capture@'%'",
+            )
+            replica.define("id INT", "id", {"username": user})
+            replica.batches()
+            [(file, at, *_)] = lake.run("SHOW MASTER STATUS")
+            replica.run(
+                f"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {lake.port}, "
+                f"MASTER_USER = 'keeper', MASTER_PASSWORD = '{SECRET}', "
+                f"MASTER_LOG_FILE = '{file}', MASTER_LOG_POS = {at}",
+                "START SLAVE",
+            )
+            for _ in range(2):
+                with pytest.raises(InvalidRequestError, match="is a replica, and its binary log"):
+                    replica.batches()
+            replica.run("STOP SLAVE", "RESET SLAVE ALL")
+            replica.run("INSERT INTO TABLE_NAME VALUES (1)")
+            replica.batches()
+            assert replica.rows() == [(1,)]
 
 
 def test_prepared_transactions_are_refused(lake: Lake) -> None:

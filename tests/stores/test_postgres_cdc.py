@@ -5,13 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
+import os
 import pickle
 import random
+import re
+import shutil
+import signal
 import subprocess
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,7 +37,7 @@ from lakewright.storage.errors import (
     UnavailableError,
 )
 from tests.stores.capturing import Capture, killed_run
-from tests.support.stores.servers import SECRET, postgres_server
+from tests.support.stores.servers import SECRET, free_port, postgres_server
 from tests.support.tally import tally
 
 psycopg = pytest.importorskip("psycopg")
@@ -327,6 +332,15 @@ def test_a_new_column_is_told_and_not_read(lake: Lake, caplog: pytest.LogCapture
         ),
         (["ALTER TYPE @_mood RENAME VALUE 'sad' TO 'blue'"], "column m", "of blue.* of sad"),
         (
+            [
+                "ALTER TYPE @_mood RENAME VALUE 'sad' TO 'blue'",
+                "INSERT INTO @ VALUES (2, 2, 'blue')",
+                "ALTER TYPE @_mood RENAME VALUE 'blue' TO 'sad'",
+            ],
+            "column m",
+            "of sad.* of sad",
+        ),
+        (
             ["DROP TABLE @", "CREATE TABLE @ (id INT PRIMARY KEY, n INT, m TEXT)"],
             "table",
             "not the",
@@ -363,6 +377,187 @@ def test_what_a_position_rests_on_is_compared_for_every_batch(
         assert lake.rows() == [(1, 1, "sad")]
     finally:
         lake.run("DROP TABLE TABLE_NAME", "DROP TYPE TABLE_NAME_mood")
+
+
+@pytest.mark.parametrize("published", ["schema", "parent", "grandparent"])
+def test_a_table_that_left_its_publication_and_is_back_stops_the_stream(
+    lake: Lake, published: str
+) -> None:
+    name = lake.name
+    away, back = "ALTER TABLE public.@ SET SCHEMA @_away", "ALTER TABLE @_away.@ SET SCHEMA public"
+    others = f"{name}_away.t"
+    lake.run("CREATE SCHEMA TABLE_NAME_away")
+    try:
+        if published == "schema":
+            lake.run(
+                "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT)",
+                "CREATE PUBLICATION TABLE_NAME FOR TABLES IN SCHEMA public",
+            )
+        else:
+            parent, above = "TABLE_NAME_away.p", "TABLE_NAME_away.top"
+            split = "(id INT PRIMARY KEY, n INT) PARTITION BY RANGE (id)"
+            lake.run(
+                f"CREATE TABLE {above} {split}",
+                f"CREATE TABLE {parent} PARTITION OF {above} FOR VALUES FROM (0) TO (100) "
+                "PARTITION BY RANGE (id)",
+                f"CREATE TABLE TABLE_NAME PARTITION OF {parent} FOR VALUES FROM (0) TO (9)",
+                f"CREATE PUBLICATION TABLE_NAME FOR TABLE {above}",
+            )
+            table, at = (parent, above) if published == "grandparent" else ("@", parent)
+            away = f"ALTER TABLE {at} DETACH PARTITION {table}"
+            until = 100 if published == "grandparent" else 9
+            back = f"ALTER TABLE {at} ATTACH PARTITION {table} FOR VALUES FROM (0) TO ({until})"
+            others = "TABLE_NAME_away.q"
+        lake.run("INSERT INTO TABLE_NAME VALUES (1, 1)")
+        lake.define("id INT, n INT", "id")
+        lake.batches()
+        # What becomes of others, or of the table otherwise, stops nothing.
+        lake.run(
+            f"CREATE TABLE {others} (id INT PRIMARY KEY)",
+            "ALTER TABLE TABLE_NAME SET (fillfactor = 50)",
+            "ANALYZE TABLE_NAME",
+            "INSERT INTO TABLE_NAME VALUES (2, 2)",
+        )
+        lake.batches()
+        assert lake.rows() == [(1, 1), (2, 2)]
+        left = [each.replace("@", "TABLE_NAME") for each in (away, back)]
+        change = "INSERT INTO {} VALUES (3, 3)"
+        where = "TABLE_NAME_away.TABLE_NAME" if published == "schema" else "TABLE_NAME"
+        lake.run(left[0], change.format(where), left[1])
+        thing = "schema of the table" if published == "schema" else "parents of the table"
+        for _ in range(2):
+            with pytest.raises(SourceChanged, match="changes in between may be left out") as gone:
+                lake.batches()
+            assert gone.value.details["thing"] == thing
+        assert lake.rows() == [(1, 1), (2, 2)]
+    finally:
+        lake.run("DROP SCHEMA TABLE_NAME_away CASCADE")
+
+
+@pytest.mark.parametrize("kind", ["TEXT", "INT"])
+def test_a_table_that_was_unlogged_for_a_while_stops_the_stream(lake: Lake, kind: str) -> None:
+    lake.run(
+        f"CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, v {kind})",
+        "INSERT INTO TABLE_NAME VALUES (1, '1')",
+        "CREATE PUBLICATION TABLE_NAME FOR ALL TABLES",
+    )
+    lake.define("id INT, v STRING", "id")
+    lake.batches()
+    lake.run(
+        "ANALYZE TABLE_NAME", "VACUUM TABLE_NAME", "ALTER TABLE TABLE_NAME ADD x INT DEFAULT 7"
+    )
+    if kind == "TEXT":
+        lake.run("VACUUM FULL TABLE_NAME", "CLUSTER TABLE_NAME USING TABLE_NAME_pkey")
+    lake.run("INSERT INTO TABLE_NAME VALUES (2, '2')")
+    lake.batches()
+    lake.run(
+        "ALTER TABLE TABLE_NAME SET UNLOGGED",
+        "UPDATE TABLE_NAME SET v = '5'",
+        "ALTER TABLE TABLE_NAME SET LOGGED",
+    )
+    with pytest.raises(SourceChanged, match="if it was UNLOGGED for a while") as refused:
+        lake.batches()
+    assert refused.value.details["thing"] == "rewriting of the table"
+    assert lake.rows() == [(1, "1"), (2, "2")]
+
+
+def test_changes_under_other_names_or_without_a_key_say_to_begin_anew(lake: Lake) -> None:
+    lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT)")
+    lake.define("id INT, n INT", "id")
+    for number, (statements, said) in enumerate(
+        (
+            (
+                ("ALTER TABLE @ RENAME n TO m", "ALTER TABLE @ RENAME m TO n"),
+                r"column n .* is not there .* had others when .* begin anew",
+            ),
+            (
+                (
+                    "ALTER TABLE @ REPLICA IDENTITY NOTHING",
+                    "ALTER TABLE @ REPLICA IDENTITY DEFAULT",
+                ),
+                r"identified by \(nothing\), and not by \(id\): .* begin anew",
+            ),
+        )
+    ):
+        lake.batches()
+        away, back = (each.replace("@", lake.name) for each in statements)
+        lake.run(away, f"INSERT INTO TABLE_NAME VALUES ({number}, 1)", back)
+        for _ in range(2):
+            with pytest.raises(InvalidRequestError, match=said):
+                lake.batches()
+        lake.run("SELECT pg_drop_replication_slot('TABLE_NAME')")
+        lake.checkpoint += "-next"
+
+
+@pytest.mark.parametrize("kind", ["REGCLASS", "REGTYPE[]", "REGROLE", "ACLITEM"])
+def test_a_column_that_shows_names_of_other_objects_is_refused(lake: Lake, kind: str) -> None:
+    lake.run(f"CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, c {kind})")
+    lake.define("id INT, c STRING", "id")
+    with pytest.raises(
+        InvalidRequestError, match=rf"is {re.escape(kind.lower())} .* leave the column out"
+    ):
+        lake.batches()
+    lake.define("id INT", "id")
+    lake.batches()
+
+
+def test_a_publication_whose_changes_go_by_the_root_is_refused(lake: Lake) -> None:
+    lake.run(
+        "CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, n INT)",
+        "CREATE PUBLICATION TABLE_NAME FOR TABLE TABLE_NAME "
+        "WITH (publish_via_partition_root = true)",
+    )
+    lake.define("id INT, n INT", "id")
+    # It may become a partition and be none again, and nothing would tell.
+    with pytest.raises(InvalidRequestError, match=r"publish_via_partition_root.* FOR TABLE"):
+        lake.batches()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "statement", "said"),
+    [
+        ("@_mood[]", "{sad}", "ALTER TYPE @_mood RENAME VALUE 'sad' TO 'blue'", "of blue"),
+        ("@_moody", "sad", "ALTER TYPE @_mood RENAME VALUE 'sad' TO 'blue'", "of blue"),
+        ("@_pair", "(sad,1)", "ALTER TYPE @_mood RENAME VALUE 'sad' TO 'blue'", "of blue"),
+        ("@_pair[]", '{"(sad,1)"}', "ALTER TYPE @_pair DROP ATTRIBUTE n", "number 1 .*1, 2"),
+        ("@_outer", '("(sad,1)")', "ALTER TYPE @_pair ADD ATTRIBUTE x INT", "number 1, 2, 3 "),
+        ("@_range", "[sad,fine]", "ALTER TYPE @_mood RENAME VALUE 'sad' TO 'blue'", "of blue"),
+    ],
+)
+def test_types_within_a_column_are_compared_too(
+    lake: Lake, kind: str, value: str, statement: str, said: str
+) -> None:
+    types = (
+        "CREATE TYPE TABLE_NAME_mood AS ENUM ('sad', 'fine')",
+        "CREATE DOMAIN TABLE_NAME_moody AS TABLE_NAME_mood",
+        "CREATE TYPE TABLE_NAME_pair AS (m TABLE_NAME_moody, n INT)",
+        "CREATE TYPE TABLE_NAME_outer AS (p TABLE_NAME_pair)",
+        "CREATE TYPE TABLE_NAME_range AS RANGE (subtype = TABLE_NAME_mood)",
+    )
+    lake.run(
+        *types,
+        f"CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, m {kind.replace('@', lake.name)})",
+        f"INSERT INTO TABLE_NAME VALUES (1, '{value}')",
+    )
+    try:
+        lake.define("id INT, m STRING", "id")
+        lake.batches()
+        lake.run(
+            "ALTER TYPE TABLE_NAME_mood ADD VALUE 'glad'",
+            "ALTER TYPE TABLE_NAME_pair RENAME ATTRIBUTE n TO k",
+            "ALTER TYPE TABLE_NAME_pair RENAME ATTRIBUTE k TO n",
+            f"INSERT INTO TABLE_NAME VALUES (2, '{value}')",
+        )
+        lake.batches()
+        assert lake.rows() == [(1, value), (2, value)]
+        lake.run(statement.replace("@", lake.name))
+        with pytest.raises(SourceChanged, match=said) as refused:
+            lake.batches()
+        assert refused.value.details["thing"] == "column m"
+    finally:
+        lake.run("DROP TABLE TABLE_NAME")
+        for each in reversed(types):
+            lake.run(f"DROP TYPE IF EXISTS {each.split()[2]} CASCADE")
 
 
 def test_what_changes_no_row_that_was_read_does_not_stop_a_stream(lake: Lake) -> None:
@@ -481,6 +676,103 @@ def test_a_position_of_another_server_is_refused(lake: Lake) -> None:
     assert refused.value.details["before"] == batch.end["rests on"]["server"]
 
 
+@contextmanager
+def restorable(folder: Path) -> Iterator[tuple[Path, Callable[[], AbstractContextManager[Lake]]]]:
+    """The files of a server that is ended and started, and what captures from it each time."""
+    with tempfile.TemporaryDirectory(prefix="postgres-") as place:
+        data, port = Path(place) / "data", free_port()
+        lakes = list[Lake]()
+
+        @contextmanager
+        def started() -> Iterator[Lake]:
+            with postgres_server("wal_level=logical", data=data, port=port) as url:
+                for _ in range(100):
+                    if subprocess.run(["pg_isready", "-q", "-d", url], check=False).returncode == 0:
+                        break
+                    time.sleep(0.1)
+                if lakes:
+                    lakes[0].client = lakes[0].connect()
+                else:
+                    lakes.append(Lake(url, folder))
+                [lake] = lakes
+                with closing(lake.client):
+                    yield lake
+
+        yield data, started
+
+
+def copied(source: Path, target: Path) -> None:
+    """Copy the files of a server with their owners."""
+    shutil.rmtree(target, ignore_errors=True)
+    subprocess.run(["cp", "-a", str(source), str(target)], check=True)
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_a_server_that_was_restored_with_its_slot_and_went_on_stops_the_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: bool
+) -> None:
+    monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
+    monkeypatch.setattr(postgres_scan, "_IDLE_BYTES", 1000)
+    with restorable(tmp_path) as (data, started):
+        with started() as lake:
+            lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY, a TEXT)")
+            lake.run("CREATE TABLE noise (a TEXT)", "INSERT INTO TABLE_NAME VALUES (1, 'a')")
+            lake.define("id INT, a STRING", "id")
+            lake.batches()
+            lake.run("INSERT INTO TABLE_NAME VALUES (2, 'b')")
+            lake.batches()
+        copied(data, data.parent / "copy")
+        with started() as lake:
+            # The position moves on, with rows of the table or without.
+            table = "noise SELECT" if idle else "TABLE_NAME SELECT n,"
+            lake.run(f"INSERT INTO {table} repeat('x', 200) FROM generate_series(10, 60) n")
+            lake.batches()
+            rows, confirmed = lake.rows(), lake.confirmed()
+            assert confirmed is not None
+        copied(data.parent / "copy", data)
+        with started() as lake:
+            assert (lake.confirmed() or 0) < confirmed
+            with pytest.raises(InvalidRequestError, match=r"log ends at .* before position"):
+                lake.batches()
+            lake.run("INSERT INTO TABLE_NAME VALUES (3, 'c')")
+            lake.run("INSERT INTO noise SELECT repeat('y', 999) FROM generate_series(1, 99)")
+            for _ in range(2):
+                with pytest.raises(
+                    SourceChanged, match=r"restored from a copy .* begin anew"
+                ) as no:
+                    lake.batches()
+                assert no.value.details["thing"] == "log"
+            assert lake.rows() == rows
+
+
+def test_a_server_that_crashed_behind_an_acknowledgement_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPTURE_PASSWORD", SECRET)
+    with restorable(tmp_path) as (data, started):
+        with started() as lake:
+            lake.run("CREATE TABLE TABLE_NAME (id INT PRIMARY KEY)", "CREATE TABLE noise (a INT)")
+            lake.define("id INT", "id")
+            lake.batches()
+            for number in range(5):
+                lake.run(
+                    f"INSERT INTO TABLE_NAME VALUES ({number})", "INSERT INTO noise VALUES (1)"
+                )
+                lake.batches()
+            acknowledged = lake.confirmed() or 0
+            # The slot's place goes to the disk with a checkpoint: the server is without it here.
+            for pid in (int(each) for each in (data / "postmaster.pid").read_text().split()[:1]):
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(1)
+        (data / "postmaster.pid").unlink(missing_ok=True)
+        with started() as lake:
+            assert (lake.confirmed() or 0) < acknowledged
+            lake.run("INSERT INTO TABLE_NAME VALUES (9)")
+            for _ in range(2):
+                lake.batches()
+                assert lake.rows() == lake.source_rows()
+
+
 def test_a_log_that_does_not_tell_rows_is_refused_before_the_source_is_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -536,7 +828,22 @@ def test_a_slot_moves_on_while_other_tables_are_written(lake: Lake) -> None:
     before = lake.confirmed()
     assert before is not None
     lake.run("CREATE TABLE filler AS SELECT repeat('x', 1000) FROM generate_series(1, 8000)")
-    (batch,) = lake.batches()
+    is_over = threading.Event()
+
+    def write() -> None:
+        # The disk is behind all the time.
+        with closing(lake.connect()) as client:
+            client.execute("SET synchronous_commit = off")
+            while not is_over.is_set():
+                client.execute("INSERT INTO filler VALUES ('y')")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        (batch,) = lake.batches()
+    finally:
+        is_over.set()
+        writer.join()
     assert batch.rows == 0
     after = lake.confirmed()
     assert after is not None

@@ -84,8 +84,15 @@ def plan_stream(files: TableFiles, read: int, last: int) -> ChangePlan:
         before, after = files.snapshots.read(read), files.snapshots.read(last)
         return _told(files, difference_plan(files, before, after, None))
     plan = written_plan(files, snapshots, mode, None, streamed=True)
-    _warn_of(files, [each for each in overwrites if each.id not in plan.snapshot_ids])
+    _warn_of(files, [each for each in overwrites if not _is_told(each, plan)])
     return plan
+
+
+def _is_told(overwrite: Snapshot, plan: ChangePlan) -> bool:
+    """Whether a plan of written files has what an overwrite changed."""
+    if plan.mode is IncrementalMode.CHANGELOG:
+        return overwrite.changelog_manifest_list is not None
+    return overwrite.id in plan.snapshot_ids
 
 
 def _told(files: TableFiles, plan: ChangePlan) -> ChangePlan:
@@ -153,10 +160,13 @@ def _warn_of(files: TableFiles, untold: Sequence[Snapshot]) -> None:
     option = "streaming-read-overwrite"
     if not files.schema.is_keyed:
         option = "streaming-read-append-overwrite"
+    way = f"set {option}=true if it should"
+    if files.options.changelog_producer in _COMPACTIONS_TELL:
+        # That option is refused there.
+        way = "to have it, empty what the stream fills, and begin a new stream"
     _LOG.warning(
-        "the stream of %s does not report what overwrites changed: snapshots %s; set %s=true if it "
-        "should",
+        "the stream of %s does not report what overwrites changed: snapshots %s; %s",
         files.name,
         ", ".join(str(each.id) for each in untold),
-        option,
+        way,
     )

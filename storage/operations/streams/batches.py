@@ -3,8 +3,9 @@
 1. A commit has the stream as its user and the number of the batch as its identifier, and its
    snapshot says where the stream stands with it (`commit/stream_positions.py`). So a batch that an
    engine repeats after a crash is known by the latest snapshot.
-2. A batch follows the one before it. A number below the last one is refused: the checkpoint is
-   older than the table, or another process runs the stream. One that leaves batches out is
+2. A batch follows the one before it. A number below the last one is refused, and the last one if
+   it reads something else: the checkpoint is older than the table, or another process runs the
+   stream. One that leaves batches out is
    refused, too: the table was rolled back. So is a new stream with the checkpoint of another,
    since its source begins again, and a stream that the table does not know during its batches.
 3. An engine may let the table keep the position of its source. Then a batch also has to begin
@@ -225,7 +226,8 @@ def _was_forgotten(files: TableFiles, batch: StreamBatch) -> bool:
 
 def _check_same(files: TableFiles, batch: StreamBatch, record: StreamRecord) -> None:
     """Check that a batch which a table holds is the last one of its stream, read as far."""
-    if batch.number < record.batch and batch.position is None:
+    is_other = None not in (batch.span, record.span) and batch.span != record.span
+    if batch.position is None and (batch.number < record.batch or is_other):
         raise InvalidRequestError(
             f"{files.name} holds batch {record.batch} of stream {batch.stream}, and its checkpoint "
             f"{batch.checkpoint} is back at batch {batch.number}; bring back the newer checkpoint, "
@@ -295,6 +297,7 @@ def _record(
         batch=batch.number,
         time_ms=files.env.now_ms(),
         position=batch.position,
+        span=batch.span,
         watermark=watermark,
         waiting=tuple(text for text in waiting if text not in over),
         done=over,

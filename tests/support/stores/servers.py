@@ -251,12 +251,15 @@ def sftp_server(folder: Path, port: int = 0) -> Iterator[str]:
 
 
 @contextmanager
-def postgres_server(*settings: str) -> Iterator[str]:
-    """A PostgreSQL that requires a password; its URL without the password."""
+def postgres_server(*settings: str, data: Path | None = None, port: int = 0) -> Iterator[str]:
+    """A PostgreSQL that requires a password; its URL without the password.
+
+    With `data` it keeps its files there, in a folder that other users may enter.
+    """
     initdb, server = (_database_program("postgres", each) for each in ("initdb", "postgres"))
     # Not among pytest's folders, which other users may not enter.
     with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
-        password, data = Path(folder) / "password", f"{folder}/data"
+        password, data = Path(folder) / "password", data or Path(folder) / "data"
         password.write_text(SECRET)
         as_nobody: list[str] = []
         if os.geteuid() == 0:
@@ -264,19 +267,20 @@ def postgres_server(*settings: str) -> Iterator[str]:
             as_nobody = [_program("setpriv"), "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
             # To change users undoes it, so it has to be said again.
             as_nobody += ["--pdeathsig", "TERM"]
-            shutil.chown(folder, "nobody", "nogroup")
-            shutil.chown(password, "nobody", "nogroup")
-        making = [*as_nobody, initdb, "-D", data, "-U", "keeper", "-A", "scram-sha-256"]
-        made = subprocess.run(
-            [*making, "--no-sync", f"--pwfile={password}"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert made.returncode == 0, made.stdout
-        port = free_port()
-        command = [*as_nobody, server, "-D", data, "-h", "127.0.0.1", "-p", str(port)]
+            for each in (folder, password, data.parent):
+                shutil.chown(each, "nobody", "nogroup")
+        if not data.exists():
+            making = [*as_nobody, initdb, "-D", str(data), "-U", "keeper", "-A", "scram-sha-256"]
+            made = subprocess.run(
+                [*making, "--no-sync", f"--pwfile={password}"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+            )
+            assert made.returncode == 0, made.stdout
+        port = port or free_port()
+        command = [*as_nobody, server, "-D", str(data), "-h", "127.0.0.1", "-p", str(port)]
         command += ["-k", "", "-c", "fsync=off", *(f"--{each}" for each in settings)]
         with running(command, port):
             yield f"postgresql://keeper@127.0.0.1:{port}/postgres"

@@ -234,6 +234,16 @@ def test_a_label_that_the_client_could_not_decode_is_no_empty_text() -> None:
         reader.read(b"\0\1", 0)
 
 
+def test_a_row_whose_last_bytes_were_cut_is_no_row() -> None:
+    reader = RowReader(
+        [SourceColumn("id", "int", size=4), SourceColumn("n", "int", size=4)], [0, 1]
+    )
+    whole = b"\x00" + bytes((1, 0, 0, 0, 7, 0, 0, 0))
+    assert reader.read(whole, 0) == (["1", "7"], 9)
+    with pytest.raises(ValueError, match="ends 4 bytes before its last column"):
+        reader.read(whole[:5], 0)
+
+
 @pytest.mark.parametrize(
     ("declared", "value"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,6 +85,81 @@ def test_a_batch_that_is_repeated_leaves_its_rows_once(carry: Carry, tmp_path: P
     (tmp_path / "first" / "commits" / "0").unlink()
     assert carry("first") == 1
     assert lines(tmp_path / "copied") == 1
+
+
+def test_files_have_each_row_or_an_error_whatever_becomes_of_the_checkpoint(
+    carry: Carry, tmp_path: Path
+) -> None:
+    kept, older = tmp_path / "kept", tmp_path / "older"
+    arrive(tmp_path, "a.json")
+    assert carry("kept") == 1
+    shutil.copytree(kept, older)
+    files = shutil.copytree(tmp_path / "copied", tmp_path / "earlier")
+    arrive(tmp_path, "b.json")
+    arrive(tmp_path, "c.json")
+    assert carry("kept") == 2
+    newest = shutil.move(kept, tmp_path / "newest")
+    # An older copy is put back. Its next batch has the number of one that is there.
+    shutil.copytree(older, kept)
+    for name in ("d.json", "e.json"):
+        arrive(tmp_path, name)
+        with pytest.raises(InvalidRequestError, match=r"has batches 0 to 2 .* an older one, which"):
+            carry("kept")
+    # It was deleted.
+    shutil.rmtree(kept)
+    with pytest.raises(InvalidRequestError, match="batches 0 to 2 of an earlier stream"):
+        carry("kept")
+    assert lines(tmp_path / "copied") == 3
+    # The files were put back, and the checkpoint was not.
+    shutil.rmtree(kept)
+    shutil.copytree(newest, kept)
+    now = shutil.move(tmp_path / "copied", tmp_path / "now")
+    shutil.copytree(files, tmp_path / "copied")
+    with pytest.raises(InvalidRequestError, match=r"has batches 0 to 0 .* is at batch 3: the sink"):
+        carry("kept")
+    shutil.rmtree(tmp_path / "copied")
+    shutil.copytree(now, tmp_path / "copied")
+    shutil.rmtree(kept)
+    shutil.copytree(newest, kept)
+    assert carry("kept") == 2
+    assert lines(tmp_path / "copied") == 5
+
+
+def test_an_older_checkpoint_goes_on_with_the_same_batch_that_is_there(
+    carry: Carry, tmp_path: Path
+) -> None:
+    arrive(tmp_path, "a.json")
+    assert carry("kept") == 1
+    shutil.copytree(tmp_path / "kept", tmp_path / "older")
+    arrive(tmp_path, "b.json")
+    assert carry("kept") == 1
+    shutil.rmtree(tmp_path / "kept")
+    shutil.copytree(tmp_path / "older", tmp_path / "kept")
+    arrive(tmp_path, "c.json")
+    # Batch 1 reads b.json again, and finds its file.
+    assert carry("kept") == 2
+    assert lines(tmp_path / "copied") == 3
+
+
+def test_a_folder_that_was_emptied_takes_a_stream_from_its_beginning(
+    carry: Carry, catalog: Catalog, tmp_path: Path
+) -> None:
+    arrive(tmp_path, "a.json")
+    assert carry("kept") == 1
+    shutil.rmtree(tmp_path / "kept")
+    Session(catalog).sql("TRUNCATE TABLE db.copied")
+    assert carry("kept") == 1
+    assert lines(tmp_path / "copied") == 1
+
+
+def test_a_damaged_mark_of_a_last_batch_is_named(carry: Carry, tmp_path: Path) -> None:
+    arrive(tmp_path, "a.json")
+    assert carry("kept") == 1
+    [mark] = (tmp_path / "copied").glob(".lakewright-stream-*")
+    mark.write_text("{}")
+    arrive(tmp_path, "b.json")
+    with pytest.raises(CorruptionError, match=f"{mark.name}, which says the last batch"):
+        carry("kept")
 
 
 def test_a_checkpoint_belongs_to_one_source_and_one_sink(carry: Carry, tmp_path: Path) -> None:

@@ -92,6 +92,38 @@ def test_overwrites_are_passed_over_with_a_warning(
     assert f"overwrites changed: snapshots 3; set {option}=true" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("producer", "way"),
+    [
+        ("none", "set streaming-read-overwrite=true if it should"),
+        ("input", "set streaming-read-overwrite=true if it should"),
+        ("lookup", "empty what the stream fills, and begin a new stream"),
+        ("full-compaction", "empty what the stream fills, and begin a new stream"),
+    ],
+)
+@pytest.mark.parametrize("change", ["emptied", "replaced", "reverted"])
+def test_what_is_taken_out_of_a_table_with_keys_is_warned_of_whatever_its_changelog(
+    catalog: Catalog, producer: str, way: str, change: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = keyed(catalog, changelog_producer=producer)
+    write(table, 1, 3)
+    write(table, 3, 5)
+    if change != "reverted":
+        compact(table, full=True)
+    follower = Follower(table)
+    follower.told()
+    if change == "emptied":
+        table.write(rows(table, []), mode="overwrite", dynamic=False)
+    elif change == "reverted":
+        table.history.revert(1)
+    else:
+        table.write(rows(table, events(7, 8)), mode="overwrite")
+    last = table.table_files.snapshots.latest_id()
+    assert follower.told() == []
+    assert f"overwrites changed: snapshots {last}; " in caplog.text
+    assert way in caplog.text
+
+
 @pytest.mark.parametrize("producer", ["none", "input"])
 def test_an_overwrite_is_told_as_what_it_changed_if_the_table_wants_it(
     catalog: Catalog, producer: str
