@@ -113,7 +113,10 @@ class ChangeJsonFactory(FormatFactory):
     """Makes a format of change events."""
 
     made: ClassVar[type[ChangeJson]]
-    optional_options: Sequence[Option] = (*json_columns.DECODE_OPTIONS, *json_columns.ENCODE_OPTIONS)
+    optional_options: Sequence[Option] = (
+        *json_columns.DECODE_OPTIONS,
+        *json_columns.ENCODE_OPTIONS,
+    )
 
     def decoding_format(self, options: ReadOptions) -> DecodingFormat:
         return self.made(options)
