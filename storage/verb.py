@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from inspect import Parameter, isclass, signature, unwrap
+from inspect import Parameter, Signature, isclass, signature, unwrap
 from typing import (
     Any,
     Generic,
@@ -86,11 +86,16 @@ class Verb(Generic[P, OptionsT, PlanT, ResultT]):
         """What a run takes besides the plan, such as `engine`, `verify` and `lease`."""
         return frozenset(list(signature(self.run).parameters)[2:])
 
+    @cached_property
+    def plans_on_engine(self) -> bool:
+        """Whether its plan reads rows, so that it takes an engine."""
+        return "engine" in signature(self.plan).parameters
+
     def planned(
         self, files: TableFiles, options: OptionsT, *, engine: Engine | None = None
     ) -> PlanT:
         """The plan by some options; it is made in this process unless an engine is given."""
-        how = {"engine": engine} if "engine" in signature(self.plan).parameters else {}
+        how = {"engine": engine} if self.plans_on_engine else {}
         with naming(files.name):
             return self.plan(files, options, **how)
 
@@ -137,14 +142,20 @@ class Planning(Generic[P, PlanT]):
 class _Method:
     """What the methods of verbs have alike: help shows the options, and what the plan says."""
 
-    def __init__(self, verb: Verb[Any, Any, Any, Any], face: Face, *more: Parameter) -> None:
+    _how: tuple[Parameter, ...] = ()
+
+    def __init__(self, verb: Verb[Any, Any, Any, Any], face: Face) -> None:
         self._verb = verb
         self._files = face.table_files
         self.__doc__ = verb.plan.__doc__
         self.__name__ = verb.name
-        self.__signature__ = signature(verb.options).replace(
-            parameters=[*signature(verb.options).parameters.values(), *more],
-            return_annotation=Parameter.empty,
+
+    @property
+    def __signature__(self) -> Signature:
+        options = signature(self._verb.options)
+        return options.replace(
+            parameters=[*options.parameters.values(), *self._how],
+            return_annotation=Signature.empty,
         )
 
 
@@ -171,12 +182,10 @@ class Call(_Method, Generic[P, PlanT, ResultT]):
     of the table's `upkeep` or `history`.
     """
 
-    def __init__(self, verb: Verb[P, Any, PlanT, ResultT], face: Face) -> None:
-        how = [
-            Parameter("engine", Parameter.KEYWORD_ONLY, default=None, annotation=Engine | None),
-            Parameter("dry_run", Parameter.KEYWORD_ONLY, default=False, annotation=bool),
-        ]
-        super().__init__(verb, face, *how)
+    _how = (
+        Parameter("engine", Parameter.KEYWORD_ONLY, default=None, annotation=Engine | None),
+        Parameter("dry_run", Parameter.KEYWORD_ONLY, default=False, annotation=bool),
+    )
 
     @overload
     def __call__(self, *args: P.args, **asked: P.kwargs) -> ResultT: ...
