@@ -195,7 +195,7 @@ def test_the_events_of_a_run_tell_of_its_own_snapshot_although_others_commit_aft
 
     def overtaken(verb: AnyProcedure) -> AnyProcedure:
         def run(*given: Any) -> Any:
-            result = verb.run(*given)
+            result = verb.carried_out(*given)
             fragmented.write_small_files("2024-01-02", 1)
             return result
 

@@ -54,7 +54,7 @@ def test_partitions_expire_as_declared(filled: Lake) -> None:
 
 
 def test_a_partition_is_renamed(filled: Lake) -> None:
-    outcome = filled.run("rename_partition", partitions=["2024-01-01"], to=["2024-02-01"])
+    outcome = filled.run("rename_partition", partition="2024-01-01", to="2024-02-01")
     assert days(filled) == ["2024-01-02", "2024-01-03", "2024-02-01"]
     assert outcome.observations[None]["lakewright/rows"] == 3
 
