@@ -34,6 +34,7 @@ from lakewright.storage.file_reader.row_texts import row_text, row_texts
 from lakewright.storage.rows import ArrowStream, arrow_tables, is_dataframe, is_pandas
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.extra_columns import ExtraColumns
+from lakewright.storage.spec.missing_columns import MissingColumns
 from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
@@ -217,17 +218,21 @@ def _alike(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def _fitting(rows: Any, table: Table, declaration: TableDeclaration, fixed: Sequence[str]) -> Any:
     """Rows with the declared columns, and without those that are to be ignored."""
     names = rows.columns if is_dataframe(rows) else rows.column_names
+    source = declaration.source
+    extra = ExtraColumns.REFUSE if source is None else source.extra_columns
     check_returned_columns(
-        names,
+        list(names),
         [column.name for column in declaration.columns],
         fixed=fixed,
+        schema=table.schema,
         table=table.name,
+        missing_columns=MissingColumns.FILL if source is None else source.missing_columns,
+        extra_columns=extra,
     )
     if not is_dataframe(rows):
         where = f"the source of {table.name}"
         rows = with_moments(rows, table.schema.fields, declaration.units, where)
-    source = declaration.source
-    if source is None or source.extra_columns is ExtraColumns.REFUSE:
+    if extra is ExtraColumns.REFUSE:
         return rows
     known = {*table.schema.field_names, ROW_KIND_COLUMN}
     return rows.select([name for name in names if name in known])
