@@ -10,6 +10,8 @@ from pydantic import Field
 
 from lakewright.assets.check_history import CheckHistory
 from lakewright.assets.checks import JudgedRows
+from lakewright.platform.ingest.broken_partitions import broken_partitions
+from lakewright.platform.ingest.grow_table import grown
 from lakewright.platform.ingest.judge_staged import RejectedPartition
 from lakewright.platform.ingest.missing_rows import INTENDED
 from lakewright.platform.ingest.publication import (
@@ -50,7 +52,7 @@ from lakewright.platform.tables.source_variables import values_hidden, with_sour
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Table
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.errors import InvalidRequestError, InvalidRows
 from lakewright.storage.spec.partition_words import describe_partition
 
 
@@ -127,12 +129,39 @@ class IngestRun:
         )
 
     def run(self, table: Table) -> Published | AlreadyPublished | Rejected:
-        """Write the table, which declared rows fit."""
-        declaration, context = self.declaration, self.context
+        """Write the table, which declared rows fit; it first gets new columns, where it grows."""
+        while True:
+            declaration = self.declaration.with_undeclared(table.schema)
+            try:
+                return self._write(table, declaration)
+            except InvalidRows as error:
+                here, values = with_source_variables(declaration)
+                with values_hidden(values):
+                    table = grown(
+                        self.warehouse.catalog(),
+                        table,
+                        here,
+                        error,
+                        partitions=self.partitions,
+                        run=self._commit_user,
+                        session=self.spark.session,
+                        warn=self.context.log.warning,
+                    )
+                self.context.log.warning(
+                    "%s: added the columns that its source has and the table lacked: %s",
+                    table.name,
+                    ", ".join(each.name for each in self.declaration.undeclared(table.schema)),
+                )
+
+    def _write(
+        self, table: Table, declaration: TableDeclaration
+    ) -> Published | AlreadyPublished | Rejected:
+        context = self.context
         catalog = self.warehouse.catalog()
         upstream = {name: catalog.table(name) for name in declaration.depends_on}
         here, values = with_source_variables(declaration)
         source, bad = find_source(here), bad_rows_of(declaration.source)
+        broken = broken_partitions(declaration, self.partitions, grows=declaration.grows)
         request = SourceRequest(
             table=declaration.table,
             partitions=self.partitions,
@@ -140,6 +169,7 @@ class IngestRun:
             wants_spark=prefers_spark(declaration.write.engine),
             session=self.spark.session,
             bad_rows=bad,
+            broken=broken,
             catalog=catalog,
         )
         order = WriteOrder(
@@ -153,6 +183,7 @@ class IngestRun:
             upstream=upstream,
             find_table=catalog.table,
             bad_rows=bad,
+            broken=broken,
             rejects=rejects_of(catalog, declaration, values),
             explain=lambda: explain_source(here, request),
             session=self.spark.session,

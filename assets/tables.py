@@ -114,7 +114,11 @@ def _events_of_write(ingest: IngestRun, file: str | None) -> Iterator[Any]:
     with failures_for_dagster():
         if refused:
             check_rows_fit(drift)
-        outcome = ingest.run(table)
+        outcome, now = ingest.run(table), drift
+        if declaration.grows:
+            table, now = ingest.open()
+    if now.schema_id != drift.schema_id:
+        yield evaluate_schema(declaration, names, now, file=file).event(names)
     judged, histories = ingest.judged_rows(outcome), ingest.check_history
     if isinstance(outcome, Rejected):
         yield from check_results(outcome.report, names, judged, histories)

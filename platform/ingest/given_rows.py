@@ -119,6 +119,8 @@ class _FunctionRows:
 
     def fitting(self, rows: Any) -> Iterator[pa.Table]:
         for part in self._parts(rows):
+            # What is wrong with the columns is wrong with the whole part.
+            _check_columns(part, self._table, self._declaration, self._fixed)
             made = fitting(len(part), partial(self._fit, part), partial(self._reject, part))
             if made.num_rows:
                 yield made
@@ -215,20 +217,37 @@ def _alike(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [{**names, **row} for row in rows]
 
 
+def _check_columns(
+    rows: Any, table: Table, declaration: TableDeclaration, fixed: Sequence[str]
+) -> None:
+    """Check the columns of rows; an error about unknown ones has what tells their types."""
+    source = declaration.source
+    if isinstance(rows, list):
+        names = list(dict.fromkeys(name for row in rows for name in row))
+    else:
+        names = list(rows.columns if is_dataframe(rows) else rows.column_names)
+    try:
+        check_returned_columns(
+            names,
+            [column.name for column in declaration.columns],
+            fixed=fixed,
+            schema=table.schema,
+            table=table.name,
+            missing_columns=MissingColumns.FILL if source is None else source.missing_columns,
+            extra_columns=ExtraColumns.REFUSE if source is None else source.extra_columns,
+        )
+    except InvalidRows as error:
+        if error.details.get("new"):
+            error.details["rows"] = rows
+        raise
+
+
 def _fitting(rows: Any, table: Table, declaration: TableDeclaration, fixed: Sequence[str]) -> Any:
     """Rows with the declared columns, and without those that are to be ignored."""
     names = rows.columns if is_dataframe(rows) else rows.column_names
     source = declaration.source
     extra = ExtraColumns.REFUSE if source is None else source.extra_columns
-    check_returned_columns(
-        list(names),
-        [column.name for column in declaration.columns],
-        fixed=fixed,
-        schema=table.schema,
-        table=table.name,
-        missing_columns=MissingColumns.FILL if source is None else source.missing_columns,
-        extra_columns=extra,
-    )
+    _check_columns(rows, table, declaration, fixed)
     if not is_dataframe(rows):
         where = f"the source of {table.name}"
         rows = with_moments(rows, table.schema.fields, declaration.units, where)

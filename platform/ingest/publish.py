@@ -24,6 +24,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakewright.platform.ingest.broken_partitions import BrokenPartitions
 from lakewright.platform.ingest.expectations import ValidationReport
 from lakewright.platform.ingest.given_rows import given_rows
 from lakewright.platform.ingest.judge_staged import (
@@ -76,8 +77,9 @@ _LOG = logging.getLogger(__name__)
 LAST_COMMIT = 1_000_000_000
 # The identifiers of commits that leave partitions out begin here: one for each attempt of the run.
 _FIRST_PARTIAL = 999_000_000
-# In place of the name of a check, where no rows came.
+# In place of the name of a check, where no rows came, or the files cannot be read.
 ROWS = "rows"
+SOURCE = "source"
 
 
 def _no_table(name: str) -> Table:
@@ -93,7 +95,8 @@ class WriteOrder:
     attempt began, None if this one is the first. Without `allow_empty` a partition
     that gets no rows is not emptied. `explain` raises the source's error for missing or unreadable
     rows. `find_table` finds the other tables that queries of expectations name. `bad_rows` gets the
-    rows that are left out, and `rejects` keeps them.
+    rows that are left out, and `rejects` keeps them; `broken` gets the partitions that cannot be
+    read.
     """
 
     declaration: TableDeclaration
@@ -106,6 +109,7 @@ class WriteOrder:
     tried_since_ms: int | None = None
     find_table: Callable[[str], Table] = field(default=_no_table, repr=False)
     bad_rows: BadRows | None = field(default=None, repr=False)
+    broken: BrokenPartitions | None = field(default=None, repr=False)
     rejects: Rejects | None = field(default=None, repr=False)
     explain: Callable[[], None] = field(default=lambda: None, repr=False)
     session: Callable[[], Any] = field(repr=False)
@@ -149,6 +153,8 @@ def publish(
         try:
             for each in _staged_in_turn(table, given, order):
                 pending.append(each)  # noqa: PERF402  # what is staged is deleted if the next one fails
+            broken, pending = _broken(table, pending, order)
+            left_out += broken
             _check_partitions(table, pending, order.partitions)
             earlier = _partitions_of(table, earlier_commits)
             came = [*earlier, *(each.spec for each in _totals(pending) if each.row_count)]
@@ -165,6 +171,8 @@ def publish(
                     took = env.now_ms() - started
                     return Rejected(report=report, partitions=totals, duration_ms=took)
                 left_out, pending, totals = [*left_out, *bad], good, _totals(good)
+            if order.broken is not None and order.broken.specs and not came:
+                raise order.broken.first
             rejected += _missing(table, came, order)
             if rejected:
                 number = _FIRST_PARTIAL + len(earlier_commits)
@@ -230,21 +238,38 @@ def _rejected(
     return () if len(found) == len(_totals(staged)) else found
 
 
+def _broken(
+    table: Table, staged: list[StagedWrite], order: WriteOrder
+) -> tuple[list[StagedWrite], list[StagedWrite]]:
+    """The parts of writes in partitions whose files cannot be read, and the others."""
+    if order.broken is None or not order.broken.specs:
+        return [], staged
+    return parts_in(table, staged, order.broken.specs)
+
+
 def _missing(
     table: Table, came: Sequence[Mapping[str, object]], order: WriteOrder
 ) -> tuple[RejectedPartition, ...]:
     """The partitions that must not go without rows, and got none."""
+    broken, asked = order.broken, order.partitions
+    left_out: tuple[RejectedPartition, ...] = ()
+    if broken is not None and broken.specs:
+        left_out = tuple(
+            RejectedPartition(spec=spec, row_count=0, not_met={SOURCE: broken.why(spec)})
+            for spec in broken.specs
+        )
+        asked = None if asked is None else tuple(each for each in asked if not broken.has(each))
     if order.allow_empty:
-        return ()
+        return left_out
     found = missing_partitions(
         table,
         came,
-        order.partitions,
+        asked,
         replaces=order.kind is WriteKind.OVERWRITE,
         upstream=order.upstream,
         explain=order.explain,
     )
-    return tuple(
+    return left_out + tuple(
         RejectedPartition(spec=spec, row_count=0, not_met={ROWS: why}) for spec, why in found
     )
 
@@ -406,6 +431,8 @@ def _emptied(table: Table, main: StagedWrite, order: WriteOrder) -> Iterator[Sta
     present = {partition_identity(stats.spec) for stats in table.at().partitions()}
     nothing = table.arrow_schema.empty_table()
     for at, spec in enumerate(order.partitions or ()):
+        if order.broken is not None and order.broken.has(spec):
+            continue
         if partition_identity(spec) in present - written:
             # The index among the requested partitions is the same at every attempt.
             yield table.stage(

@@ -103,7 +103,7 @@ def replay_rejects(
         )
     target, drift = open_declared(catalog, declaration, Writing(kind=WriteKind.APPEND))
     check_rows_fit(drift)
-    replay = _Replay(target, declaration, rejects)
+    replay = _Replay(target, declaration.with_undeclared(target.schema), rejects)
     run = f"replay-{catalog.env.new_id()[:8]}"
     with ExitStack() as leases:
         if not dry_run:

@@ -27,7 +27,8 @@ def check_returned_columns(
     `fixed` are partition columns whose value the run knows.
 
     Raises:
-        InvalidRows: a column is missing or unknown; `details` has the unknown ones.
+        InvalidRows: a column is missing or unknown; `details` has the unknown ones, and as `new`
+            those that are not known by another spelling.
     """
     refused = [name for name in declared if name not in given and name not in fixed]
     hint = near_misses(refused, given)
@@ -49,4 +50,5 @@ def check_returned_columns(
             f"the table has {', '.join(schema.field_names)}: {DECLARE_IT}, or leave it out by "
             "`extra_columns: ignore` in the source; nothing was written",
             unknown=tuple(unknown),
+            new=() if near_misses(schema.field_names, unknown) else tuple(unknown),
         )

@@ -36,7 +36,9 @@ from lakewright.storage.errors import StorageError
 from lakewright.storage.file_reader.path_pattern import PathPattern
 from lakewright.storage.secret_texts import kept_secret
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, parse_data_type
+from lakewright.storage.spec.extra_columns import ExtraColumns
 from lakewright.storage.spec.log_options import LOG_SYSTEM, as_kept
+from lakewright.storage.spec.missing_columns import MissingColumns
 from lakewright.storage.spec.options import read_options
 from lakewright.storage.spec.partition_expiry import ExpiryStrategy, PartitionExpiry
 from lakewright.storage.spec.partition_time import PartitionTimes
@@ -266,6 +268,7 @@ def _check_contract(declaration: TableDeclaration) -> Iterator[Finding]:
 
 def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
     source = declaration.source
+    yield from _check_growing(declaration)
     if source is None:
         for where in ("depends_on", "expectations"):
             if getattr(declaration, where):
@@ -295,6 +298,22 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
             ("source", "python"),
             f"{source.python!r} is not the path of a function; write module.path:function",
         )
+
+
+def _check_growing(declaration: TableDeclaration) -> Iterator[Finding]:
+    """Where a run cannot add columns of its source."""
+    source, place = declaration.source, ("schema", "evolve")
+    if not declaration.grows:
+        return
+    if source is None:
+        yield place, "runs add columns of their source, and the table has none; add a source"
+    elif source.stream is not None or source.connector is not None:
+        kind = "a stream" if source.stream is not None else "a connector"
+        yield place, f"{kind} reads the declared columns only; declare new ones, and leave it out"
+    elif source.extra_columns is ExtraColumns.IGNORE:
+        yield place, "extra_columns: ignore leaves out the columns that it would add; drop one"
+    elif source.missing_columns is MissingColumns.REFUSE:
+        yield place, "missing_columns: refuse refuses files from before a new column; drop one"
 
 
 def _check_bad_rows(declaration: TableDeclaration, source: SourceDeclaration) -> Iterator[Finding]:

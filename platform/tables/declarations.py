@@ -53,10 +53,10 @@ from lakewright.platform.tables.source_declarations import SourceDeclaration
 from lakewright.platform.tables.stream_declarations import StreamDeclaration
 from lakewright.platform.tables.upkeep_policies import EngineChoice, SectionPolicy
 from lakewright.storage.spec.bucketing import check_said_once, distributed
-from lakewright.storage.spec.data_types import parse_data_type
+from lakewright.storage.spec.data_types import DataField, parse_data_type
 from lakewright.storage.spec.epoch_units import EpochUnit
 from lakewright.storage.spec.partition_expiry import TIME_OPTION
-from lakewright.storage.spec.schema import Column, SchemaSpec, new_schema
+from lakewright.storage.spec.schema import Column, SchemaSpec, TableSchema, new_schema
 from lakewright.storage.spec.schema_gate import (
     EVERY_COLUMN,
     Compatibility,
@@ -276,6 +276,13 @@ class OnDestructive(Enum):
     ALLOW = "allow"
 
 
+class Evolve(Enum):
+    """What a run does about columns that its source has and the table lacks."""
+
+    NEVER = "never"
+    ADDITIVE = "additive"
+
+
 class SchemaValidation(Declared):
     """When a sample of the stored rows is read under the current schema, and how large it is."""
 
@@ -328,6 +335,13 @@ class SchemaPolicy(Declared):
         description="whether columns that are not declared come from the source's first file",
     )
     on_destructive: OnDestructive = OnDestructive.PLAN
+    evolve: Evolve = Field(
+        default=Evolve.NEVER,
+        description=(
+            "whether a run adds columns that its source has and the table lacks: additive adds "
+            "them by the gate, and keeps them until they are declared"
+        ),
+    )
     validation: SchemaValidation = SchemaValidation()
     compatibility: Compatibility = Compatibility.BACKWARD
     columns: tuple[Text, ...] = Field(
@@ -407,6 +421,42 @@ class TableDeclaration(Declared):
     @classmethod
     def _read_arguments(cls, declared: object) -> object:
         return with_arguments_read(declared)
+
+    @property
+    def grows(self) -> bool:
+        """Whether runs add the columns that their source has and the table lacks."""
+        return self.schema_policy.evolve is Evolve.ADDITIVE
+
+    def undeclared(self, schema: TableSchema) -> tuple[DataField, ...]:
+        """The columns that runs added to a table by `evolve: additive`, and none declares."""
+        if not self.grows or not self.columns:
+            return ()
+        known = {each.name for each in self.columns} | {each.was for each in self.columns}
+        return tuple(each for each in schema.fields if each.name not in known)
+
+    def with_undeclared(self, schema: TableSchema) -> TableDeclaration:
+        """The declaration with the columns that runs added, in the order of the table."""
+        added = {each.name: each for each in self.undeclared(schema)}
+        if not added:
+            return self
+        columns = [*self.columns]
+        names = [each.name for each in columns]
+        for at, each in enumerate(schema.fields):
+            if each.name not in added:
+                continue
+            before = schema.fields[at - 1].name if at else None
+            place = names.index(before) + 1 if before in names else len(names)
+            names.insert(place, each.name)
+            columns.insert(
+                place,
+                ColumnDeclaration(
+                    name=each.name,
+                    type=str(each.type),
+                    comment=each.description,
+                    default=each.default_value,
+                ),
+            )
+        return self.model_copy(update={"columns": tuple(columns)})
 
     @property
     def database(self) -> str:

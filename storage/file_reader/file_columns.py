@@ -98,19 +98,21 @@ def check_file_columns(given: Sequence[str], columns: FileColumns) -> None:
     parts = [f"lacks column {', '.join(missing)}"] if missing else []
     parts += [f"has unknown column {', '.join(extra)}"] if extra else []
     parts = parts or [f"has column {repeated(known)} more than once"]
-    hint = near_misses(columns.missing(given) or declared, unknown)
+    hint = misspelt = near_misses(columns.missing(given) or declared, unknown)
     if form.format == CSV and len(given) == 1 and len(declared) > 1:
         hint = _delimiter_hint(given[0], form.csv.delimiter, len(declared))
     elif ROW_KIND_COLUMN in extra:
         hint = "; only a table with a primary_key, and no option rowkind.field, takes kinds of rows"
     elif extra and not missing and not hint:
         hint = f"; {DECLARE_IT}, or leave it out by `extra_columns: ignore` in the source"
-    elif missing and not extra and not hint and not form.fills_missing and not form.may_lack:
+    if missing and not extra and not hint and not (form.fills_missing or form.may_lack):
         hint = _STRICT
     raise InvalidRows(
         f"{columns.path}: the file {' and '.join(parts)}{hint}; the file has {', '.join(given)}; "
         f"the table declares {', '.join(declared)}",
         unknown=tuple(extra),
+        # Those that the table may get.
+        new=() if missing or misspelt or ROW_KIND_COLUMN in extra else tuple(extra),
     )
 
 

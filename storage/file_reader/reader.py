@@ -7,7 +7,7 @@ file in this process and in Spark's tasks, so that both engines see the same row
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -397,10 +397,20 @@ def fields_with_kinds(schema: TableSchema) -> tuple[DataField, ...]:
     return (*schema.fields, DataField(-1, ROW_KIND_COLUMN, not_null(STRING)))
 
 
+def _nothing_left_out(_: FileReader, __: InvalidRows) -> bool:
+    return False
+
+
 def read_in_turn(
-    files: Sequence[FileReader], wanted: Partitions | None, bad: BadRows | None = None
+    files: Sequence[FileReader],
+    wanted: Partitions | None,
+    bad: BadRows | None = None,
+    leaves_out: Callable[[FileReader, InvalidRows], bool] = _nothing_left_out,
 ) -> Iterator[pa.Table]:
     """The rows of files, one piece after the other.
+
+    `leaves_out` is asked about a file that cannot be read, of which pieces may have been read
+    before; if it says so, the others are read without it.
 
     Raises:
         InvalidRows: as `FileReader.read`; if a file has unknown columns, it names the others too.
@@ -409,6 +419,8 @@ def read_in_turn(
         try:
             yield from file.read(wanted, bad)
         except InvalidRows as err:
+            if leaves_out(file, err):
+                continue
             unknown = err.details.get("unknown")
             if not unknown:
                 raise
