@@ -1,29 +1,24 @@
 """`evolve: additive`: columns that a source has and the table lacks are added, in the run.
 
-1. A run that meets unknown columns has staged nothing that stays. Their types are those of its rows,
-   or proposed by the first of its files that has them, as `lakewright declare` proposes them.
+1. A run that meets unknown columns has staged nothing that stays. Their types are those of its
+   rows, or proposed by the first of its files that has them, as by `lakewright declare`.
 2. The schema gate judges the addition, by the rules of the declaration, and the ledger records it.
 3. The run reads its source again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from lakewright.platform.ingest.declare import columns_of_file, columns_of_rows
 from lakewright.platform.ingest.source_files import source_files
-from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.tables.declarations import TableDeclaration
-from lakewright.platform.upkeep.evolve import EvolveOptions, evolution_to
-from lakewright.platform.upkeep.procedure import Work
 from lakewright.storage import AddColumn, Catalog, Table
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.file_reader.reader import Partitions
 from lakewright.storage.spec.data_types import DataType, parse_data_type
 from lakewright.storage.spec.schema_change import path_text
-from lakewright.storage.spec.schema_change_text import texts_in_turn
 
 
 def grown(
@@ -33,13 +28,12 @@ def grown(
     error: InvalidRows,
     *,
     partitions: Partitions | None,
-    run: str,
-    session: Callable[[], Any],
-    warn: Callable[[str], object],
+    add: Callable[[Table, Sequence[AddColumn], str], object],
 ) -> Table:
     """The table with the new columns of a source, which an error names.
 
-    `declaration` has the values of the variables of its source.
+    `declaration` has the values of the variables of its source. `add` adds columns by the gate, and
+    records why.
 
     Raises:
         InvalidRows: the error, if no column is to be added.
@@ -54,17 +48,8 @@ def grown(
     missing = {n: kind for n, kind in found.items() if n not in latest.schema.field_names}
     if missing:
         changes = [AddColumn(path_text([name]), str(kind)) for name, kind in missing.items()]
-        (texts,) = texts_in_turn(changes)
-        recorder = Recorder.of(catalog, warn=warn, make=True)
-        recorder = replace(
-            recorder, reason=f"the source has new columns: {', '.join(missing)} (evolve: additive)"
-        )
-        recorder.carry_out(
-            evolution_to(declaration),
-            latest,
-            EvolveOptions(add=tuple(texts["add"])),
-            Work(run=run, session=session),
-        )
+        why = f"the source has new columns: {', '.join(missing)} (evolve: additive)"
+        add(latest, changes, why)
         latest = catalog.table(table.name)
     if not set(found) - set(table.schema.field_names):
         raise error

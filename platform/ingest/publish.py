@@ -153,8 +153,7 @@ def publish(
         try:
             for each in _staged_in_turn(table, given, order):
                 pending.append(each)  # noqa: PERF402  # what is staged is deleted if the next one fails
-            broken, pending = _broken(table, pending, order)
-            left_out += broken
+            left_out, pending = _broken(table, pending, order)
             _check_partitions(table, pending, order.partitions)
             earlier = _partitions_of(table, earlier_commits)
             came = [*earlier, *(each.spec for each in _totals(pending) if each.row_count)]
@@ -171,8 +170,6 @@ def publish(
                     took = env.now_ms() - started
                     return Rejected(report=report, partitions=totals, duration_ms=took)
                 left_out, pending, totals = [*left_out, *bad], good, _totals(good)
-            if order.broken is not None and order.broken.specs and not came:
-                raise order.broken.first
             rejected += _missing(table, came, order)
             if rejected:
                 number = _FIRST_PARTIAL + len(earlier_commits)
@@ -199,7 +196,7 @@ def publish(
         writer=last,
         rejected=rejected,
         earlier=earlier,
-        bad_rows=0 if order.bad_rows is None else order.bad_rows.count,
+        left_out=order.bad_rows,
         rejects=order.rejects.name if order.rejects is not None else None,
     )
 
@@ -250,10 +247,16 @@ def _broken(
 def _missing(
     table: Table, came: Sequence[Mapping[str, object]], order: WriteOrder
 ) -> tuple[RejectedPartition, ...]:
-    """The partitions that must not go without rows, and got none."""
+    """The partitions that must not go without rows, and got none.
+
+    Raises:
+        InvalidRows: none got rows.
+    """
     broken, asked = order.broken, order.partitions
     left_out: tuple[RejectedPartition, ...] = ()
     if broken is not None and broken.specs:
+        if not came:
+            raise broken.first
         left_out = tuple(
             RejectedPartition(spec=spec, row_count=0, not_met={SOURCE: broken.why(spec)})
             for spec in broken.specs

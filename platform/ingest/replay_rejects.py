@@ -219,8 +219,8 @@ class _Replay:
             return
         made = pa.concat_tables(parts)
         unfit = unmet(made, row_expectations(self.declaration.expectations))
-        for at, why in unfit.items():
-            self._leave(fitting[at], why, path)
+        for at, found in unfit.items():
+            self._leave(fitting[at], found.reason, path)
         self.fitting += [each for at, each in enumerate(fitting) if at not in unfit]
         self.tables.append(made.filter(pa.array([at not in unfit for at in range(len(fitting))])))
 

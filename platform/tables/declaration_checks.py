@@ -51,7 +51,8 @@ SCHEMA_MATCHES = "schema_matches"
 STORED_ROWS_FIT = "stored_rows_fit_schema"
 NEWEST_PARTITION = "newest_partition_has_rows"
 LAG = "lag"
-TABLE_CHECKS = frozenset({SCHEMA_MATCHES, STORED_ROWS_FIT, NEWEST_PARTITION, LAG})
+ROWS_LEFT_OUT = "no_rows_left_out"
+TABLE_CHECKS = frozenset({SCHEMA_MATCHES, STORED_ROWS_FIT, NEWEST_PARTITION, LAG, ROWS_LEFT_OUT})
 
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"

@@ -49,7 +49,7 @@ from lakewright.platform.tables.refresh import (
     FreshnessDeclaration,
     ScheduleDeclaration,
 )
-from lakewright.platform.tables.source_declarations import SourceDeclaration
+from lakewright.platform.tables.source_declarations import OnBadRow, SourceDeclaration
 from lakewright.platform.tables.stream_declarations import StreamDeclaration
 from lakewright.platform.tables.upkeep_policies import EngineChoice, SectionPolicy
 from lakewright.storage.spec.bucketing import check_said_once, distributed
@@ -65,6 +65,11 @@ from lakewright.storage.spec.schema_gate import (
     Waiver,
 )
 from lakewright.storage.spec.table_distribution import Kind, TableDistribution
+
+
+def rejects_name(table: str) -> str:
+    """The name of the table with the bad rows of a table."""
+    return f"{table}__rejects"
 
 
 class ColumnDeclaration(Declared):
@@ -471,6 +476,16 @@ class TableDeclaration(Declared):
     def stream(self) -> StreamDeclaration | None:
         """The stream that the rows come from; None for other sources."""
         return None if self.source is None else self.source.stream
+
+    @property
+    def leaves_rows_out(self) -> bool:
+        """Whether runs leave bad rows out, and go on."""
+        return self.source is not None and self.source.on_bad_row is not OnBadRow.FAIL
+
+    @property
+    def keeps_rejects(self) -> bool:
+        """Whether the rows that runs leave out are kept in a table beside it."""
+        return self.source is not None and self.source.on_bad_row is OnBadRow.QUARANTINE
 
     @property
     def is_stream(self) -> bool:

@@ -95,7 +95,9 @@ def check_file_columns(given: Sequence[str], columns: FileColumns) -> None:
     known = [name for name in given if name in declared] if not extra else given
     if not missing and not extra and len(set(known)) == len(known):
         return
-    parts = [f"lacks column {', '.join(missing)}"] if missing else []
+    # A column that is unknown may be one of those that are null without it.
+    lacking = missing or ([] if columns.may_lack or not extra else columns.missing(given))
+    parts = [f"lacks column {', '.join(lacking)}"] if lacking else []
     parts += [f"has unknown column {', '.join(extra)}"] if extra else []
     parts = parts or [f"has column {repeated(known)} more than once"]
     hint = misspelt = near_misses(columns.missing(given) or declared, unknown)

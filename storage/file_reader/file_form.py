@@ -20,9 +20,9 @@ class FileForm:
 
     `texts` says how values are written in CSV. With `may_lack` a column that a file lacks is null.
     With `fills_missing` it is its default, or null, where rows may leave the column out. A file of
-    JSON may always leave out members of some rows. With `own_avro` timestamps of Avro have the meaning
-    that Paimon and Flink give them, and else that of Avro's specification. With `skips_broken`,
-    rows without a meaning are left out.
+    JSON may always leave out members of some rows. With `own_avro` timestamps of Avro have the
+    meaning that Paimon and Flink give them, and else that of Avro's specification. With
+    `skips_broken`, rows without a meaning are left out.
     """
 
     format: str

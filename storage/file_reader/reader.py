@@ -348,21 +348,21 @@ class _Rejecting:
                     # A run for its partition tells of it.
                     return
         # Counted first: too many end the run before texts are looked for.
-        self._bad.count_one(reason_of(error))
+        self._bad.count_one(reason_of(error), partition)
         if self._bad.keeps:
             line, text, form = piece.original(at, self._file.fields)
             self._keep(error, line, text, partition, form=form)
 
     def _keep_line(self, line: int, text: str, error: InvalidRows) -> None:
         """Keep a line of JSON that is no object."""
-        self._bad.count_one(reason_of(error))
+        self._bad.count_one(reason_of(error), self._partition)
         self._keep(error, line, text, self._partition)
 
     def _keep_ragged(self, found: RaggedRow) -> None:
         row = found.row
         why = f"the row has {len(row.values)} values, and the file {found.columns} columns"
         error = InvalidRows(f"{self._file.path}: {why}")
-        self._bad.count_one(reason_of(error))
+        self._bad.count_one(reason_of(error), self._partition)
         self._keep(error, row.line, row.text, self._partition)
 
     def _keep(
