@@ -225,7 +225,8 @@ class StreamDrain:
         check_other_columns(declaration, self.table, Writing(kind=declaration.write_kind))
         if not declaration.expectations:
             return
-        judge = StagedJudge(self.table, self.session, self.find_table, self.env)
+        engine = declaration.write.engine
+        judge = StagedJudge(self.table, self.session, self.find_table, self.env, engine)
         report = judge.report([staged], declaration.expectations)
         if report.blocking:
             self.rejected = Rejected(

@@ -142,7 +142,8 @@ def publish(
     _check_attempts(table, order)
     of_parts = range(_FIRST_PARTIAL, LAST_COMMIT)
     earlier_commits = [each for each in done if each.commit_identifier in of_parts]
-    judge = StagedJudge(table, order.session, order.find_table, env)
+    engine = order.declaration.write.engine
+    judge = StagedJudge(table, order.session, order.find_table, env, engine)
     expectations = order.declaration.expectations
     given = rows()
     pending: list[StagedWrite] = []

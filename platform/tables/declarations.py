@@ -226,8 +226,9 @@ class ExpectationDeclaration(BaseModel):
     sql: str | None = Field(
         default=None,
         description=(
-            "a query in Spark's SQL that returns the rows which are wrong, or counts them; the "
-            "rows of the run are batch, and other tables are database.table"
+            "a query that returns the rows which are wrong, or counts them; the rows of the run "
+            "are batch, and other tables are database.table; it runs on DuckDB, or on Spark by "
+            "`write.engine: spark`"
         ),
     )
     name: str | None = Field(
