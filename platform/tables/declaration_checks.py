@@ -10,6 +10,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from lakewright.platform.documents.expectation_catalog import COLUMN_ARGUMENTS, EXPECTATION_KINDS
@@ -106,11 +107,8 @@ def check_together(
     names = {each.table: position for position, each in enumerate(declarations)}
     known = {*names, *named}
     for position, declaration in enumerate(declarations):
-        for place, other in _named_tables(declaration):
-            near = difflib.get_close_matches(other, known, n=1, cutoff=0.8)
-            if near and other not in known:
-                message = f"no table {other!r} is declared; did you mean {near[0]!r}?"
-                yield position, (place, message)
+        for finding in misspelt_tables(declaration, known):
+            yield position, finding
         for finding in _check_upstream_columns(declaration, declarations):
             yield position, finding
     upstreams = {each.table: [up for up in each.upstream if up in names] for each in declarations}
@@ -122,8 +120,16 @@ def check_together(
         )
 
 
+def misspelt_tables(declaration: TableDeclaration, known: Collection[str]) -> Iterator[Finding]:
+    """The tables that a declaration names, and that are known by almost the same name."""
+    for place, other in _named_tables(declaration):
+        near = difflib.get_close_matches(other, known, n=1, cutoff=0.8)
+        if near and other not in known:
+            yield place, f"no table {other!r} is declared; did you mean {near[0]!r}?"
+
+
 def _named_tables(declaration: TableDeclaration) -> Iterator[tuple[Place, str]]:
-    """The other tables that a valid declaration names; they need not be declared."""
+    """The other tables that a declaration names; they need not be declared."""
     for at, upstream in enumerate(declaration.depends_on):
         yield ("depends_on", at), upstream
     if declaration.stream is not None and declaration.stream.table is not None:
@@ -132,8 +138,10 @@ def _named_tables(declaration: TableDeclaration) -> Iterator[tuple[Place, str]]:
         if expectation.sql is not None:
             from lakewright.storage.sql import parse_row_query  # noqa: PLC0415 - see _check_query
 
-            for table in parse_row_query(expectation.sql).tables:
-                yield ("expectations", at, "sql"), table
+            # What cannot be parsed has an error of its own.
+            with suppress(StorageError):
+                for table in parse_row_query(expectation.sql).tables:
+                    yield ("expectations", at, "sql"), table
 
 
 def _check_upstream_columns(
