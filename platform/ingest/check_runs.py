@@ -1,4 +1,4 @@
-"""What a run of a declaration would find before its first row: code and packages that are missing."""
+"""What a run of a declaration would find before its first row: missing code and packages."""
 
 from __future__ import annotations
 

@@ -142,8 +142,7 @@ def publish(
     _check_attempts(table, order)
     of_parts = range(_FIRST_PARTIAL, LAST_COMMIT)
     earlier_commits = [each for each in done if each.commit_identifier in of_parts]
-    engine = order.declaration.write.engine
-    judge = StagedJudge(table, order.session, order.find_table, env, engine)
+    judge = _judge(table, order, env)
     expectations = order.declaration.expectations
     given = rows()
     pending: list[StagedWrite] = []
@@ -200,6 +199,11 @@ def publish(
         left_out=order.bad_rows,
         rejects=order.rejects.name if order.rejects is not None else None,
     )
+
+
+def _judge(table: Table, order: WriteOrder, env: Env) -> StagedJudge:
+    engine = order.declaration.write.engine
+    return StagedJudge(table, order.session, order.find_table, env, engine)
 
 
 def _replace_rejects(order: WriteOrder, rejected: Sequence[RejectedPartition]) -> None:

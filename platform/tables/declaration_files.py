@@ -262,10 +262,11 @@ def _without_wrong_keys(value: Any, error: ValidationError) -> TableDeclaration 
     left = copy.deepcopy(value)
     for detail in error.errors():
         place = tuple(detail["loc"])
+        if not place or place[0] in _NEEDED_BY_OTHERS:
+            # A key of a source that is misspelt is one that is missing, too.
+            return None
         if detail["type"] != "extra_forbidden":
             place = place[:1]
-            if not place or place[0] in _NEEDED_BY_OTHERS:
-                return None
         holder = left
         for step in place[:-1]:
             try:

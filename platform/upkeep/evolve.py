@@ -145,7 +145,8 @@ def _made(table: Table, found: DeclaredChanges, policy: OnDestructive) -> tuple[
         raise InvalidSchema(
             f"the declaration of {table.name} asks for destructive changes: "
             f"{'; '.join(_told(found))}; schema.on_destructive is refuse, so nothing was "
-            "changed: name the changes in the run config, or correct the declaration"
+            f"changed: make the changes by `lakewright alter {table.name}`, or name them in the "
+            "run config of the job evolve_schema, or correct the declaration"
         )
     return found.harmless
 
@@ -172,7 +173,7 @@ def _report(table: Table, done: Outcome[EvolveOptions, EvolvePlan, AlterResult])
             is_empty=False,
         )
     if plan.keys:
-        told = f"the job respec has to {plan.keys}"
+        told = f"`lakewright respec` (the job respec) has to {plan.keys}"
         altered = replace(
             altered,
             summary=f"{altered.summary}; {told}",

@@ -1,4 +1,4 @@
-"""`lakewright check` finds what a run would find, all at once; `lakewright backfill` finds modules."""
+"""`lakewright check` finds what a run would find; `lakewright backfill` finds modules."""
 
 from __future__ import annotations
 
