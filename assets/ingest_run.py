@@ -410,6 +410,9 @@ class IngestRun:
         """The number of bad rows of a partition; None if the run leaves none out."""
         if left_out is None:
             return None
+        if len(self._asked or ()) == 1:
+            # Rows whose partition cannot be read are told there, too.
+            return left_out.count
         return left_out.by_partition[describe_partition(self.declaration.scheme.spec_of(key))]
 
     def found(

@@ -312,7 +312,11 @@ def _commit_all(
 ) -> tuple[Snapshot | None, int]:
     """Commit the writes, once the bad rows are kept; the last snapshot, and how many are new."""
     if order.rejects is not None and order.bad_rows is not None:
-        order.rejects.keep(order.bad_rows.rows, order.commit_user)
+        # Rows of a partition that cannot be read are met again when it is.
+        broken = () if order.broken is None else order.broken.specs
+        unread = {describe_partition(spec) for spec in broken}
+        kept = [row for row in order.bad_rows.rows if row.partition not in unread]
+        order.rejects.keep(kept, order.commit_user)
     snapshot, commits = None, 0
     while pending:
         result = _commit_first(table, pending)

@@ -221,7 +221,7 @@ def partition_metadata(
         rows: totals.row_count if totals else 0,
         "lakewright/partition_files": totals.file_count if totals else 0,
         "lakewright/partition_bytes": totals.size_bytes if totals else 0,
-        **({} if left_out is None else {"lakewright/partition_rows_left_out": left_out}),
+        **({} if left_out is None else {"lakewright/rows_left_out": left_out}),
     }
 
 

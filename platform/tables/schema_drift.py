@@ -5,9 +5,10 @@ A table drifts when its declaration is edited, and when another client alters it
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import yaml
 
 from lakewright.platform.tables.declarations import TableDeclaration, WriteKind
 from lakewright.platform.tables.declared_changes import DeclaredChanges, declared_changes
@@ -94,7 +95,10 @@ def lines_to_declare(fields: Sequence[DataField]) -> list[str]:
             line["comment"] = each.description
         if each.default_value is not None:
             line["default"] = each.default_value
-        lines.append(f"- {json.dumps(line, ensure_ascii=False)}")
+        text = yaml.safe_dump(
+            line, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**9
+        )
+        lines.append(f"- {text.strip()}")
     return lines
 
 

@@ -448,7 +448,7 @@ def test_rows_left_out_are_a_warning_with_their_number_a_sample_and_the_way_to_r
         told = "`lakewright replay-rejects shop.sales`" in check.description
         assert told is (mode == "quarantine")
     days = outcome.materializations
-    own = {day: days[day]["lakewright/partition_rows_left_out"] for day in days}
+    own = {day: days[day]["lakewright/rows_left_out"] for day in days}
     assert own["2024-01-01"] == 3
     assert own["2024-01-02"] == 1
 

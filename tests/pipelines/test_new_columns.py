@@ -201,9 +201,7 @@ def test_columns_that_files_bring_are_added_recorded_and_written_where_a_table_g
     said = outcome.checks[SCHEMA_MATCHES]
     assert not said.passed
     assert said.severity.value == "WARN"
-    assert '- {"name": "city", "type": "STRING"}; - {"name": "n", "type": "BIGINT"}' in (
-        said.description or ""
-    )
+    assert "- {name: city, type: STRING}; - {name: n, type: BIGINT}" in (said.description or "")
     # The declaration is behind: nothing is dropped, and the next runs write on.
     told = lake.run("evolve_schema", "shop.orders", on_destructive="allow")
     assert told.success
@@ -242,3 +240,18 @@ def test_a_declaration_that_cannot_grow_is_refused(lake: Lake) -> None:
         evolve="schema: {evolve: additive}",
     )
     assert "missing_columns: refuse refuses files from before a new column" in lake.wrong
+
+
+def test_bad_rows_of_a_partition_that_cannot_be_read_are_not_kept_to_be_replayed(
+    lake: Lake,
+) -> None:
+    more = '- {name: city, type: "STRING NOT NULL"}'
+    source = "csv: 'FOLDER/in/day={day}/*.csv', on_bad_row: quarantine"
+    declare(lake, more, source=source)
+    put(lake, 1, "id,city\nx,Bonn\n").with_name("b.csv").write_text("id\n1\n")
+    put(lake, 2, "id,city\ny,Ulm\n2,Ulm\n")
+
+    lake.materialize("shop.orders", fails=True)
+
+    kept = lake.table("shop.orders__rejects").read().to_pylist()
+    assert [row["text"] for row in kept] == ["y,Ulm"]
