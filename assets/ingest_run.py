@@ -189,6 +189,7 @@ class IngestRun:
         )
         order = WriteOrder(
             declaration=declaration,
+            undeclared=tuple(each.name for each in self.declaration.undeclared(table.schema)),
             partitions=request.partitions,
             commit_user=self._commit_user,
             tried_since_ms=tried_since_ms(context.instance, context.run, context.retry_number),

@@ -90,6 +90,7 @@ def _no_table(name: str) -> Table:
 class WriteOrder:
     """A write order: what to write, and under which commit user.
 
+    `undeclared` are columns that the table has by `evolve: additive` alone.
     `partitions` are the requested partitions; None accepts any. `commit_user` is the same at every
     attempt of one run, so that a retry finds its earlier commit; `tried_since_ms` is when the first
     attempt began, None if this one is the first. Without `allow_empty` a partition
@@ -102,6 +103,7 @@ class WriteOrder:
     declaration: TableDeclaration
     partitions: tuple[Mapping[str, object], ...] | None
     commit_user: str
+    undeclared: tuple[str, ...] = ()
     kind: WriteKind
     compact: bool = False
     allow_empty: bool = False
@@ -175,7 +177,7 @@ def publish(
                 number = _FIRST_PARTIAL + len(earlier_commits)
                 pending[-1] = replace(pending[-1], commit_identifier=number)
             writes = Writing(kind=order.kind, partitions=order.partitions)
-            check_other_columns(order.declaration, table, writes)
+            check_other_columns(_declared_or_given(table, pending, order), table, writes)
             last = pending[-1].writer if pending else None
             snapshot, commits = _commit_all(table, pending, order)
             # Before a replay may lease the table: it would append them beside the new rows.
@@ -199,6 +201,25 @@ def publish(
         left_out=order.bad_rows,
         rejects=order.rejects.name if order.rejects is not None else None,
     )
+
+
+def _declared_or_given(
+    table: Table, staged: Sequence[StagedWrite], order: WriteOrder
+) -> TableDeclaration:
+    """The declaration without columns that nobody declared, and of which no row has a value.
+
+    A run must not replace by null what another client has put there.
+    """
+    if not order.undeclared:
+        return order.declaration
+    parts = [table.read_staged(each, columns=list(order.undeclared)) for each in staged]
+    empty = {
+        name
+        for name in order.undeclared
+        if all(part.column(name).null_count == part.num_rows for part in parts)
+    }
+    columns = tuple(each for each in order.declaration.columns if each.name not in empty)
+    return order.declaration.model_copy(update={"columns": columns})
 
 
 def _judge(table: Table, order: WriteOrder, env: Env) -> StagedJudge:

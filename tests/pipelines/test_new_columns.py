@@ -13,6 +13,7 @@ from lakewright.platform.ingest.replay_rejects import replay_rejects
 from lakewright.platform.ledger.action import Action
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.tables.declaration_checks import SCHEMA_MATCHES
+from lakewright.session import Session
 from tests.pipelines.lake import EVENTS, Lake
 
 ORDERS = """
@@ -255,3 +256,22 @@ def test_bad_rows_of_a_partition_that_cannot_be_read_are_not_kept_to_be_replayed
 
     kept = lake.table("shop.orders__rejects").read().to_pylist()
     assert [row["text"] for row in kept] == ["y,Ulm"]
+
+
+def test_a_growing_table_keeps_values_that_another_client_put_into_a_column_of_its_own(
+    lake: Lake,
+) -> None:
+    declare(lake, evolve="schema: {evolve: additive}")
+    put(lake, 1, "id\n1\n")
+    lake.materialize("shop.orders")
+    session = Session(lake.catalog)
+    session.sql("ALTER TABLE shop.orders ADD COLUMN score INT")
+    session.sql("UPDATE shop.orders SET score = 9 WHERE id = 1")
+
+    refused = lake.materialize("shop.orders", fails=True)
+
+    assert "without column score" in refused.failure
+    assert orders(lake) == [{"id": 1, "score": 9}]
+    put(lake, 1, "id,score\n1,8\n")
+    lake.materialize("shop.orders")
+    assert orders(lake) == [{"id": 1, "score": 8}]
