@@ -334,7 +334,8 @@ class _Backfill:
             for one in outcome.rejected:
                 for check, why in one.not_met.items():
                     self._add_reason(self.declaration.scheme.key_of(one.spec), check, why)
-        for result in check_results(outcome.report, self.names, judged, ingest.check_history):
+        results = check_results(outcome, self.declaration, self.names, judged, ingest.check_history)
+        for result in results:
             yield dg.AssetCheckEvaluation(
                 asset_key=self.names.asset_key,
                 check_name=str(result.check_name),

@@ -9,16 +9,20 @@ from typing import Any
 import dagster as dg
 
 from lakewright.assets.check_history import CheckHistory
-from lakewright.platform.ingest.expectations import ExpectationOutcome, ValidationReport
+from lakewright.platform.ingest.expectations import ExpectationOutcome
+from lakewright.platform.ingest.publication import Published, Rejected
 from lakewright.platform.orchestration.names import TableNames
-from lakewright.platform.orchestration.reports import check_metadata
+from lakewright.platform.orchestration.reports import check_metadata, left_out_metadata
+from lakewright.platform.tables.declaration_checks import ROWS_LEFT_OUT
 from lakewright.platform.tables.declarations import (
     ExpectationDeclaration,
     ExpectationSeverity,
     TableDeclaration,
+    rejects_name,
 )
 from lakewright.platform.tables.partition_keys import first_few
-from lakewright.platform.upkeep.words import not_meeting
+from lakewright.platform.upkeep.words import counted, not_meeting
+from lakewright.storage.file_reader.bad_rows import BadRows
 
 # What is known of the other partitions of a check, by the check's name.
 Histories = Callable[[str], CheckHistory]
@@ -39,7 +43,7 @@ def check_specs(declaration: TableDeclaration, names: TableNames) -> list[dg.Ass
     check has the status of its last evaluation. So each result names the partitions it evaluated,
     and carries the failures of other partitions.
     """
-    return [
+    specs = [
         dg.AssetCheckSpec(
             name=expectation.check_name,
             asset=names.asset_key,
@@ -49,6 +53,15 @@ def check_specs(declaration: TableDeclaration, names: TableNames) -> list[dg.Ass
         )
         for expectation in declaration.expectations
     ]
+    if declaration.leaves_rows_out:
+        specs.append(
+            dg.AssetCheckSpec(
+                name=ROWS_LEFT_OUT,
+                asset=names.asset_key,
+                description="Whether the last run published all rows of its source.",
+            )
+        )
+    return specs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,25 +112,75 @@ class JudgedRows:
 
 
 def check_results(
-    report: ValidationReport, names: TableNames, rows: JudgedRows, histories: Histories
+    outcome: Published | Rejected,
+    declaration: TableDeclaration,
+    names: TableNames,
+    rows: JudgedRows,
+    histories: Histories,
 ) -> Iterator[dg.AssetCheckResult]:
     """The report as results; offending counts and samples in their metadata.
 
-    For published rows, they must follow the materialization that they evaluate.
+    For published rows, they must follow the materialization that they evaluate. An expectation of
+    which rows were left out is a warning: what was published meets it, and is not all.
     """
-    for outcome in report.outcomes:
-        not_met = rows.not_meeting(outcome)
-        history = histories(outcome.check_name).judged(rows.settled, not_met)
+    report, published = outcome.report, isinstance(outcome, Published)
+    left_out = outcome.left_out if isinstance(outcome, Published) else None
+    for each in report.outcomes:
+        not_met = rows.not_meeting(each)
+        history = histories(each.check_name).judged(rows.settled, not_met)
+        count = 0 if left_out is None else left_out.by_check[each.check_name]
+        summary, metadata = each.summary, check_metadata(each, row_count=report.row_count)
+        if count and left_out is not None:
+            summary = f"{_told_left_out(count, declaration)}; of the others, {summary}"
+            sample = [row for row in left_out.sample if row.check == each.check_name]
+            metadata = {**metadata, **left_out_metadata(sample, count, _rejects_of(declaration))}
+        is_warning = bool(count) and each.met and not history.not_met
         yield _result(
             names.asset_key,
-            outcome.check_name,
-            outcome.severity,
-            outcome.met,
-            _told(rows, outcome.summary, history.beside(not_met), not_met),
+            each.check_name,
+            ExpectationSeverity.WARNING if is_warning else each.severity,
+            each.met and not count,
+            _told(rows, summary, history.beside(not_met), not_met),
             rows,
             history,
-            check_metadata(outcome, row_count=report.row_count),
+            metadata,
         )
+    if declaration.leaves_rows_out and published and left_out is not None:
+        yield _rows_left_out(left_out, declaration, names, rows)
+
+
+def _rows_left_out(
+    left_out: BadRows, declaration: TableDeclaration, names: TableNames, rows: JudgedRows
+) -> dg.AssetCheckResult:
+    summary = "no row was left out"
+    metadata: Mapping[str, Any] = {}
+    if left_out.count:
+        summary = f"{_told_left_out(left_out.count, declaration)}; the first: {left_out.first}"
+        metadata = left_out_metadata(left_out.sample, left_out.count, _rejects_of(declaration))
+    return _PublishedRows(
+        asset_key=names.asset_key,
+        check_name=ROWS_LEFT_OUT,
+        passed=not left_out.count,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=_told(rows, summary, ""),
+        metadata=metadata,
+    )
+
+
+def _told_left_out(count: int, declaration: TableDeclaration) -> str:
+    was = "was" if count == 1 else "were"
+    told = f"{counted(count, 'bad row')} {was} left out"
+    rejects = _rejects_of(declaration)
+    if rejects is None:
+        return f"{told}, and not kept (on_bad_row: skip)"
+    return (
+        f"{told}, and kept in {rejects}: correct the declaration or the source, then run "
+        f"`lakewright replay-rejects {declaration.table}`"
+    )
+
+
+def _rejects_of(declaration: TableDeclaration) -> str | None:
+    return rejects_name(declaration.table) if declaration.keeps_rejects else None
 
 
 def results_of_earlier_try(
@@ -143,6 +206,17 @@ def results_of_earlier_try(
             rows,
             history,
             {},
+        )
+    if declaration.leaves_rows_out:
+        yield _PublishedRows(
+            asset_key=names.asset_key,
+            check_name=ROWS_LEFT_OUT,
+            passed=False,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=(
+                "not counted again: an earlier attempt of this run published the rows, and its log "
+                "has the number of those that it left out"
+            ),
         )
 
 

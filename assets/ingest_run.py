@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
@@ -10,6 +10,8 @@ from pydantic import Field
 
 from lakewright.assets.check_history import CheckHistory
 from lakewright.assets.checks import JudgedRows
+from lakewright.platform.ingest.broken_partitions import broken_partitions
+from lakewright.platform.ingest.grow_table import grown
 from lakewright.platform.ingest.judge_staged import RejectedPartition
 from lakewright.platform.ingest.missing_rows import INTENDED
 from lakewright.platform.ingest.publication import (
@@ -19,9 +21,10 @@ from lakewright.platform.ingest.publication import (
     Rejected,
 )
 from lakewright.platform.ingest.publish import LAST_COMMIT, ROWS, WriteOrder, publish
-from lakewright.platform.ingest.rejects import rejects_of
+from lakewright.platform.ingest.rejects import Rejects, rejects_of
 from lakewright.platform.ingest.source_files import bad_rows_of
 from lakewright.platform.ingest.sources import SourceRequest, explain_source, find_source
+from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.orchestration.asset_lineage import lineage_metadata
 from lakewright.platform.orchestration.asset_partitions import (
     dynamic_name,
@@ -29,6 +32,7 @@ from lakewright.platform.orchestration.asset_partitions import (
     partitions_def,
 )
 from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.rejects_reports import rejects_written
 from lakewright.platform.orchestration.reports import (
     OF_THE_COMMIT,
     partition_metadata,
@@ -48,10 +52,14 @@ from lakewright.platform.tables.partition_schemes import DynamicDimension
 from lakewright.platform.tables.schema_drift import SchemaDrift, Writing
 from lakewright.platform.tables.source_variables import values_hidden, with_source_variables
 from lakewright.platform.upkeep.engines import prefers_spark
+from lakewright.platform.upkeep.evolve import EvolveOptions, evolution_to
+from lakewright.platform.upkeep.procedure import Work
 from lakewright.platform.upkeep.words import counted
-from lakewright.storage import Table
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage import AddColumn, Table
+from lakewright.storage.errors import InvalidRequestError, InvalidRows
+from lakewright.storage.file_reader.bad_rows import BadRows
 from lakewright.storage.spec.partition_words import describe_partition
+from lakewright.storage.spec.schema_change_text import texts_in_turn
 
 
 class WriteConfig(dg.Config):
@@ -127,12 +135,48 @@ class IngestRun:
         )
 
     def run(self, table: Table) -> Published | AlreadyPublished | Rejected:
-        """Write the table, which declared rows fit."""
-        declaration, context = self.declaration, self.context
+        """Write the table, which declared rows fit; it first gets new columns, where it grows."""
+        while True:
+            declaration = self.declaration.with_undeclared(table.schema)
+            try:
+                return self._write(table, declaration)
+            except InvalidRows as error:
+                here, values = with_source_variables(declaration)
+                with values_hidden(values):
+                    table = grown(
+                        self.warehouse.catalog(),
+                        table,
+                        here,
+                        error,
+                        partitions=self.partitions,
+                        add=self._add_columns,
+                    )
+                self.context.log.warning(
+                    "%s: added the columns that its source has and the table lacked: %s",
+                    table.name,
+                    ", ".join(each.name for each in self.declaration.undeclared(table.schema)),
+                )
+
+    def _add_columns(self, table: Table, changes: Sequence[AddColumn], why: str) -> None:
+        """Add columns as the job `evolve_schema` does, with the same gate and record."""
+        (texts,) = texts_in_turn(changes)
+        catalog, warn = self.warehouse.catalog(), self.context.log.warning
+        replace(Recorder.of(catalog, warn=warn, make=True), reason=why).carry_out(
+            evolution_to(self.declaration),
+            table,
+            EvolveOptions(add=tuple(texts["add"])),
+            Work(run=self._commit_user, session=self.spark.session),
+        )
+
+    def _write(
+        self, table: Table, declaration: TableDeclaration
+    ) -> Published | AlreadyPublished | Rejected:
+        context = self.context
         catalog = self.warehouse.catalog()
         upstream = {name: catalog.table(name) for name in declaration.depends_on}
         here, values = with_source_variables(declaration)
         source, bad = find_source(here), bad_rows_of(declaration.source)
+        broken = broken_partitions(declaration, self.partitions, grows=declaration.grows)
         request = SourceRequest(
             table=declaration.table,
             partitions=self.partitions,
@@ -140,10 +184,12 @@ class IngestRun:
             wants_spark=prefers_spark(declaration.write.engine),
             session=self.spark.session,
             bad_rows=bad,
+            broken=broken,
             catalog=catalog,
         )
         order = WriteOrder(
             declaration=declaration,
+            undeclared=tuple(each.name for each in self.declaration.undeclared(table.schema)),
             partitions=request.partitions,
             commit_user=self._commit_user,
             tried_since_ms=tried_since_ms(context.instance, context.run, context.retry_number),
@@ -153,6 +199,7 @@ class IngestRun:
             upstream=upstream,
             find_table=catalog.table,
             bad_rows=bad,
+            broken=broken,
             rejects=rejects_of(catalog, declaration, values),
             explain=lambda: explain_source(here, request),
             session=self.spark.session,
@@ -174,6 +221,7 @@ class IngestRun:
                 outcome.snapshot.id,
             )
         self._tell_compaction(outcome)
+        self._tell_rejects(order.rejects)
         if bad is not None and bad.count:
             context.log.warning(
                 "%s: %s left out, the first: %s",
@@ -182,6 +230,15 @@ class IngestRun:
                 bad.first,
             )
         return outcome
+
+    def _tell_rejects(self, rejects: Rejects | None) -> None:
+        """Tell what the run changed in the rejects: kept rows, and replaced ones."""
+        kept = None if rejects is None else rejects.found()
+        latest = None if kept is None else kept.history.latest_snapshot()
+        if rejects is not None and latest is not None and latest.commit_user == self._commit_user:
+            key = self.names.keys.of(rejects.name)
+            what = f"changed by a run of {self.declaration.table}"
+            self.context.log_event(rejects_written(rejects, key, what))
 
     def _tell_compaction(self, outcome: Published | AlreadyPublished | Rejected) -> None:
         """Log a failed compaction; the run succeeds, because its rows are published."""
@@ -300,7 +357,7 @@ class IngestRun:
         if isinstance(outcome, AlreadyPublished) or not self.declaration.partition_keys:
             return
         if self.partitions is None:
-            for each in self.found(table, outcome.partitions):
+            for each in self.found(table, outcome.partitions, outcome.left_out):
                 self.context.log_event(each)
             return
         assert isinstance(self.context, dg.AssetExecutionContext)
@@ -312,7 +369,11 @@ class IngestRun:
                 # The attempt that wrote it has told its numbers.
                 continue
             self.context.add_asset_metadata(
-                partition_metadata(totals.get(key), are_all=self._writes_all),
+                partition_metadata(
+                    totals.get(key),
+                    are_all=self._writes_all,
+                    left_out=self._left_out(key, outcome.left_out),
+                ),
                 asset_key=self.names.asset_key,
                 partition_key=key,
             )
@@ -320,7 +381,7 @@ class IngestRun:
     def others(self, table: Table, outcome: Published) -> Iterator[dg.AssetMaterialization]:
         """The partitions of the run that were not rejected, one by one."""
         if self.partitions is None:
-            yield from self.found(table, outcome.partitions)
+            yield from self.found(table, outcome.partitions, outcome.left_out)
             return
         self._register(outcome.partitions)
         scheme = self.declaration.scheme
@@ -338,12 +399,28 @@ class IngestRun:
                     partition=key_of_asset(known, key),
                     metadata={
                         **metadata,
-                        **partition_metadata(totals.get(key), are_all=self._writes_all),
+                        **partition_metadata(
+                            totals.get(key),
+                            are_all=self._writes_all,
+                            left_out=self._left_out(key, outcome.left_out),
+                        ),
                     },
                 )
 
+    def _left_out(self, key: str, left_out: BadRows | None) -> int | None:
+        """The number of bad rows of a partition; None if the run leaves none out."""
+        if left_out is None:
+            return None
+        if len(self._asked or ()) == 1:
+            # Rows whose partition cannot be read are told there, too.
+            return left_out.count
+        return left_out.by_partition[describe_partition(self.declaration.scheme.spec_of(key))]
+
     def found(
-        self, table: Table, partitions: Sequence[PartitionTotals]
+        self,
+        table: Table,
+        partitions: Sequence[PartitionTotals],
+        left_out: BadRows | None = None,
     ) -> Iterator[dg.AssetMaterialization]:
         """The partitions found in the rows, one by one; the run named none."""
         scheme = self.declaration.scheme
@@ -358,7 +435,14 @@ class IngestRun:
             yield dg.AssetMaterialization(
                 self.names.asset_key,
                 partition=key,
-                metadata={**partition_metadata(each, are_all=self._writes_all), **common},
+                metadata={
+                    **partition_metadata(
+                        each,
+                        are_all=self._writes_all,
+                        left_out=self._left_out(key, left_out),
+                    ),
+                    **common,
+                },
             )
 
     def _register(self, partitions: Sequence[PartitionTotals]) -> None:

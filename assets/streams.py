@@ -85,7 +85,7 @@ def build_stream_asset(
             if drain.batches:
                 context.log_event(_so_far(ingest, following))
             judged = ingest.judged_rows(outcome)
-            yield from check_results(outcome.report, names, judged, ingest.check_history)
+            yield from check_results(outcome, declaration, names, judged, ingest.check_history)
             raise _rejection(declaration, drain, outcome)
         tags, metadata = following.observe_source(names), _metadata(ingest, following, outcome)
         if drain.batches or context.has_partition_key or context.has_partition_key_range:
@@ -94,7 +94,7 @@ def build_stream_asset(
             context.log_event(dg.AssetObservation(names.asset_key, metadata=metadata))
         outcome = replace(outcome, report=_of_all(declaration, outcome.report))
         judged = ingest.judged_rows(outcome)
-        yield from check_results(outcome.report, names, judged, ingest.check_history)
+        yield from check_results(outcome, declaration, names, judged, ingest.check_history)
         yield from following.lag_results()
 
     def told(context: dg.AssetExecutionContext) -> Iterator[Any]:

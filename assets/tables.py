@@ -114,21 +114,25 @@ def _events_of_write(ingest: IngestRun, file: str | None) -> Iterator[Any]:
     with failures_for_dagster():
         if refused:
             check_rows_fit(drift)
-        outcome = ingest.run(table)
+        outcome, now = ingest.run(table), drift
+        if declaration.grows:
+            table, now = ingest.open()
+    if now.schema_id != drift.schema_id:
+        yield evaluate_schema(declaration, names, now, file=file).event(names)
     judged, histories = ingest.judged_rows(outcome), ingest.check_history
     if isinstance(outcome, Rejected):
-        yield from check_results(outcome.report, names, judged, histories)
+        yield from check_results(outcome, declaration, names, judged, histories)
         raise rejection(declaration, outcome)
     if isinstance(outcome, Published) and outcome.rejected:
         yield from ingest.others(table, outcome)
-        yield from check_results(outcome.report, names, judged, histories)
+        yield from check_results(outcome, declaration, names, judged, histories)
         raise partial_rejection(declaration, outcome)
     ingest.report_partitions(table, outcome)
     yield dg.MaterializeResult(asset_key=names.asset_key, metadata=ingest.metadata(table, outcome))
     if isinstance(outcome, AlreadyPublished):
         yield from results_of_earlier_try(declaration, names, judged, histories)
     else:
-        yield from check_results(outcome.report, names, judged, histories)
+        yield from check_results(outcome, declaration, names, judged, histories)
 
 
 def derived_spec(

@@ -6,8 +6,10 @@ import dagster as dg
 from pydantic import Field
 
 from lakewright.jobs.warehouse_job import build_warehouse_job
+from lakewright.platform.ingest.rejects import Rejects
 from lakewright.platform.ingest.replay_rejects import replay_rejects
 from lakewright.platform.orchestration.names import TABLE_TAG, UpkeepNames, table_tag
+from lakewright.platform.orchestration.rejects_reports import rejects_written
 from lakewright.platform.orchestration.reports import whole_table_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.tables.workspace import Workspace
@@ -66,6 +68,8 @@ def build_replay_rejects_job(
                     description=found.summary,
                 )
             )
+            rejects = Rejects(catalog=catalog, table=config.table)
+            context.log_event(rejects_written(rejects, keys.of(found.rejects), found.summary))
 
     return build_warehouse_job(
         VERB, run, description=_DESCRIPTION, names=names, resources=resources

@@ -132,7 +132,7 @@ def build_upkeep_sensor(
         if shown is not None:
             # Our own tables appear with the next one: the first look makes them.
             assets = {each.table for each in shown}
-            known = tables.declarations.keys() | assets | set(OWN_TABLES)
+            known = tables.declarations.keys() | tables.rejects | assets | set(OWN_TABLES)
             new = [each for each in present if each not in known]
             new += [each for each in _moved(shown, watch) if each not in tables.declarations]
             refresh = refresh_request(context, new, names, now_ms=now_ms)

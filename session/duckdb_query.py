@@ -319,6 +319,32 @@ def running(
         yield bound
 
 
+@contextmanager
+def over_sources(
+    asked: DuckQuery, find: Callable[[str], Source], *, cores: int
+) -> Iterator[RunningQuery]:
+    """The query over sources, of which each is found by the name that the query gives it.
+
+    Raises:
+        InvalidStatement: a table has columns that SQL does not tell apart.
+    """
+    settings = {"threads": str(cores), "memory_limit": _SHARE_OF_MEMORY}
+    with duckdb.connect(":memory:", config={**LOCKED, **settings}) as connection:
+        bound = RunningQuery(asked, connection)
+        connection.execute("SET TimeZone = 'UTC'")
+        held: set[str] = set()
+        for name in asked.tables:
+            is_part = not name.database and name.table.lower() in asked.maybe
+            if is_part or name.said.lower() in held:
+                continue
+            held.add(name.said.lower())
+            source = find(name.said)
+            check_names(source)
+            _bind(bound, name, ScannedTable(source, len(bound.scanned), bound.failures))
+        connection.execute("SET lock_configuration = true")
+        yield bound
+
+
 def _push_down(bound: RunningQuery, externals: ExternalTables) -> None:
     """Let the source of a query's one external table do what it can of the query."""
     node, text = bound.asked.node, bound.asked.timed.text

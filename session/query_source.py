@@ -69,7 +69,11 @@ def source_of(catalog: Catalog, name: str, moment: Moment | None = None) -> Sour
         return Source(name, found.schema, plain)
     if moment is not None and moment.after is not None:
         return _changes_of(found, moment.after, moment.version or "")
-    state = _at(found, moment)
+    return source_at(name, _at(found, moment))
+
+
+def source_at(name: str, state: TableAt) -> Source:
+    """A table at one state."""
     return Source(
         name,
         state.schema,

@@ -12,7 +12,7 @@ from lakewright.platform.documents.yaml_files import Problem
 from lakewright.platform.policies.policies import DayBudget, PolicySet
 from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.tables.declaration_files import WrongDeclaration
-from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.declarations import TableDeclaration, rejects_name
 from lakewright.platform.tables.upkeep_policies import (
     CompactionPolicy,
     ManifestPolicy,
@@ -56,6 +56,12 @@ class KeptTables:
     wrong: tuple[WrongDeclaration, ...] = ()
 
     @property
+    def rejects(self) -> frozenset[str]:
+        """The names of the tables that keep the bad rows of declared ones; they may not exist."""
+        kept = (each for each in self.declarations.values() if each.keeps_rejects)
+        return frozenset(rejects_name(each.table) for each in kept)
+
+    @property
     def warehouse(self) -> WarehousePolicy:
         """The policy of the warehouse as a whole."""
         return self.files.current().policies.warehouse
@@ -93,10 +99,12 @@ class KeptTables:
     def present(self, catalog: Catalog) -> Iterator[str]:
         """The names of kept tables that exist, sorted."""
         if not self.adopted:
-            yield from (name for name in sorted(self.declarations) if catalog.table_exists(name))
+            named = sorted({*self.declarations, *self.rejects})
+            yield from (name for name in named if catalog.table_exists(name))
             return
+        named_here = {*self.declarations, *self.rejects}
         for name in _names(catalog):
-            is_kept = name in self.declarations or _matches(name, self.adopted)
+            is_kept = name in named_here or _matches(name, self.adopted)
             if is_kept and self.withheld_by(name) is None:
                 yield name
 

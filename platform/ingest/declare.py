@@ -75,13 +75,23 @@ def declare(rows: Any, *, table: str = "", catalog: Catalog | None = None) -> st
         return _of_query(rows, table, catalog)
     if isinstance(rows, str | Path):
         return _of_file(str(rows), table)
-    columns = _of_schema(_schema_of(rows))
+    columns = columns_of_rows(rows)
     return _yaml(table or "database.table", columns, source=None, told="the types of the rows")
 
 
 def is_query(text: str) -> bool:
     """Whether a text is a query, and no path."""
     return _QUERY.match(text) is not None
+
+
+def columns_of_rows(rows: Any) -> list[Proposed]:
+    """The columns of a DataFrame, an Arrow table, or dicts."""
+    return _of_schema(_schema_of(rows))
+
+
+def columns_of_file(file: FoundFile, source: SourceDeclaration) -> list[Proposed]:
+    """The columns of one file of a source."""
+    return _columns_of(file, source)[0]
 
 
 def _schema_of(rows: Any) -> pa.Schema:

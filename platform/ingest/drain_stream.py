@@ -42,6 +42,7 @@ from lakewright.storage.errors import InvalidRequestError, InvalidRows, StorageE
 from lakewright.storage.operations.streams.batches import Watch
 from lakewright.storage.operations.streams.partition_times import divided_keys
 from lakewright.storage.spec.extra_columns import ExtraColumns
+from lakewright.storage.spec.missing_columns import MissingColumns
 from lakewright.storage.spec.partition_clock import EventTime
 from lakewright.storage.spec.stream import CommittedBatch
 
@@ -148,7 +149,8 @@ class StreamDrain:
         partition = stream.partition_of_rows
         if stream.table is not None:
             ignores = source.extra_columns is ExtraColumns.IGNORE
-            rows = self._changes(stream, partition, ignores=ignores)
+            refuses = source.missing_columns is MissingColumns.REFUSE
+            rows = self._changes(stream, partition, ignores=ignores, refuses=refuses)
         elif stream.connector is not None:
             from lakewright.connectors.on_spark import read_stream_frame  # noqa: PLC0415
 
@@ -182,7 +184,12 @@ class StreamDrain:
         )
 
     def _changes(
-        self, stream: StreamDeclaration, partition: Mapping[str, object], *, ignores: bool
+        self,
+        stream: StreamDeclaration,
+        partition: Mapping[str, object],
+        *,
+        ignores: bool,
+        refuses: bool,
     ) -> Any:
         """The changes of the other table, without the columns that `partition` makes."""
         assert stream.table is not None
@@ -195,6 +202,13 @@ class StreamDrain:
             raise InvalidRequestError(
                 f"{stream.table} has columns that {self.table.name} lacks: {', '.join(others)}; "
                 "nothing was read; declare them, or write extra_columns: ignore in the source"
+            )
+        declared = [each.name for each in self.declaration.columns if each.name not in partition]
+        missing = [name for name in declared if name not in given]
+        if missing and refuses:
+            raise InvalidRequestError(
+                f"{stream.table} lacks column {', '.join(missing)} of {self.table.name}, and "
+                "missing_columns: refuse is declared; nothing was read"
             )
         return source.read_stream(
             self.session(),
@@ -211,7 +225,8 @@ class StreamDrain:
         check_other_columns(declaration, self.table, Writing(kind=declaration.write_kind))
         if not declaration.expectations:
             return
-        judge = StagedJudge(self.table, self.session, self.find_table, self.env)
+        engine = declaration.write.engine
+        judge = StagedJudge(self.table, self.session, self.find_table, self.env, engine)
         report = judge.report([staged], declaration.expectations)
         if report.blocking:
             self.rejected = Rejected(

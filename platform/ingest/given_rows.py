@@ -34,6 +34,7 @@ from lakewright.storage.file_reader.row_texts import row_text, row_texts
 from lakewright.storage.rows import ArrowStream, arrow_tables, is_dataframe, is_pandas
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.extra_columns import ExtraColumns
+from lakewright.storage.spec.missing_columns import MissingColumns
 from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
@@ -118,6 +119,8 @@ class _FunctionRows:
 
     def fitting(self, rows: Any) -> Iterator[pa.Table]:
         for part in self._parts(rows):
+            # What is wrong with the columns is wrong with the whole part.
+            _check_columns(part, self._table, self._declaration, self._fixed)
             made = fitting(len(part), partial(self._fit, part), partial(self._reject, part))
             if made.num_rows:
                 yield made
@@ -214,20 +217,41 @@ def _alike(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [{**names, **row} for row in rows]
 
 
+def _check_columns(
+    rows: Any, table: Table, declaration: TableDeclaration, fixed: Sequence[str]
+) -> None:
+    """Check the columns of rows; an error about unknown ones has what tells their types."""
+    source = declaration.source
+    if isinstance(rows, list):
+        names = list(dict.fromkeys(name for row in rows for name in row))
+    else:
+        names = list(rows.columns if is_dataframe(rows) else rows.column_names)
+    try:
+        check_returned_columns(
+            names,
+            [column.name for column in declaration.columns],
+            fixed=fixed,
+            schema=table.schema,
+            table=table.name,
+            missing_columns=MissingColumns.FILL if source is None else source.missing_columns,
+            extra_columns=ExtraColumns.REFUSE if source is None else source.extra_columns,
+        )
+    except InvalidRows as error:
+        if error.details.get("new"):
+            error.details["rows"] = rows
+        raise
+
+
 def _fitting(rows: Any, table: Table, declaration: TableDeclaration, fixed: Sequence[str]) -> Any:
     """Rows with the declared columns, and without those that are to be ignored."""
     names = rows.columns if is_dataframe(rows) else rows.column_names
-    check_returned_columns(
-        names,
-        [column.name for column in declaration.columns],
-        fixed=fixed,
-        table=table.name,
-    )
+    source = declaration.source
+    extra = ExtraColumns.REFUSE if source is None else source.extra_columns
+    _check_columns(rows, table, declaration, fixed)
     if not is_dataframe(rows):
         where = f"the source of {table.name}"
         rows = with_moments(rows, table.schema.fields, declaration.units, where)
-    source = declaration.source
-    if source is None or source.extra_columns is ExtraColumns.REFUSE:
+    if extra is ExtraColumns.REFUSE:
         return rows
     known = {*table.schema.field_names, ROW_KIND_COLUMN}
     return rows.select([name for name in names if name in known])

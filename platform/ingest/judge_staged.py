@@ -17,6 +17,7 @@ from lakewright.platform.ingest.expectations import (
 from lakewright.platform.ingest.validate_staged import validate_staged
 from lakewright.platform.tables.declarations import ExpectationDeclaration
 from lakewright.platform.tables.partition_keys import partition_identity
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.platform.upkeep.words import not_meeting
 from lakewright.storage import StagedWrite, Table
 from lakewright.storage.env import Env
@@ -34,6 +35,7 @@ class StagedJudge:
     session: Callable[[], Any]
     find_table: Callable[[str], Table]
     env: Env
+    engine: EngineChoice = EngineChoice.AUTO
 
     def report(
         self, staged: Sequence[StagedWrite], expectations: Sequence[ExpectationDeclaration]
@@ -46,6 +48,7 @@ class StagedJudge:
             session=self.session,
             find_table=self.find_table,
             env=self.env,
+            engine=self.engine,
         )
 
 

@@ -18,7 +18,8 @@ from lakewright.storage.spec.values import from_python
 
 Spec = Mapping[str, object]
 INTENDED = (
-    "if this is intended, declare `allow_empty: true` in the source, or run with allow_empty: true"
+    "if this is intended, declare `allow_empty: true` in the source, or run with --allow-empty "
+    "(`allow_empty: true` in run config)"
 )
 
 

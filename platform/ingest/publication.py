@@ -9,6 +9,7 @@ from lakewright.platform.ingest.expectations import ValidationReport
 from lakewright.platform.ingest.judge_staged import RejectedPartition
 from lakewright.platform.tables.partition_keys import partition_identity
 from lakewright.storage import Snapshot, WriterCompaction, WriterUse
+from lakewright.storage.file_reader.bad_rows import BadRows
 from lakewright.storage.spec.commit import PartitionWrite
 
 
@@ -42,7 +43,7 @@ class Published:
     """Rows that readers see.
 
     Of the `rejected` partitions nothing was published; an earlier attempt published the `earlier`.
-    So many `bad_rows` were left out; the table `rejects` has them if it is named.
+    `left_out` counts the bad rows; the table `rejects` has them if it is named.
     """
 
     partitions: tuple[PartitionTotals, ...]
@@ -55,8 +56,12 @@ class Published:
     writer: WriterUse | None = None
     rejected: tuple[RejectedPartition, ...] = ()
     earlier: tuple[Mapping[str, object], ...] = ()
-    bad_rows: int = 0
+    left_out: BadRows | None = None
     rejects: str | None = None
+
+    @property
+    def bad_rows(self) -> int:
+        return 0 if self.left_out is None else self.left_out.count
 
     @property
     def row_count(self) -> int:

@@ -24,6 +24,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakewright.platform.ingest.broken_partitions import BrokenPartitions
 from lakewright.platform.ingest.expectations import ValidationReport
 from lakewright.platform.ingest.given_rows import given_rows
 from lakewright.platform.ingest.judge_staged import (
@@ -76,8 +77,9 @@ _LOG = logging.getLogger(__name__)
 LAST_COMMIT = 1_000_000_000
 # The identifiers of commits that leave partitions out begin here: one for each attempt of the run.
 _FIRST_PARTIAL = 999_000_000
-# In place of the name of a check, where no rows came.
+# In place of the name of a check, where no rows came, or the files cannot be read.
 ROWS = "rows"
+SOURCE = "source"
 
 
 def _no_table(name: str) -> Table:
@@ -88,17 +90,20 @@ def _no_table(name: str) -> Table:
 class WriteOrder:
     """A write order: what to write, and under which commit user.
 
+    `undeclared` are columns that the table has by `evolve: additive` alone.
     `partitions` are the requested partitions; None accepts any. `commit_user` is the same at every
     attempt of one run, so that a retry finds its earlier commit; `tried_since_ms` is when the first
     attempt began, None if this one is the first. Without `allow_empty` a partition
     that gets no rows is not emptied. `explain` raises the source's error for missing or unreadable
     rows. `find_table` finds the other tables that queries of expectations name. `bad_rows` gets the
-    rows that are left out, and `rejects` keeps them.
+    rows that are left out, and `rejects` keeps them; `broken` gets the partitions that cannot be
+    read.
     """
 
     declaration: TableDeclaration
     partitions: tuple[Mapping[str, object], ...] | None
     commit_user: str
+    undeclared: tuple[str, ...] = ()
     kind: WriteKind
     compact: bool = False
     allow_empty: bool = False
@@ -106,6 +111,7 @@ class WriteOrder:
     tried_since_ms: int | None = None
     find_table: Callable[[str], Table] = field(default=_no_table, repr=False)
     bad_rows: BadRows | None = field(default=None, repr=False)
+    broken: BrokenPartitions | None = field(default=None, repr=False)
     rejects: Rejects | None = field(default=None, repr=False)
     explain: Callable[[], None] = field(default=lambda: None, repr=False)
     session: Callable[[], Any] = field(repr=False)
@@ -138,7 +144,7 @@ def publish(
     _check_attempts(table, order)
     of_parts = range(_FIRST_PARTIAL, LAST_COMMIT)
     earlier_commits = [each for each in done if each.commit_identifier in of_parts]
-    judge = StagedJudge(table, order.session, order.find_table, env)
+    judge = _judge(table, order, env)
     expectations = order.declaration.expectations
     given = rows()
     pending: list[StagedWrite] = []
@@ -149,6 +155,7 @@ def publish(
         try:
             for each in _staged_in_turn(table, given, order):
                 pending.append(each)  # noqa: PERF402  # what is staged is deleted if the next one fails
+            left_out, pending = _broken(table, pending, order)
             _check_partitions(table, pending, order.partitions)
             earlier = _partitions_of(table, earlier_commits)
             came = [*earlier, *(each.spec for each in _totals(pending) if each.row_count)]
@@ -170,7 +177,7 @@ def publish(
                 number = _FIRST_PARTIAL + len(earlier_commits)
                 pending[-1] = replace(pending[-1], commit_identifier=number)
             writes = Writing(kind=order.kind, partitions=order.partitions)
-            check_other_columns(order.declaration, table, writes)
+            check_other_columns(_declared_or_given(table, pending, order), table, writes)
             last = pending[-1].writer if pending else None
             snapshot, commits = _commit_all(table, pending, order)
             # Before a replay may lease the table: it would append them beside the new rows.
@@ -191,9 +198,33 @@ def publish(
         writer=last,
         rejected=rejected,
         earlier=earlier,
-        bad_rows=0 if order.bad_rows is None else order.bad_rows.count,
+        left_out=order.bad_rows,
         rejects=order.rejects.name if order.rejects is not None else None,
     )
+
+
+def _declared_or_given(
+    table: Table, staged: Sequence[StagedWrite], order: WriteOrder
+) -> TableDeclaration:
+    """The declaration without columns that nobody declared, and of which no row has a value.
+
+    A run must not replace by null what another client has put there.
+    """
+    if not order.undeclared:
+        return order.declaration
+    parts = [table.read_staged(each, columns=list(order.undeclared)) for each in staged]
+    empty = {
+        name
+        for name in order.undeclared
+        if all(part.column(name).null_count == part.num_rows for part in parts)
+    }
+    columns = tuple(each for each in order.declaration.columns if each.name not in empty)
+    return order.declaration.model_copy(update={"columns": columns})
+
+
+def _judge(table: Table, order: WriteOrder, env: Env) -> StagedJudge:
+    engine = order.declaration.write.engine
+    return StagedJudge(table, order.session, order.find_table, env, engine)
 
 
 def _replace_rejects(order: WriteOrder, rejected: Sequence[RejectedPartition]) -> None:
@@ -230,21 +261,44 @@ def _rejected(
     return () if len(found) == len(_totals(staged)) else found
 
 
+def _broken(
+    table: Table, staged: list[StagedWrite], order: WriteOrder
+) -> tuple[list[StagedWrite], list[StagedWrite]]:
+    """The parts of writes in partitions whose files cannot be read, and the others."""
+    if order.broken is None or not order.broken.specs:
+        return [], staged
+    return parts_in(table, staged, order.broken.specs)
+
+
 def _missing(
     table: Table, came: Sequence[Mapping[str, object]], order: WriteOrder
 ) -> tuple[RejectedPartition, ...]:
-    """The partitions that must not go without rows, and got none."""
+    """The partitions that must not go without rows, and got none.
+
+    Raises:
+        InvalidRows: none got rows.
+    """
+    broken, asked = order.broken, order.partitions
+    left_out: tuple[RejectedPartition, ...] = ()
+    if broken is not None and broken.specs:
+        if not came:
+            raise broken.first
+        left_out = tuple(
+            RejectedPartition(spec=spec, row_count=0, not_met={SOURCE: broken.why(spec)})
+            for spec in broken.specs
+        )
+        asked = None if asked is None else tuple(each for each in asked if not broken.has(each))
     if order.allow_empty:
-        return ()
+        return left_out
     found = missing_partitions(
         table,
         came,
-        order.partitions,
+        asked,
         replaces=order.kind is WriteKind.OVERWRITE,
         upstream=order.upstream,
         explain=order.explain,
     )
-    return tuple(
+    return left_out + tuple(
         RejectedPartition(spec=spec, row_count=0, not_met={ROWS: why}) for spec, why in found
     )
 
@@ -279,7 +333,11 @@ def _commit_all(
 ) -> tuple[Snapshot | None, int]:
     """Commit the writes, once the bad rows are kept; the last snapshot, and how many are new."""
     if order.rejects is not None and order.bad_rows is not None:
-        order.rejects.keep(order.bad_rows.rows, order.commit_user)
+        # Rows of a partition that cannot be read are met again when it is.
+        broken = () if order.broken is None else order.broken.specs
+        unread = {describe_partition(spec) for spec in broken}
+        kept = [row for row in order.bad_rows.rows if row.partition not in unread]
+        order.rejects.keep(kept, order.commit_user)
     snapshot, commits = None, 0
     while pending:
         result = _commit_first(table, pending)
@@ -406,6 +464,8 @@ def _emptied(table: Table, main: StagedWrite, order: WriteOrder) -> Iterator[Sta
     present = {partition_identity(stats.spec) for stats in table.at().partitions()}
     nothing = table.arrow_schema.empty_table()
     for at, spec in enumerate(order.partitions or ()):
+        if order.broken is not None and order.broken.has(spec):
+            continue
         if partition_identity(spec) in present - written:
             # The index among the requested partitions is the same at every attempt.
             yield table.stage(

@@ -18,14 +18,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.platform.tables.declarations import TableDeclaration
-from lakewright.platform.tables.source_declarations import OnBadRow
+from lakewright.platform.tables.declarations import TableDeclaration, rejects_name
 from lakewright.storage import Catalog, Table
 from lakewright.storage.file_reader.bad_rows import BadRow
 from lakewright.storage.spec.data_types import parse_data_type
 from lakewright.storage.spec.schema import Column, SchemaSpec
 
-_COLUMNS = {
+REJECTS_COLUMNS = {
     "id": ("STRING NOT NULL", "the same for each try of the run"),
     "source": ("STRING", "the file, or the function"),
     "line": ("BIGINT", "where the row begins in a file of text"),
@@ -41,12 +40,8 @@ _COLUMNS = {
     "reading": ("STRING", "how a replay reads the text"),
 }
 OPEN, REPLAYING, REPLAYED, REPLACED = "open", "replaying", "replayed", "replaced"
+STATES = (OPEN, REPLAYING, REPLAYED, REPLACED)
 _AT = pa.timestamp("ms", tz="UTC")
-
-
-def rejects_name(table: str) -> str:
-    """The name of the table with the bad rows of a table."""
-    return f"{table}__rejects"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +86,7 @@ class Rejects:
         spec = SchemaSpec(
             columns=tuple(
                 Column(name, parse_data_type(kind), comment)
-                for name, (kind, comment) in _COLUMNS.items()
+                for name, (kind, comment) in REJECTS_COLUMNS.items()
             ),
             primary_keys=("id",),
             options={"bucket": "1"},
@@ -121,6 +116,14 @@ class Rejects:
             found = found.set_column(at, name, found.column(name).cast(_AT).cast(pa.int64()))
         rows: list[dict[str, Any]] = found.to_pylist()
         return sorted(rows, key=lambda each: (each["source"], each["line"] or 0, each["id"]))
+
+    def counts(self) -> dict[str, int]:
+        """The number of rows in each state that any has."""
+        table = self.found()
+        if table is None:
+            return {}
+        states = Counter(table.read(columns=["state"]).column("state").to_pylist())
+        return {name: states[name] for name in STATES if states[name]}
 
     def settle(self, rows: Sequence[Mapping[str, Any]], state: str, by: str | None) -> None:
         """Give rows another state."""
@@ -162,8 +165,7 @@ def rejects_of(
     catalog: Catalog, declaration: TableDeclaration, hidden: Mapping[str, str]
 ) -> Rejects | None:
     """What keeps the bad rows of a declared table; None if they are not kept."""
-    source = declaration.source
-    if source is None or source.on_bad_row is not OnBadRow.QUARANTINE:
+    if not declaration.keeps_rejects:
         return None
     return Rejects(catalog=catalog, table=declaration.table, hidden=hidden)
 
@@ -177,6 +179,6 @@ def _as_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     return pa.table(
         {
             name: pa.array([row.get(name) for row in rows], types.get(name, pa.string()))
-            for name in _COLUMNS
+            for name in REJECTS_COLUMNS
         }
     )

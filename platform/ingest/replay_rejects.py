@@ -103,7 +103,7 @@ def replay_rejects(
         )
     target, drift = open_declared(catalog, declaration, Writing(kind=WriteKind.APPEND))
     check_rows_fit(drift)
-    replay = _Replay(target, declaration, rejects)
+    replay = _Replay(target, declaration.with_undeclared(target.schema), rejects)
     run = f"replay-{catalog.env.new_id()[:8]}"
     with ExitStack() as leases:
         if not dry_run:
@@ -219,8 +219,8 @@ class _Replay:
             return
         made = pa.concat_tables(parts)
         unfit = unmet(made, row_expectations(self.declaration.expectations))
-        for at, why in unfit.items():
-            self._leave(fitting[at], why, path)
+        for at, found in unfit.items():
+            self._leave(fitting[at], found.reason, path)
         self.fitting += [each for at, each in enumerate(fitting) if at not in unfit]
         self.tables.append(made.filter(pa.array([at not in unfit for at in range(len(fitting))])))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,7 +49,15 @@ def row_expectations(
     ]
 
 
-def unmet(rows: pa.Table, expectations: Sequence[ExpectationDeclaration]) -> dict[int, str]:
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """The expectation that a row does not meet."""
+
+    check_name: str
+    reason: str
+
+
+def unmet(rows: pa.Table, expectations: Sequence[ExpectationDeclaration]) -> dict[int, Unmet]:
     """By position, what the rows do not meet; a row that deletes a key has nothing to meet."""
     if not expectations or not rows.num_rows:
         return {}
@@ -56,10 +65,11 @@ def unmet(rows: pa.Table, expectations: Sequence[ExpectationDeclaration]) -> dic
     if ROW_KIND_COLUMN in rows.column_names:
         is_deleted = pc.is_in(rows.column(ROW_KIND_COLUMN), pa.array(_DELETED))
         places = places.filter(pc.invert(is_deleted).combine_chunks())
-    found: dict[int, str] = {}
+    found: dict[int, Unmet] = {}
     for outcome in validate_arrow(rows.take(places), expectations).outcomes:
         for at in outcome.positions:
-            found.setdefault(places[at].as_py(), f"{outcome.expectation} is not met")
+            why = Unmet(outcome.check_name, f"{outcome.expectation} is not met")
+            found.setdefault(places[at].as_py(), why)
     return found
 
 
@@ -109,7 +119,8 @@ def _judged(
             BadRow(
                 source=sources[at],
                 text=text,
-                reason=reasons[at],
+                reason=reasons[at].reason,
+                check=reasons[at].check_name,
                 form=RowForm.TYPED,
                 told={name: None if each is None else str(each) for name, each in told.items()},
                 partition=describe_partition({**told, **spec}) if is_known else None,

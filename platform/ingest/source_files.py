@@ -13,6 +13,7 @@ from lakewright.storage.file_reader.location import Location, wanted_values
 from lakewright.storage.file_reader.path_pattern import PathPattern
 from lakewright.storage.file_reader.reader import FileReader, Partitions, fields_with_kinds
 from lakewright.storage.spec.csv_dialect import CsvDialect
+from lakewright.storage.spec.missing_columns import MissingColumns
 from lakewright.storage.spec.schema import new_schema
 
 
@@ -38,6 +39,7 @@ def file_form(source: SourceDeclaration) -> FileForm:
         json=JsonLayout(date_format=source.date_format, timestamp_format=source.timestamp_format),
         encoding=source.encoding,
         extra_columns=source.extra_columns,
+        fills_missing=source.missing_columns is MissingColumns.FILL,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakewright.platform.ingest.broken_partitions import BrokenPartitions
 from lakewright.platform.ingest.connector_source import connector_rows
 from lakewright.platform.ingest.query_source import query_rows
 from lakewright.platform.ingest.source_files import source_files
@@ -46,7 +47,8 @@ class SourceRequest:
     `partitions` are the wanted partitions, in order; None means all. Rows of other partitions are
     refused. `upstream` holds the tables that the table depends on. The first use of `spark` starts
     a session. `wants_spark` says whether a DataFrame is the better result; it is never required.
-    `bad_rows` gets the rows of files that are left out. `catalog` is the warehouse of a query.
+    `bad_rows` gets the rows of files that are left out, and `broken` the partitions whose files
+    cannot be read. `catalog` is the warehouse of a query.
     """
 
     table: str
@@ -55,6 +57,7 @@ class SourceRequest:
     wants_spark: bool
     session: Callable[[], Any] = field(repr=False)
     bad_rows: BadRows | None = field(default=None, repr=False)
+    broken: BrokenPartitions | None = field(default=None, repr=False)
     catalog: Catalog | None = field(default=None, repr=False)
 
     @property
@@ -184,7 +187,10 @@ def _files_source(declaration: TableDeclaration) -> Source:
                 partial(_read, wanted=request.partitions),
                 files[0].fields,
             )
-        return read_in_turn(files, request.partitions, request.bad_rows)
+        if request.broken is None:
+            return read_in_turn(files, request.partitions, request.bad_rows)
+        leaves_out = request.broken.leaves_out
+        return read_in_turn(files, request.partitions, request.bad_rows, leaves_out)
 
     return read
 

@@ -36,6 +36,7 @@ class StreamFileReader:
     source: SourceDeclaration
     fields: tuple[DataField, ...]
     partition_keys: tuple[str, ...]
+    needed: tuple[str, ...]
     units: Units
 
     def __call__(self, path: str, size_bytes: int) -> Iterator[pa.Table]:
@@ -53,6 +54,7 @@ class StreamFileReader:
             form=file_form(self.source),
             fields=self.fields,
             partition_keys=self.partition_keys,
+            needed=self.needed,
             units=self.units,
         )
         try:
@@ -95,5 +97,6 @@ def stream_file_reader(
         source=source,
         fields=tuple(fields),
         partition_keys=table.schema.partition_keys,
+        needed=tuple(times),
         units=units or {},
     )

@@ -1,6 +1,6 @@
 """Evaluates the expectations of a table on staged rows: few in pandas, many in Spark.
 
-Queries run in Spark, whatever the number of rows: no other engine here knows SQL.
+Queries run on DuckDB, whatever the number of rows, unless the declaration names Spark as engine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from lakewright.platform.ingest.expectations import (
     validate_dataframe,
     validate_queries,
 )
+from lakewright.platform.ingest.query_expectations import validate_queries_here
 from lakewright.platform.tables.declarations import ExpectationDeclaration
+from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.storage import StagedWrite, Table
 from lakewright.storage.env import Env
 
@@ -35,8 +37,9 @@ def validate_staged(
     session: Session,
     find_table: Callable[[str], Table],
     env: Env,
+    engine: EngineChoice = EngineChoice.AUTO,
 ) -> ValidationReport:
-    """The results for the rows of some writes together.
+    """The results for the rows of some writes together; `engine` is that of the declaration.
 
     `session` is called only for Spark; `find_table` finds the tables that queries name.
     """
@@ -49,17 +52,22 @@ def validate_staged(
         report = _validate_rows(table, staged, others, session, env)
     if not queries:
         return report
-    outcomes = validate_queries(
-        _frame(table, staged, None, session),
-        queries,
-        find_table=find_table,
-        partition_keys=table.schema.partition_keys,
-    )
+    in_spark = engine is EngineChoice.SPARK
+    if in_spark:
+        outcomes = validate_queries(
+            _frame(table, staged, None, session),
+            queries,
+            find_table=find_table,
+            partition_keys=table.schema.partition_keys,
+        )
+    else:
+        outcomes = validate_queries_here(table, staged, queries, find_table=find_table, env=env)
+    name = "spark" if in_spark else "duckdb"
     found = {each.check_name: each for each in (*report.outcomes, *outcomes)}
     return ValidationReport(
         outcomes=tuple(found[each.check_name] for each in expectations),
         row_count=row_count,
-        engine="spark" if report.engine in ("none", "spark") else f"{report.engine} and spark",
+        engine=name if report.engine in ("none", name) else f"{report.engine} and {name}",
         duration_ms=env.now_ms() - started,
     )
 

@@ -71,8 +71,8 @@ def chosen_partitions(
         )
     if choice.is_empty:
         raise InvalidRequestError(
-            f"no partitions of {declaration.table} are chosen; name partitions, or a filter in "
-            "where, or ask for those missing or failed"
+            f"no partitions of {declaration.table} are chosen; give --partitions or --where, or "
+            "--missing or --failed (in run config the same keys without dashes)"
         )
     if choice.keys:
         keys = _named(choice.keys, keys, declaration)

@@ -19,6 +19,7 @@ from lakewright.platform.upkeep.health import PartitionHealth
 from lakewright.platform.upkeep.procedure import Report
 from lakewright.platform.upkeep.words import counted, size_text, time_text
 from lakewright.storage import Snapshot, Table, TableSchema, WriterCompaction
+from lakewright.storage.file_reader.bad_rows import LeftOutRow
 from lakewright.storage.spec.data_types import DataType
 
 Metadata = Mapping[str, Any]
@@ -207,16 +208,31 @@ def _writer_compaction_metadata(compaction: WriterCompaction) -> Metadata:
     return metadata
 
 
-def partition_metadata(totals: PartitionTotals | None, *, are_all: bool) -> Metadata:
+def partition_metadata(
+    totals: PartitionTotals | None, *, are_all: bool, left_out: int | None = None
+) -> Metadata:
     """The metadata of a materialization about one partition; None if the partition got no row.
 
-    `are_all` says whether the written rows are all that readers see in the partition.
+    `are_all` says whether the written rows are all that readers see in the partition. `left_out` is
+    the number of its bad rows, where a run leaves such out.
     """
     rows = "dagster/partition_row_count" if are_all else "lakewright/partition_rows_written"
     return {
         rows: totals.row_count if totals else 0,
         "lakewright/partition_files": totals.file_count if totals else 0,
         "lakewright/partition_bytes": totals.size_bytes if totals else 0,
+        **({} if left_out is None else {"lakewright/rows_left_out": left_out}),
+    }
+
+
+def left_out_metadata(rows: Sequence[LeftOutRow], count: int, rejects: str | None) -> Metadata:
+    """The rows that a run left out: their number, some of them, and where they are kept."""
+    return {
+        "rows_left_out": count,
+        "sample_of_rows_left_out": rows_table(
+            [{"source": e.source, "row": e.text, "reason": e.reason} for e in rows]
+        ),
+        **({} if rejects is None else {"rejects": rejects}),
     }
 
 

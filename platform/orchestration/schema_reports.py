@@ -16,7 +16,11 @@ from lakewright.platform.orchestration.reports import whole_table_metadata
 from lakewright.platform.tables.declaration_checks import SCHEMA_MATCHES
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.declared_changes import KeysChange
-from lakewright.platform.tables.schema_drift import SchemaDrift, schema_drift
+from lakewright.platform.tables.schema_drift import (
+    SchemaDrift,
+    lines_to_declare,
+    schema_drift,
+)
 from lakewright.platform.tables.workspace import Workspace
 from lakewright.platform.upkeep.alter import alter_line
 from lakewright.platform.upkeep.dependents import dependents_of
@@ -143,15 +147,23 @@ def evaluate_schema(
         )
     refuses = declaration.is_written_here and bool(drift.reasons)
     return SchemaEvaluation(
-        passed=not drift,
+        passed=not drift and not drift.undeclared,
         severity=dg.AssetCheckSeverity.ERROR if refuses else dg.AssetCheckSeverity.WARN,
         description=_description(drift, names, file, refuses=refuses),
         metadata={
             "lakewright/schema_id": drift.schema_id,
             COMPARED: compared(declaration, drift.schema_id),
             **_drift_metadata(drift, names, answer),
+            **_undeclared_metadata(drift),
         },
     )
+
+
+def _undeclared_metadata(drift: SchemaDrift) -> dict[str, Any]:
+    if not drift.undeclared:
+        return {}
+    lines = _code("yaml", lines_to_declare(drift.undeclared))
+    return {"lines to add to columns": dg.MetadataValue.md(lines)}
 
 
 def _drift_metadata(drift: SchemaDrift, names: TableNames, answer: GateAnswer) -> dict[str, Any]:
@@ -204,6 +216,18 @@ def respec_metadata(change: KeysChange | None, names: TableNames) -> dict[str, A
 
 
 def _description(drift: SchemaDrift, names: TableNames, file: str | None, *, refuses: bool) -> str:
+    told = _told_drift(drift, names, file, refuses=refuses)
+    if not drift.undeclared:
+        return told
+    where = "its declaration" if file is None else f"`{file}`"
+    lines = "; ".join(lines_to_declare(drift.undeclared))
+    return (
+        f"{told}. Runs added {counted(len(drift.undeclared), 'column')} that {where} lacks, by "
+        f"evolve: additive; add to `columns`: {lines}"
+    )
+
+
+def _told_drift(drift: SchemaDrift, names: TableNames, file: str | None, *, refuses: bool) -> str:
     if not drift:
         return f"schema {drift.schema_id} is as declared"
     found = drift.found

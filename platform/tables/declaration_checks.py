@@ -10,6 +10,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from lakewright.platform.documents.expectation_catalog import COLUMN_ARGUMENTS, EXPECTATION_KINDS
@@ -36,7 +37,9 @@ from lakewright.storage.errors import StorageError
 from lakewright.storage.file_reader.path_pattern import PathPattern
 from lakewright.storage.secret_texts import kept_secret
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, parse_data_type
+from lakewright.storage.spec.extra_columns import ExtraColumns
 from lakewright.storage.spec.log_options import LOG_SYSTEM, as_kept
+from lakewright.storage.spec.missing_columns import MissingColumns
 from lakewright.storage.spec.options import read_options
 from lakewright.storage.spec.partition_expiry import ExpiryStrategy, PartitionExpiry
 from lakewright.storage.spec.partition_time import PartitionTimes
@@ -49,7 +52,8 @@ SCHEMA_MATCHES = "schema_matches"
 STORED_ROWS_FIT = "stored_rows_fit_schema"
 NEWEST_PARTITION = "newest_partition_has_rows"
 LAG = "lag"
-TABLE_CHECKS = frozenset({SCHEMA_MATCHES, STORED_ROWS_FIT, NEWEST_PARTITION, LAG})
+ROWS_LEFT_OUT = "no_rows_left_out"
+TABLE_CHECKS = frozenset({SCHEMA_MATCHES, STORED_ROWS_FIT, NEWEST_PARTITION, LAG, ROWS_LEFT_OUT})
 
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
@@ -103,11 +107,8 @@ def check_together(
     names = {each.table: position for position, each in enumerate(declarations)}
     known = {*names, *named}
     for position, declaration in enumerate(declarations):
-        for place, other in _named_tables(declaration):
-            near = difflib.get_close_matches(other, known, n=1, cutoff=0.8)
-            if near and other not in known:
-                message = f"no table {other!r} is declared; did you mean {near[0]!r}?"
-                yield position, (place, message)
+        for finding in misspelt_tables(declaration, known):
+            yield position, finding
         for finding in _check_upstream_columns(declaration, declarations):
             yield position, finding
     upstreams = {each.table: [up for up in each.upstream if up in names] for each in declarations}
@@ -119,8 +120,16 @@ def check_together(
         )
 
 
+def misspelt_tables(declaration: TableDeclaration, known: Collection[str]) -> Iterator[Finding]:
+    """The tables that a declaration names, and that are known by almost the same name."""
+    for place, other in _named_tables(declaration):
+        near = difflib.get_close_matches(other, known, n=1, cutoff=0.8)
+        if near and other not in known:
+            yield place, f"no table {other!r} is declared; did you mean {near[0]!r}?"
+
+
 def _named_tables(declaration: TableDeclaration) -> Iterator[tuple[Place, str]]:
-    """The other tables that a valid declaration names; they need not be declared."""
+    """The other tables that a declaration names; they need not be declared."""
     for at, upstream in enumerate(declaration.depends_on):
         yield ("depends_on", at), upstream
     if declaration.stream is not None and declaration.stream.table is not None:
@@ -129,8 +138,10 @@ def _named_tables(declaration: TableDeclaration) -> Iterator[tuple[Place, str]]:
         if expectation.sql is not None:
             from lakewright.storage.sql import parse_row_query  # noqa: PLC0415 - see _check_query
 
-            for table in parse_row_query(expectation.sql).tables:
-                yield ("expectations", at, "sql"), table
+            # What cannot be parsed has an error of its own.
+            with suppress(StorageError):
+                for table in parse_row_query(expectation.sql).tables:
+                    yield ("expectations", at, "sql"), table
 
 
 def _check_upstream_columns(
@@ -266,6 +277,7 @@ def _check_contract(declaration: TableDeclaration) -> Iterator[Finding]:
 
 def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
     source = declaration.source
+    yield from _check_growing(declaration)
     if source is None:
         for where in ("depends_on", "expectations"):
             if getattr(declaration, where):
@@ -295,6 +307,22 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
             ("source", "python"),
             f"{source.python!r} is not the path of a function; write module.path:function",
         )
+
+
+def _check_growing(declaration: TableDeclaration) -> Iterator[Finding]:
+    """Where a run cannot add columns of its source."""
+    source, place = declaration.source, ("schema", "evolve")
+    if not declaration.grows:
+        return
+    if source is None:
+        yield place, "runs add columns of their source, and the table has none; add a source"
+    elif source.stream is not None or source.connector is not None:
+        kind = "a stream" if source.stream is not None else "a connector"
+        yield place, f"{kind} reads the declared columns only; declare new ones, and leave it out"
+    elif source.extra_columns is ExtraColumns.IGNORE:
+        yield place, "extra_columns: ignore leaves out the columns that it would add; drop one"
+    elif source.missing_columns is MissingColumns.REFUSE:
+        yield place, "missing_columns: refuse refuses files from before a new column; drop one"
 
 
 def _check_bad_rows(declaration: TableDeclaration, source: SourceDeclaration) -> Iterator[Finding]:

@@ -6,9 +6,11 @@ problem names the file, the line, the place and the correction.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -29,12 +31,18 @@ from lakewright.platform.tables.declaration_checks import (
     check_declaration,
     check_together,
     is_table_name,
+    misspelt_tables,
 )
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.query_declarations import with_query_told
 from lakewright.storage.errors import InvalidRequestError, StorageError
+from lakewright.storage.spec.data_types import parse_data_type
 
 _SQL = ".sql"
+# Without these keys, the checks of others would find what is not wrong.
+_NEEDED_BY_OTHERS = frozenset(
+    {"table", "columns", "partition_keys", "primary_key", "partitions", "source", "depends_on"}
+)
 Check = Callable[[TableDeclaration], Iterable[Finding]]
 Infer = Callable[[TableDeclaration], TableDeclaration]
 
@@ -232,7 +240,12 @@ def _read_table(read: _Read, infer: Infer) -> None:
     except ValidationError as error:
         for finding in findings_of(error, TableDeclaration):
             read.add(*finding)
-        return
+        partial = _without_wrong_keys(written.value, error)
+        if partial is None:
+            _check_types(read)
+            return
+        # The other checks look at what is left, so that all errors are told at once.
+        declaration = partial
     try:
         declaration = _from_its_file(declaration, written.folder)
         if declaration.schema_policy.infer:
@@ -242,6 +255,43 @@ def _read_table(read: _Read, infer: Infer) -> None:
         read.add(("schema",), error.message)
     except (OSError, UnicodeError) as error:
         read.add(("source", "sql"), f"the file cannot be read: {error}")
+
+
+def _without_wrong_keys(value: Any, error: ValidationError) -> TableDeclaration | None:
+    """The declaration without the keys that are wrong; None if checks of others would need them."""
+    left = copy.deepcopy(value)
+    for detail in error.errors():
+        place = tuple(detail["loc"])
+        if not place or place[0] in _NEEDED_BY_OTHERS:
+            # A key of a source that is misspelt is one that is missing, too.
+            return None
+        if detail["type"] != "extra_forbidden":
+            place = place[:1]
+        holder = left
+        for step in place[:-1]:
+            try:
+                holder = holder[step]
+            except (KeyError, IndexError, TypeError):
+                return None
+        if isinstance(holder, dict):
+            holder.pop(place[-1], None)
+    try:
+        return TableDeclaration.model_validate(left)
+    except ValidationError:
+        return None
+
+
+def _check_types(read: _Read) -> None:
+    """The types of the columns of a text that is no declaration."""
+    value = read.written.value
+    columns = value.get("columns") if isinstance(value, dict) else None
+    for at, each in enumerate(columns if isinstance(columns, list) else ()):
+        kind = each.get("type") if isinstance(each, dict) else None
+        if isinstance(kind, str):
+            try:
+                parse_data_type(kind, lengths_required=True)
+            except StorageError as error:
+                read.add(("columns", at, "type"), str(error))
 
 
 def _ask_queries(every: Sequence[_Read]) -> None:
@@ -300,6 +350,10 @@ def _check_repeated(every: Sequence[_Read]) -> None:
 def _check_together(every: Sequence[_Read]) -> None:
     """Problems between declarations, until those that are left are right together."""
     named = {each.table for each in every if each.table is not None}
+    for each in every:
+        if each.declaration is not None and each.declared is None:
+            for finding in misspelt_tables(each.declaration, named):
+                each.add(*finding)
     while True:
         right = [(each, each.declaration) for each in every if each.declared is not None]
         declarations = [declared for _, declared in right if declared is not None]

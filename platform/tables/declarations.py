@@ -49,14 +49,14 @@ from lakewright.platform.tables.refresh import (
     FreshnessDeclaration,
     ScheduleDeclaration,
 )
-from lakewright.platform.tables.source_declarations import SourceDeclaration
+from lakewright.platform.tables.source_declarations import OnBadRow, SourceDeclaration
 from lakewright.platform.tables.stream_declarations import StreamDeclaration
 from lakewright.platform.tables.upkeep_policies import EngineChoice, SectionPolicy
 from lakewright.storage.spec.bucketing import check_said_once, distributed
-from lakewright.storage.spec.data_types import parse_data_type
+from lakewright.storage.spec.data_types import DataField, parse_data_type
 from lakewright.storage.spec.epoch_units import EpochUnit
 from lakewright.storage.spec.partition_expiry import TIME_OPTION
-from lakewright.storage.spec.schema import Column, SchemaSpec, new_schema
+from lakewright.storage.spec.schema import Column, SchemaSpec, TableSchema, new_schema
 from lakewright.storage.spec.schema_gate import (
     EVERY_COLUMN,
     Compatibility,
@@ -65,6 +65,11 @@ from lakewright.storage.spec.schema_gate import (
     Waiver,
 )
 from lakewright.storage.spec.table_distribution import Kind, TableDistribution
+
+
+def rejects_name(table: str) -> str:
+    """The name of the table with the bad rows of a table."""
+    return f"{table}__rejects"
 
 
 class ColumnDeclaration(Declared):
@@ -221,8 +226,9 @@ class ExpectationDeclaration(BaseModel):
     sql: str | None = Field(
         default=None,
         description=(
-            "a query in Spark's SQL that returns the rows which are wrong, or counts them; the "
-            "rows of the run are batch, and other tables are database.table"
+            "a query that returns the rows which are wrong, or counts them; the rows of the run "
+            "are batch, and other tables are database.table; it runs on DuckDB, or on Spark by "
+            "`write.engine: spark`"
         ),
     )
     name: str | None = Field(
@@ -274,6 +280,13 @@ class OnDestructive(Enum):
     REFUSE = "refuse"
     PLAN = "plan"
     ALLOW = "allow"
+
+
+class Evolve(Enum):
+    """What a run does about columns that its source has and the table lacks."""
+
+    NEVER = "never"
+    ADDITIVE = "additive"
 
 
 class SchemaValidation(Declared):
@@ -328,6 +341,13 @@ class SchemaPolicy(Declared):
         description="whether columns that are not declared come from the source's first file",
     )
     on_destructive: OnDestructive = OnDestructive.PLAN
+    evolve: Evolve = Field(
+        default=Evolve.NEVER,
+        description=(
+            "whether a run adds columns that its source has and the table lacks: additive adds "
+            "them by the gate, and keeps them until they are declared"
+        ),
+    )
     validation: SchemaValidation = SchemaValidation()
     compatibility: Compatibility = Compatibility.BACKWARD
     columns: tuple[Text, ...] = Field(
@@ -409,6 +429,42 @@ class TableDeclaration(Declared):
         return with_arguments_read(declared)
 
     @property
+    def grows(self) -> bool:
+        """Whether runs add the columns that their source has and the table lacks."""
+        return self.schema_policy.evolve is Evolve.ADDITIVE
+
+    def undeclared(self, schema: TableSchema) -> tuple[DataField, ...]:
+        """The columns that runs added to a table by `evolve: additive`, and none declares."""
+        if not self.grows or not self.columns:
+            return ()
+        known = {each.name for each in self.columns} | {each.was for each in self.columns}
+        return tuple(each for each in schema.fields if each.name not in known)
+
+    def with_undeclared(self, schema: TableSchema) -> TableDeclaration:
+        """The declaration with the columns that runs added, in the order of the table."""
+        added = {each.name: each for each in self.undeclared(schema)}
+        if not added:
+            return self
+        columns = [*self.columns]
+        names = [each.name for each in columns]
+        for at, each in enumerate(schema.fields):
+            if each.name not in added:
+                continue
+            before = schema.fields[at - 1].name if at else None
+            place = names.index(before) + 1 if before in names else len(names)
+            names.insert(place, each.name)
+            columns.insert(
+                place,
+                ColumnDeclaration(
+                    name=each.name,
+                    type=str(each.type),
+                    comment=each.description,
+                    default=each.default_value,
+                ),
+            )
+        return self.model_copy(update={"columns": tuple(columns)})
+
+    @property
     def database(self) -> str:
         return self.table.split(".")[0]
 
@@ -421,6 +477,16 @@ class TableDeclaration(Declared):
     def stream(self) -> StreamDeclaration | None:
         """The stream that the rows come from; None for other sources."""
         return None if self.source is None else self.source.stream
+
+    @property
+    def leaves_rows_out(self) -> bool:
+        """Whether runs leave bad rows out, and go on."""
+        return self.source is not None and self.source.on_bad_row is not OnBadRow.FAIL
+
+    @property
+    def keeps_rejects(self) -> bool:
+        """Whether the rows that runs leave out are kept in a table beside it."""
+        return self.source is not None and self.source.on_bad_row is OnBadRow.QUARANTINE
 
     @property
     def is_stream(self) -> bool:

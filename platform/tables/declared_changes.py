@@ -90,8 +90,10 @@ def declared_changes(declaration: TableDeclaration, actual: TableSchema) -> Decl
     """The changes from a table's schema to its declaration.
 
     Options and comments that only the table has stay: other engines set some of their own. A
-    default that only the table has goes, since it decides what writers store.
+    default that only the table has goes, since it decides what writers store. Columns that runs
+    added by `evolve: additive` stay.
     """
+    declaration = declaration.with_undeclared(actual)
     declared = new_schema(declaration.schema_spec, time_millis=0)
     renamed = renames(declaration.columns, actual.field_names)
     present = _renamed(actual.fields, renamed)

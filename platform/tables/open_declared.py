@@ -33,10 +33,14 @@ def check_rows_fit(drift: SchemaDrift) -> None:
         InvalidSchema: declared rows do not fit the table; the message names every difference.
     """
     if drift.reasons:
-        jobs = ["evolve_schema"] if drift.misfits or drift.found.others else []
-        jobs += ["respec"] if drift.found.keys is not None else []
+        ways = []
+        if drift.misfits or drift.found.others:
+            ways.append(f"`lakewright evolve-schema {drift.table}` (the job evolve_schema)")
+        if drift.found.keys is not None:
+            keys = ",".join(drift.found.keys.keys)
+            ways.append(f"`lakewright respec {drift.table} --keys {keys}` (the job respec)")
         raise InvalidSchema(
             f"table {drift.table} is not as declared, and differs by: {'; '.join(drift.reasons)}; "
-            f"run the job {' and the job '.join(jobs)}, which makes the table as declared, or "
-            "change the declaration to what the table has"
+            f"run {' and '.join(ways)}, which makes the table as declared, or change the "
+            "declaration to what the table has"
         )

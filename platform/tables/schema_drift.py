@@ -5,8 +5,10 @@ A table drifts when its declaration is edited, and when another client alters it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import yaml
 
 from lakewright.platform.tables.declarations import TableDeclaration, WriteKind
 from lakewright.platform.tables.declared_changes import DeclaredChanges, declared_changes
@@ -33,13 +35,15 @@ from lakewright.storage.spec.schema_change_text import shown
 class SchemaDrift:
     """The changes that lead from a table to its declaration.
 
-    `misfits` are the changes without which declared rows do not fit.
+    `misfits` are the changes without which declared rows do not fit. `undeclared` are the columns
+    that runs added by `evolve: additive`: they stay, and are to be declared.
     """
 
     table: str
     schema_id: int
     found: DeclaredChanges
     misfits: tuple[SchemaChange, ...]
+    undeclared: tuple[DataField, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.found)
@@ -78,7 +82,24 @@ def schema_drift(
             for change in found.changes
             if not _is_harmless(change, table) and change not in left_out
         ),
+        undeclared=declaration.undeclared(table.schema),
     )
+
+
+def lines_to_declare(fields: Sequence[DataField]) -> list[str]:
+    """The lines of `columns` that declare some columns of a table."""
+    lines = []
+    for each in fields:
+        line: dict[str, str] = {"name": each.name, "type": str(each.type)}
+        if each.description is not None:
+            line["comment"] = each.description
+        if each.default_value is not None:
+            line["default"] = each.default_value
+        text = yaml.safe_dump(
+            line, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**9
+        )
+        lines.append(f"- {text.strip()}")
+    return lines
 
 
 def check_other_columns(declaration: TableDeclaration, table: Table, writing: Writing) -> None:

@@ -10,6 +10,7 @@ from pydantic import Field
 from lakewright.platform.documents.declared_values import Declared, Text
 from lakewright.platform.tables.stream_declarations import StreamDeclaration
 from lakewright.storage.spec.extra_columns import ExtraColumns
+from lakewright.storage.spec.missing_columns import MissingColumns
 
 
 class OnBadRow(Enum):
@@ -65,6 +66,13 @@ class SourceDeclaration(Declared):
         description="whether a run may empty partitions that get no rows from the source",
     )
     extra_columns: ExtraColumns = ExtraColumns.REFUSE
+    missing_columns: MissingColumns = Field(
+        default=MissingColumns.FILL,
+        description=(
+            "what becomes of declared columns that the source lacks: fill them with the default "
+            "or null where the column allows it, or refuse the rows"
+        ),
+    )
     on_bad_row: OnBadRow = Field(
         default=OnBadRow.FAIL,
         description=(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lakewright.platform.tables.declarations import OnDestructive, TableDeclaration
 from lakewright.platform.tables.declared_changes import DeclaredChanges
-from lakewright.platform.tables.schema_drift import schema_drift
+from lakewright.platform.tables.schema_drift import lines_to_declare, schema_drift
 from lakewright.platform.tables.workspace import Workspace
 from lakewright.platform.upkeep.alter import (
     ALTER,
@@ -48,7 +48,8 @@ class EvolveOptions(AlterOptions):
 class EvolvePlan(Plan[AlterResult]):
     """The changes of one run; `waiting` are destructive ones, which wait for a person.
 
-    `keys` tells a change of the partition keys, which the job `respec` makes.
+    `keys` tells a change of the partition keys, which the job `respec` makes. `undeclared` has the
+    lines that declare columns which runs added, and which stay.
     """
 
     table: str
@@ -56,6 +57,7 @@ class EvolvePlan(Plan[AlterResult]):
     waiting: tuple[SchemaChange, ...] = ()
     losses: tuple[str, ...] = ()
     keys: str = ""
+    undeclared: tuple[str, ...] = ()
 
 
 def evolution_to(
@@ -74,10 +76,12 @@ def evolution_to(
         waiting: tuple[SchemaChange, ...] = ()
         losses: tuple[str, ...] = ()
         keys = ""
+        undeclared: tuple[str, ...] = ()
         if any(texts.values()):
             changes = tuple(parse_changes(texts))
         else:
-            found = schema_drift(declaration, table).found
+            drift = schema_drift(declaration, table)
+            found, undeclared = drift.found, tuple(lines_to_declare(drift.undeclared))
             if found.others:
                 raise InvalidSchema(
                     f"table {table.name} cannot become as declared by a change of its schema: "
@@ -100,7 +104,14 @@ def evolution_to(
                 is_scanned=engine is not None,
             )
             now = table.plan_alter(*changes, rules=rules, engine=engine)
-        return EvolvePlan(table=table.name, now=now, waiting=waiting, losses=losses, keys=keys)
+        return EvolvePlan(
+            table=table.name,
+            now=now,
+            waiting=waiting,
+            losses=losses,
+            keys=keys,
+            undeclared=undeclared,
+        )
 
     def scan(table: Table, made: EvolvePlan, options: EvolveOptions, work: Work) -> EvolvePlan:
         engine = scan_engine(options, made.now, work)
@@ -133,7 +144,8 @@ def _made(table: Table, found: DeclaredChanges, policy: OnDestructive) -> tuple[
         raise InvalidSchema(
             f"the declaration of {table.name} asks for destructive changes: "
             f"{'; '.join(_told(found))}; schema.on_destructive is refuse, so nothing was "
-            "changed: name the changes in the run config, or correct the declaration"
+            f"changed: make the changes by `lakewright alter {table.name}`, or name them in the "
+            "run config of the job evolve_schema, or correct the declaration"
         )
     return found.harmless
 
@@ -148,8 +160,19 @@ def _report(table: Table, done: Outcome[EvolveOptions, EvolvePlan, AlterResult])
         table, Outcome(options=AlterOptions(), plan=plan.now, result=done.result)
     )
     altered = replace(altered, only_tells=not plan.now.changes)
+    if plan.undeclared:
+        count = counted(len(plan.undeclared), "column")
+        altered = replace(
+            altered,
+            summary=(
+                f"{altered.summary}; {count} that runs added (evolve: additive) stay, though not "
+                "declared"
+            ),
+            notes=(*altered.notes, *(f"add to columns: {each}" for each in plan.undeclared)),
+            is_empty=False,
+        )
     if plan.keys:
-        told = f"the job respec has to {plan.keys}"
+        told = f"`lakewright respec` (the job respec) has to {plan.keys}"
         altered = replace(
             altered,
             summary=f"{altered.summary}; {told}",

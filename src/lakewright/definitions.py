@@ -35,6 +35,7 @@ from lakewright.assets.hooks import (
     spec_by_hooks,
 )
 from lakewright.assets.newest_partition_check import newest_partition_check
+from lakewright.assets.rejects import rejects_spec
 from lakewright.assets.schema_check import schema_check
 from lakewright.assets.stored_rows_check import stored_rows_check
 from lakewright.assets.table_checks import build_table_checks
@@ -82,7 +83,7 @@ from lakewright.platform.orchestration.stream_reports import source_spec
 from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.tables.declaration_files import WrongDeclaration
 from lakewright.platform.tables.declaration_watch import DeclarationWatch
-from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.declarations import TableDeclaration, rejects_name
 from lakewright.platform.tables.workspace import Workspace, read_right, read_workspace
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.log_options import LOG_SYSTEM
@@ -369,6 +370,12 @@ def _shown(
         )
         for each in workspace.declarations
     }
+    for each in workspace.declarations:
+        if each.keeps_rejects:
+            rejects = rejects_name(each.table)
+            undeclared[rejects] = rejects_spec(
+                each, declared[each.table], policies.of(rejects), names, location=location
+            )
     keys = keys_by_hooks(hooks, {**undeclared, **declared}, key_of_new)
     return declared, undeclared, replace(names, keys=keys)
 

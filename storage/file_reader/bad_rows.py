@@ -5,6 +5,7 @@ The first one ends a read, unless they are left out and counted here, and kept f
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,6 +15,9 @@ import pyarrow as pa
 from lakewright.storage.errors import InvalidRows
 
 _NOTHING_WRITTEN = "; nothing was written"
+# How many rows are shown for each reason to leave them out, and how much of one.
+_MOST_SAMPLED = 10
+_MOST_SHOWN = 200
 
 
 class RowForm(Enum):
@@ -30,7 +34,7 @@ class BadRow:
 
     `text` is a row of CSV with the columns `header`, or without them an object of JSON. `told` are
     the columns that the path says, as text. `partition` is the row's, where its partition columns
-    can be read.
+    can be read. `check` is the expectation that it does not meet.
     """
 
     source: str
@@ -42,6 +46,17 @@ class BadRow:
     form: RowForm = RowForm.ORIGINAL
     told: Mapping[str, str | None] = field(default_factory=dict)
     partition: str | None = None
+    check: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutRow:
+    """A row of a sample of those that a run left out; without a text, the reason says where."""
+
+    source: str
+    text: str
+    reason: str
+    check: str | None
 
 
 @dataclass(slots=True)
@@ -49,7 +64,8 @@ class BadRows:
     """The bad rows of one run, counted, and kept for quarantine.
 
     `sources` are the files that the run has read, by which earlier bad rows of them are replaced;
-    `reading` is that of the rows which came last.
+    `reading` is that of the rows which came last. `by_partition` counts the rows whose partition is
+    known, `by_check` those that do not meet an expectation; `sample` has some reasons.
     """
 
     most: int
@@ -59,20 +75,33 @@ class BadRows:
     sources: set[str] = field(default_factory=set)
     reading: str = ""
     first: str = ""
+    by_partition: Counter[str] = field(default_factory=Counter)
+    by_check: Counter[str] = field(default_factory=Counter)
+    sample: list[LeftOutRow] = field(default_factory=list)
 
     def begin(self, source: str) -> None:
         """The rows that come next are of this file or function."""
         self.sources.add(source)
         self.reading = source
 
-    def count_one(self, reason: str) -> None:
-        """Count a row.
+    def count_one(
+        self, reason: str, partition: str | None, *, check: str | None = None, text: str = ""
+    ) -> None:
+        """Count a row of a partition, if that is known; `check` is the expectation it fails.
 
         Raises:
             InvalidRows: there are too many.
         """
         self.count += 1
         self.first = self.first or reason
+        if partition is not None:
+            self.by_partition[partition] += 1
+        if check is not None:
+            self.by_check[check] += 1
+        # Each check has its own sample.
+        alike = sum(each.check == check for each in self.sample)
+        if alike < _MOST_SAMPLED:
+            self.sample.append(LeftOutRow(self.reading, text[:_MOST_SHOWN], reason, check))
         if self.count > self.most:
             raise TooManyBadRows(
                 f"more than {self.most:,} rows are bad, the first: {self.first}; nothing was "
@@ -85,7 +114,7 @@ class BadRows:
         Raises:
             InvalidRows: there are too many.
         """
-        self.count_one(row.reason)
+        self.count_one(row.reason, row.partition, check=row.check, text=row.text)
         self.keep(row)
 
     def keep(self, row: BadRow) -> None:

@@ -8,45 +8,74 @@ from dataclasses import dataclass
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.file_reader.file_form import CSV, FileForm
 from lakewright.storage.spec.arguments import repeated
+from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.extra_columns import ExtraColumns
+from lakewright.storage.spec.missing_columns import wrongly_missing
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
 # Delimiters that a hint may name, the most frequent first.
 _DELIMITERS = (";", "\t", "|", ",")
 # How much of a row is shown.
 _MOST_SHOWN = 80
+_STRICT = ", and `missing_columns: refuse` is declared"
+# What to do about a column that a source has and the table lacks.
+DECLARE_IT = (
+    "declare it in `columns` and run `lakewright evolve-schema`, let runs add such columns by "
+    "`schema: {evolve: additive}`"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileColumns:
     """The columns that a file must have: the declared ones without those that its path tells.
 
-    With `has_kinds`, a file may also say in `_rowkind` what each row does to its key.
+    With `has_kinds`, a file may also say in `_rowkind` what each row does to its key. No file may
+    lack a column of `needed`.
     """
 
     path: str
     form: FileForm
-    declared: tuple[str, ...]
+    fields: tuple[DataField, ...]
     told: tuple[str, ...]
     has_kinds: bool = False
+    needed: tuple[str, ...] = ()
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.fields)
 
     @property
     def may_lack(self) -> bool:
         """Whether a row without a column has null there: JSON leaves out members."""
         return self.form.lacks_members
 
+    def missing(self, given: Sequence[str]) -> list[str]:
+        """The declared columns that neither a file nor its path has."""
+        return [name for name in self.declared if name not in given and name not in self.told]
+
+    def wrongly_missing(self, given: Sequence[str]) -> list[str]:
+        """Those of them that may not be missing in a file."""
+        missing = self.missing(given)
+        if self.may_lack:
+            return []
+        if not self.form.fills_missing or near_misses(missing, given):
+            return missing
+        return wrongly_missing(self.fields, (*given, *self.told), self.needed)
+
     def check_seen(self, given: Sequence[str]) -> None:
-        """Refuse a file that writes a column in another way, where others are ignored.
+        """Refuse a file of rows that leave out members, if no row has a column that it must have.
 
         Raises:
-            InvalidRows: no row has a declared column, and one is named almost like it.
+            InvalidRows: no row has a declared column, and one is named almost like it, or the
+                declaration refuses missing columns.
         """
-        missing = [name for name in self.declared if name not in (*given, *self.told)]
+        missing = self.missing(given)
         hint = near_misses(missing, given)
-        if self.may_lack and hint:
+        is_strict = not (self.form.may_lack or self.form.fills_missing) and bool(given)
+        if self.may_lack and missing and (hint or is_strict):
             raise InvalidRows(
-                f"{self.path}: no row has column {', '.join(missing)}{hint}; the rows have "
-                f"{', '.join(given)}; nothing was written"
+                f"{self.path}: no row has column {', '.join(missing)}{hint or _STRICT}; the rows "
+                f"have {', '.join(given)}; nothing was written"
             )
 
 
@@ -57,8 +86,7 @@ def check_file_columns(given: Sequence[str], columns: FileColumns) -> None:
         InvalidRows: a column is missing, unknown or there twice.
     """
     form, declared = columns.form, columns.declared
-    missing = [] if columns.may_lack else [name for name in declared if name not in given]
-    missing = [name for name in missing if name not in columns.told]
+    missing = columns.wrongly_missing(given)
     known_kinds = (ROW_KIND_COLUMN,) if columns.has_kinds else ()
     unknown = [name for name in given if name not in (*declared, *known_kinds)]
     # A deletion that is read without its kind would be a row of nulls.
@@ -67,20 +95,26 @@ def check_file_columns(given: Sequence[str], columns: FileColumns) -> None:
     known = [name for name in given if name in declared] if not extra else given
     if not missing and not extra and len(set(known)) == len(known):
         return
-    parts = [f"lacks column {', '.join(missing)}"] if missing else []
+    # A column that is unknown may be one of those that are null without it.
+    lacking = missing or ([] if columns.may_lack or not extra else columns.missing(given))
+    parts = [f"lacks column {', '.join(lacking)}"] if lacking else []
     parts += [f"has unknown column {', '.join(extra)}"] if extra else []
     parts = parts or [f"has column {repeated(known)} more than once"]
-    hint = near_misses(missing or declared, unknown)
+    hint = misspelt = near_misses(columns.missing(given) or declared, unknown)
     if form.format == CSV and len(given) == 1 and len(declared) > 1:
         hint = _delimiter_hint(given[0], form.csv.delimiter, len(declared))
     elif ROW_KIND_COLUMN in extra:
         hint = "; only a table with a primary_key, and no option rowkind.field, takes kinds of rows"
     elif extra and not missing and not hint:
-        hint = "; leave it out of the file, or declare `extra_columns: ignore` in the source"
+        hint = f"; {DECLARE_IT}, or leave it out by `extra_columns: ignore` in the source"
+    if missing and not extra and not hint and not (form.fills_missing or form.may_lack):
+        hint = _STRICT
     raise InvalidRows(
         f"{columns.path}: the file {' and '.join(parts)}{hint}; the file has {', '.join(given)}; "
         f"the table declares {', '.join(declared)}",
         unknown=tuple(extra),
+        # Those that the table may get.
+        new=() if missing or misspelt or ROW_KIND_COLUMN in extra else tuple(extra),
     )
 
 

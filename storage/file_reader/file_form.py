@@ -19,9 +19,10 @@ class FileForm:
     """A format with its options.
 
     `texts` says how values are written in CSV. With `may_lack` a column that a file lacks is null.
-    A file of JSON may always leave out members. With `own_avro` timestamps of Avro have the meaning
-    that Paimon and Flink give them, and else that of Avro's specification. With `skips_broken`,
-    rows without a meaning are left out.
+    With `fills_missing` it is its default, or null, where rows may leave the column out. A file of
+    JSON may always leave out members of some rows. With `own_avro` timestamps of Avro have the
+    meaning that Paimon and Flink give them, and else that of Avro's specification. With
+    `skips_broken`, rows without a meaning are left out.
     """
 
     format: str
@@ -31,6 +32,7 @@ class FileForm:
     encoding: str = "utf-8"
     extra_columns: ExtraColumns = ExtraColumns.REFUSE
     may_lack: bool = False
+    fills_missing: bool = False
     own_avro: bool = False
     skips_broken: bool = False
 

@@ -7,7 +7,7 @@ file in this process and in Spark's tasks, so that both engines see the same row
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -26,6 +26,7 @@ from lakewright.storage.codec.conform import (
     number_fields,
     said_of_moments,
 )
+from lakewright.storage.codec.default_values import default_value
 from lakewright.storage.errors import (
     CorruptionError,
     InvalidRows,
@@ -47,7 +48,7 @@ from lakewright.storage.file_reader.file_columns import (
     check_file_columns,
     ragged_row,
 )
-from lakewright.storage.file_reader.file_form import CSV, PARQUET, FileForm
+from lakewright.storage.file_reader.file_form import CSV, JSON, PARQUET, FileForm
 from lakewright.storage.file_reader.location import FoundFile
 from lakewright.storage.file_reader.pieces import (
     Piece,
@@ -78,13 +79,15 @@ class FileReader:
     """One file or some of its row groups, with the form it is read by; pickles for Spark's tasks.
 
     `fields` are the columns to read, with those of its path; of a file that does not name its
-    columns, all that it holds, in their order. Without fields, rows have one column of nulls.
+    columns, all that it holds, in their order. Without fields, rows have one column of nulls. Like
+    `partition_keys`, no file may lack a column of `needed`.
     """
 
     file: FoundFile
     form: FileForm
     fields: tuple[DataField, ...]
     partition_keys: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
     units: Units = field(default_factory=dict)
     row_groups: tuple[int, ...] | None = None
 
@@ -170,11 +173,13 @@ class FileReader:
         rows = self._with_columns_of_path(rows, made.num_rows)
         if self._columns.has_kinds:
             rows = _with_kinds(rows, may_lack=self._columns.may_lack)
-        if self._columns.may_lack:
+        if self._columns.may_lack and not self.form.fills_missing:
             for each in self.fields:
                 if each.name not in rows.column_names:
                     nulls = pa.nulls(made.num_rows, to_arrow_type(each.type))
                     rows = _appended(rows, each.name, nulls)
+        if self.form.fills_missing:
+            rows = self._with_missing(rows, made.num_rows)
         return conform(
             rows,
             self.fields,
@@ -182,6 +187,26 @@ class FileReader:
             form=self._text_form if piece.is_text else self._typed_form,
             first_row=piece.first_row + start,
         )
+
+    def _with_missing(self, rows: pa.Table, count: int) -> pa.Table:
+        """Rows with the columns that they lack: null, or the default where null is refused.
+
+        A default takes the place of other nulls when the rows are written.
+        """
+        for each in self.fields:
+            is_filled = not each.type.nullable and each.default_value is not None
+            if each.name not in rows.column_names:
+                kind = to_arrow_type(each.type)
+                filling = default_value(each, self.path) if is_filled else pa.scalar(None, kind)
+                rows = _appended(rows, each.name, pa.repeat(filling, count))
+            elif is_filled and self.form.format == JSON:
+                # A member that some rows lack is a null of theirs.
+                at = rows.column_names.index(each.name)
+                column = rows.column(at)
+                if column.null_count and column.type == to_arrow_type(each.type):
+                    filled = column.fill_null(default_value(each, self.path))
+                    rows = rows.set_column(at, each.name, filled)
+        return rows
 
     def wanted_of(self, typed: pa.Table, wanted: Partitions | None) -> pa.Table:
         """The rows of the wanted partitions."""
@@ -209,9 +234,10 @@ class FileReader:
         return FileColumns(
             path=self.path,
             form=self.form,
-            declared=tuple(name for name in names if name != ROW_KIND_COLUMN),
+            fields=tuple(each for each in self.fields if each.name != ROW_KIND_COLUMN),
             told=tuple(name for name, _ in self.file.values),
             has_kinds=ROW_KIND_COLUMN in names,
+            needed=(*self.partition_keys, *self.needed),
         )
 
     def unknown_columns(self) -> tuple[str, ...]:
@@ -322,21 +348,21 @@ class _Rejecting:
                     # A run for its partition tells of it.
                     return
         # Counted first: too many end the run before texts are looked for.
-        self._bad.count_one(reason_of(error))
+        self._bad.count_one(reason_of(error), partition)
         if self._bad.keeps:
             line, text, form = piece.original(at, self._file.fields)
             self._keep(error, line, text, partition, form=form)
 
     def _keep_line(self, line: int, text: str, error: InvalidRows) -> None:
         """Keep a line of JSON that is no object."""
-        self._bad.count_one(reason_of(error))
+        self._bad.count_one(reason_of(error), self._partition)
         self._keep(error, line, text, self._partition)
 
     def _keep_ragged(self, found: RaggedRow) -> None:
         row = found.row
         why = f"the row has {len(row.values)} values, and the file {found.columns} columns"
         error = InvalidRows(f"{self._file.path}: {why}")
-        self._bad.count_one(reason_of(error))
+        self._bad.count_one(reason_of(error), self._partition)
         self._keep(error, row.line, row.text, self._partition)
 
     def _keep(
@@ -371,10 +397,20 @@ def fields_with_kinds(schema: TableSchema) -> tuple[DataField, ...]:
     return (*schema.fields, DataField(-1, ROW_KIND_COLUMN, not_null(STRING)))
 
 
+def _nothing_left_out(_: FileReader, __: InvalidRows) -> bool:
+    return False
+
+
 def read_in_turn(
-    files: Sequence[FileReader], wanted: Partitions | None, bad: BadRows | None = None
+    files: Sequence[FileReader],
+    wanted: Partitions | None,
+    bad: BadRows | None = None,
+    leaves_out: Callable[[FileReader, InvalidRows], bool] = _nothing_left_out,
 ) -> Iterator[pa.Table]:
     """The rows of files, one piece after the other.
+
+    `leaves_out` is asked about a file that cannot be read, of which pieces may have been read
+    before; if it says so, the others are read without it.
 
     Raises:
         InvalidRows: as `FileReader.read`; if a file has unknown columns, it names the others too.
@@ -383,6 +419,8 @@ def read_in_turn(
         try:
             yield from file.read(wanted, bad)
         except InvalidRows as err:
+            if leaves_out(file, err):
+                continue
             unknown = err.details.get("unknown")
             if not unknown:
                 raise

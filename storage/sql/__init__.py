@@ -7,7 +7,13 @@ What a query says of its table: `query_columns.py`. Queries that judge rows: `ro
 """
 
 from lakewright.storage.sql.grammar.parse import Parsed, parse_statements
-from lakewright.storage.sql.row_queries import BATCH, COUNT_COLUMN, RowQuery, parse_row_query
+from lakewright.storage.sql.row_queries import (
+    BATCH,
+    COUNT_COLUMN,
+    RowQuery,
+    in_duckdb,
+    parse_row_query,
+)
 from lakewright.storage.sql.used_columns import ColumnUse, used_columns
 from lakewright.storage.sql.where import duckdb_filters, parse_where
 
@@ -18,6 +24,7 @@ __all__ = [
     "Parsed",
     "RowQuery",
     "duckdb_filters",
+    "in_duckdb",
     "parse_row_query",
     "parse_statements",
     "parse_where",

@@ -1,4 +1,4 @@
-"""Queries that return the rows which are wrong: what they name, and the text that Spark runs.
+"""Queries that return the rows which are wrong: what they name, and the text that an engine runs.
 
 The name `batch` stands for the rows that are asked about; every other table is `database.table`.
 A query that counts rows instead is told apart: it always returns one row.
@@ -19,6 +19,7 @@ BATCH = "batch"
 # The column of the result of a query that counts.
 COUNT_COLUMN = "count"
 _DIALECT = "spark"
+_OTHER_DIALECT = "duckdb"
 _COUNTS = (exp.Count, exp.CountIf)
 
 
@@ -52,7 +53,7 @@ def parse_row_query(text: str) -> RowQuery:
             whatever the rows are.
     """
     text = text.strip().rstrip("; \t\r\n")
-    tree = _parsed(text)
+    tree = _parsed_in_any(text)
     names = []
     for node in named_tables(tree):
         if node.catalog or (not node.db and _name(node) != BATCH):
@@ -70,9 +71,28 @@ def parse_row_query(text: str) -> RowQuery:
     return RowQuery(text, others, _is_count(tree))
 
 
-def _parsed(text: str) -> exp.Query:
+def in_duckdb(text: str) -> str | None:
+    """A query in Spark's SQL as DuckDB's; None if it cannot be parsed as such."""
     try:
-        statements = [each for each in parse(text, dialect=_DIALECT) if each is not None]
+        return _parsed(text).sql(dialect=_OTHER_DIALECT)
+    except (InvalidRequestError, SqlglotError):
+        return None
+
+
+def _parsed_in_any(text: str) -> exp.Query:
+    """The query in Spark's SQL, or else in DuckDB's; an error is that of Spark's."""
+    try:
+        return _parsed(text)
+    except InvalidRequestError as error:
+        try:
+            return _parsed(text, _OTHER_DIALECT)
+        except InvalidRequestError:
+            raise error from None
+
+
+def _parsed(text: str, dialect: str = _DIALECT) -> exp.Query:
+    try:
+        statements = [each for each in parse(text, dialect=dialect) if each is not None]
     except ParseError as error:
         found = error.errors[0] if error.errors else {}
         where = f"line {found.get('line')}, column {found.get('col')}: " if found else ""

@@ -111,10 +111,13 @@ class Outcome:
 
     @property
     def materializations(self) -> dict[str | None, dict[str, Any]]:
+        """By partition; those of rejects tables are not among them."""
         found = {}
         for event in self.result.all_events:
             if event.event_type_value == "ASSET_MATERIALIZATION":
                 one = event.event_specific_data.materialization
+                if one.asset_key.path[-1] == "rejects":
+                    continue
                 found[one.partition] = {key: each.value for key, each in one.metadata.items()}
         return found
 

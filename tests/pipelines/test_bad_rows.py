@@ -6,6 +6,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +15,7 @@ import lakewright
 from lakewright.cli import main
 from lakewright.platform.ingest import replay_rejects as replays
 from lakewright.platform.ingest.rejects import Rejects
+from lakewright.platform.orchestration.check_events import last_evaluation
 from lakewright.platform.upkeep import leases
 from lakewright.storage import ChangeType
 from lakewright.storage.errors import LeaseHeld
@@ -405,3 +407,80 @@ def test_deletions_need_no_values_and_every_type_comes_back_from_its_text(lake: 
     assert [{**row, "tags": dict(row["tags"])} for row in lake.rows("shop.keyed")] == [
         {**row, "tags": dict(row["tags"])} for row in kept
     ]
+
+
+LEFT_OUT = """
+    table: shop.sales
+    columns:
+      - {name: day, type: STRING NOT NULL}
+      - {name: id, type: BIGINT NOT NULL}
+      - {name: amount, type: INT}
+    partition_keys: [day]
+    partitions: {daily: {column: day, start: 2024-01-01, end: 2024-02-01}}
+    source: {csv: "FOLDER/in/{day}.csv", on_bad_row: MODE}
+    write: {engine: local}
+    expectations:
+      - {expect: expect_column_values_to_be_between, column: amount, min_value: 0, name: positive}
+"""
+
+
+def left_out(lake: Lake, mode: str) -> Any:
+    lake.declare(LEFT_OUT.replace("FOLDER", str(lake.folder)).replace("MODE", mode))
+    (lake.folder / "in").mkdir(exist_ok=True)
+    for day, text in ((1, "1,5\n2,-1\n3,x\n4,-2\n"), (2, "5,5\n6,-3\n")):
+        (lake.folder / "in" / f"2024-01-0{day}.csv").write_text(f"id,amount\n{text}")
+    return lake.materialize("shop.sales", partitions=("2024-01-01", "2024-01-02"))
+
+
+@pytest.mark.parametrize("mode", ["skip", "quarantine"])
+def test_rows_left_out_are_a_warning_with_their_number_a_sample_and_the_way_to_replay(
+    lake: Lake, mode: str
+) -> None:
+    outcome = left_out(lake, mode)
+
+    positive, every = outcome.checks["positive"], outcome.checks["no_rows_left_out"]
+    for check, count in ((positive, 3), (every, 4)):
+        assert not check.passed
+        assert check.severity is dg.AssetCheckSeverity.WARN
+        assert check.metadata["rows_left_out"].value == count
+        assert len(check.metadata["sample_of_rows_left_out"].value.records) == count
+        assert f"{count} bad rows were left out" in check.description
+        told = "`lakewright replay-rejects shop.sales`" in check.description
+        assert told is (mode == "quarantine")
+    days = outcome.materializations
+    own = {day: days[day]["lakewright/rows_left_out"] for day in days}
+    assert own["2024-01-01"] == 3
+    assert own["2024-01-02"] == 1
+
+
+def test_a_run_that_leaves_nothing_out_passes_the_check_again(lake: Lake) -> None:
+    left_out(lake, "quarantine")
+    (lake.folder / "in" / "2024-01-02.csv").write_text("id,amount\n5,5\n")
+    outcome = lake.materialize("shop.sales", partitions="2024-01-02")
+    assert outcome.checks["no_rows_left_out"].passed
+    assert outcome.checks["positive"].passed
+
+
+def test_rejects_are_an_asset_under_their_table_and_are_kept_by_the_same_policy(
+    lake: Lake,
+) -> None:
+    outcome = left_out(lake, "quarantine")
+    key = dg.AssetKey(["shop", "sales", "rejects"])
+    written = [
+        event.event_specific_data.materialization
+        for event in outcome.result.all_events
+        if event.event_type_value == "ASSET_MATERIALIZATION"
+        and event.event_specific_data.materialization.asset_key == key
+    ]
+    (told,) = written
+    assert told.metadata["dagster/row_count"].value == 4
+    assert "4 open" in (told.description or "")
+    graph = lake.definitions.resolve_asset_graph()
+    spec = graph.get(key)
+    assert spec.parent_keys == {dg.AssetKey(["shop", "sales"])}
+    assert "replay-rejects shop.sales" in (spec.description or "")
+    lake.tick()
+    healthy = dg.AssetCheckKey(key, "healthy")
+    assert healthy in graph.asset_check_keys
+    # The upkeep sensor looks at them as at every kept table.
+    assert last_evaluation(lake.instance, healthy) is not None

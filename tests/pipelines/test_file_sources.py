@@ -94,9 +94,10 @@ def test_a_csv_may_be_written_in_another_way(lake: Lake) -> None:
         ("dt,code,amount\n2024-01-01,a,0x10\n", "row 1 holds '0x10'"),
         ("dt,code,amount\n2024-01-01,a,NULL\n", "if the text stands for null, name it in `nulls`"),
         (
-            "dt,code\n2024-01-01,a\n",
-            "the file lacks column amount; the file has dt, code; the table declares dt, code, amo",
+            "code,amount\na,1\n",
+            "the file lacks column dt (a partition column); the file has code, amount; the table d",
         ),
+        ("dt\n2024-01-01\n", "the file lacks column code, amount; the file has dt"),
         ("dt,code,amount,more\n2024-01-01,a,1,2\n", "the file has unknown column more"),
         ("dt,code,amount,amount\n2024-01-01,a,1,2\n", "has column amount more than once"),
         ("dt;code;amount\n2024-01-01;a;1\n", 'declare `delimiter: ";"`'),

@@ -125,13 +125,13 @@ def test_an_edited_declaration_proposes_the_change_and_nothing_is_written_before
     before = sorted(shop.rglob("*"))
     days.give(flights("2024-01-03", 4))
     refused = days.materialize(partitions="2024-01-03-04:00", fails=True)
-    assert f"differs by: {told}; run the job respec, which" in refused.failure
+    assert f"differs by: {told}; run `lakewright respec shop" in refused.failure
     days.run("evolve_schema")
     assert sorted(shop.rglob("*")) == before
     assert before
     (action,) = Ledger(days.catalog).actions(table="shop.events", verb="evolve_schema")
     assert action.verdict is Verdict.NOTHING_TO_DO
-    assert "the job respec has to change the partition keys" in action.summary
+    assert "(the job respec) has to change the partition keys" in action.summary
 
 
 @pytest.mark.mission("PT1")

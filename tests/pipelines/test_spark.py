@@ -152,7 +152,8 @@ def test_queries_of_the_batch_and_other_tables_judge_before_anything_is_publishe
     lake: Lake,
 ) -> None:
     lake.declare(CUSTOMERS, "customers.yaml")
-    lake.declare(EVENTS.replace("\n    maintenance:", QUERIES))
+    text = EVENTS.replace("{engine: local}", "{engine: spark}")
+    lake.declare(text.replace("\n    maintenance:", QUERIES))
     lake.give(events("2024-01-01", 0, 5))
     lake.give([{"id": 0}, {"id": 1}], "shop.customers")
 

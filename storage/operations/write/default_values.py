@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.default_values import default_value
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.spec.missing_columns import may_be_left_out
 
 
 def with_left_out_columns(rows: pa.Table, files: TableFiles) -> pa.Table:
@@ -32,7 +33,7 @@ def with_left_out_columns(rows: pa.Table, files: TableFiles) -> pa.Table:
             rows = rows.append_column(
                 field.name, pa.repeat(default_value(field, files.name), rows.num_rows)
             )
-        elif field.type.nullable and field.name not in files.schema.partition_keys:
+        elif may_be_left_out(field, files.schema.partition_keys):
             nulls = pa.nulls(rows.num_rows, to_arrow_type(field.type))
             rows = rows.append_column(field.name, nulls)
     return rows

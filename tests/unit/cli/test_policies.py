@@ -167,10 +167,11 @@ def test_check_lists_everything_wrong_in_both_with_file_and_line(lakewright: Lak
     ended = lakewright(None, "check", "policy.yaml", "orders.yaml", "nowhere.yaml", code=2)
     assert [line.split(": ")[0] for line in ended.lines] == [
         "nowhere.yaml",
+        "orders.yaml:4",
         "orders.yaml:5",
         "policy.yaml:2",
         "policy.yaml:11",
-        "4 problems",
+        "5 problems",
     ]
     found = lakewright(None, "check", "policy.yaml", "--format", "json", code=2)
     assert found.json["problems"][0] == {

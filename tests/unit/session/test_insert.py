@@ -262,3 +262,15 @@ def test_sums_and_fractions_of_a_query_fill_columns_of_numbers(views: Session) -
         with pytest.raises(InvalidRows, match="column n is BIGINT"):
             views.sql(f"INSERT INTO sums SELECT {wrong}")
     assert rows_of(views, "SELECT count(*) FROM sums") == [(1,)]
+
+
+def test_values_that_fit_in_the_declared_order_name_the_way_to_write_them(session: Session) -> None:
+    session.sql("CREATE TABLE sales (day DATE, id BIGINT, note STRING) PARTITIONED BY (day)")
+    with pytest.raises(InvalidRows) as refused:
+        session.sql("INSERT INTO sales VALUES (DATE '2024-05-01', 1, 'x')")
+    said = str(refused.value)
+    assert "partition columns come last (id, note, day)" in said
+    assert "write the list (day, id, note) before VALUES, or BY NAME" in said
+    with pytest.raises(InvalidRows) as refused:
+        session.sql("INSERT INTO sales VALUES ('x', 'y', 'z')")
+    assert "BY NAME" not in str(refused.value)

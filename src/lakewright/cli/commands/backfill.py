@@ -23,6 +23,7 @@ from lakewright.cli.upkeep.policies import PATHS
 from lakewright.platform.documents.variables import TABLES_VARIABLE
 from lakewright.platform.tables.declarations import WriteKind
 from lakewright.platform.tables.partition_keys import first_few
+from lakewright.platform.tables.project_modules import find_modules
 from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 
@@ -104,6 +105,7 @@ def backfill(
     )
     from lakewright.storage import Catalog
 
+    find_modules(tables)
     declaration = _declared(call.table_name, tables)
     if not can_be_backfilled(declaration):
         chooses = partitions or where or missing or failed or batch
@@ -157,7 +159,13 @@ def _instance() -> Iterator[dg.DagsterInstance]:
     """The Dagster that the variable names, or one that forgets."""
     import dagster as dg
 
-    if os.environ.get(_HOME):
+    home = os.environ.get(_HOME)
+    if home:
+        if not Path(home).is_absolute() or not Path(home).is_dir():
+            raise InvalidRequestError(
+                f"${_HOME} is {home}, and no folder is there; make it, give its whole path, or "
+                f"unset ${_HOME} to write without a Dagster that remembers"
+            )
         with dg.DagsterInstance.get() as instance:
             yield instance
     else:

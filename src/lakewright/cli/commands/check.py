@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from lakewright.cli.output.answers import Answer, Record
 from lakewright.cli.upkeep.policies import PATHS, known_tables
 from lakewright.platform.documents.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.documents.yaml_files import Problem
+from lakewright.platform.ingest.check_runs import check_run
 from lakewright.platform.ingest.inferred_columns import with_columns_of_source
 from lakewright.platform.policies.check_files import (
     CheckedFiles,
@@ -26,6 +27,7 @@ from lakewright.platform.policies.check_files import (
     unused_policies,
 )
 from lakewright.platform.tables.declaration_files import Check
+from lakewright.platform.tables.project_modules import find_modules
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage.errors import NotFoundError, StorageError
 
@@ -38,6 +40,8 @@ Declarations and policies are distinguished by their keys and may be in one fold
 those of ${TABLES_VARIABLE} and ${POLICY_VARIABLE} are checked. If there is a warehouse, policies
 for tables or columns that it lacks are reported as notes, not as errors.
 Where Dagster is installed, it judges owners, tags and schedules of declarations too.
+Python sources are imported, from the working directory and the project around the declarations, and
+extras that a declaration needs are named. An upstream table is declared, or in the warehouse.
 
 Exit codes:
   0    everything is right
@@ -57,8 +61,12 @@ def check(call: Call, *, paths: tuple[Path, ...]) -> Answer:
             f"name files or folders, or set ${TABLES_VARIABLE} or ${POLICY_VARIABLE}",
             click.get_current_context(),
         )
-    checked = check_files(named, check=_check_for_dagster(), infer=with_columns_of_source)
+    find_modules(named)
+    checked = check_files(named, check=_check_for_run(), infer=with_columns_of_source)
     notes = _notes(call, checked)
+    found, unknown = _upstream(call, checked)
+    checked = replace(checked, problems=tuple(sorted((*checked.problems, *found))))
+    notes = [*notes, *unknown]
     return Answer(
         text=lambda: _text(checked, notes),
         value=lambda: _value(checked, notes),
@@ -67,13 +75,42 @@ def check(call: Call, *, paths: tuple[Path, ...]) -> Answer:
     )
 
 
-def _check_for_dagster() -> Check:
-    """What Dagster refuses in declarations; where it is not installed, it does not serve them."""
+def _check_for_run() -> Check:
+    """What a run would find, and what Dagster refuses in declarations.
+
+    Where Dagster is not installed, it does not serve them.
+    """
     if find_spec("dagster") is None:
-        return lambda _: ()
+        return check_run
     from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 
-    return check_for_dagster
+    return lambda declaration: (*check_for_dagster(declaration), *check_run(declaration))
+
+
+def _upstream(call: Call, checked: CheckedFiles) -> tuple[list[Problem], list[Problem]]:
+    """The upstream tables that are nowhere, as problems; those that may be, as notes."""
+    named = [
+        (each, at, upstream)
+        for each in checked.declared
+        for at, upstream in enumerate(each.declaration.depends_on)
+        if upstream not in checked.named
+    ]
+    if not named:
+        return [], []
+    try:
+        tables: frozenset[str] | None = known_tables(call)
+    except StorageError:
+        tables = None
+    problems, notes = [], []
+    for each, at, upstream in named:
+        place = ("depends_on", at)
+        if tables is None:
+            what = f"{upstream} is not declared here, and there is no warehouse that may have it"
+            notes.append(each.problem(place, what))
+        elif upstream not in tables:
+            what = f"{upstream} is neither declared here nor in the warehouse {call.warehouse}"
+            problems.append(each.problem(place, what))
+    return problems, notes
 
 
 def _of_environment() -> tuple[Path, ...]:

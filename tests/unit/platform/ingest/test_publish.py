@@ -422,6 +422,7 @@ def test_a_source_that_fails_midway_publishes_nothing_and_leaves_no_file(table: 
     [
         ([{"dt": "a", "id": 1}, {"dt": "a", "id": "x"}], "row 2: column id is INT, and 'x'"),
         ([{"dt": "a"}], "rows that lack column id"),
+        ([{"id": 1}], r"rows that lack column dt \(a partition column\)"),
         ([PARTS[0], PARTS[1].drop_columns(["id"])], "rows that lack column id"),
         ([PARTS[0], 7], "the source of shop.events: 7 is no rows; give an Arrow table"),
         ([{"dt": "a", "id": 1, "more": 2}], "unknown column more"),

@@ -336,7 +336,7 @@ def test_a_table_ahead_of_its_declaration_is_opened_where_no_value_is_lost(
     with pytest.raises(InvalidSchema, match="differs by: drop column n"):
         opened(catalog, replacing)
     ahead.alter(RenameColumn("a", "b"))
-    with pytest.raises(InvalidSchema, match=r"differs by: add column a INT; run the job evolve"):
+    with pytest.raises(InvalidSchema, match=r"differs by: add column a INT; run `lakewright evo"):
         opened(catalog, appended)
 
 
