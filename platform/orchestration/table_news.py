@@ -135,7 +135,12 @@ class TableNews:
             # The commits first: the page is then materialized before it is checked.
             found += self._commits(instance, catalog, kept, state)
             decisions = look.of(name)
-            told = (*health_told(state, decisions), kept.policy.mode, watch.ended_ms(name))
+            told = (
+                *health_told(state, decisions),
+                kept.policy.mode,
+                watch.ended_ms(name),
+                kept.problems,
+            )
             if self._health.get(name) != told:
                 self._health[name] = told
                 health = evaluate_health(

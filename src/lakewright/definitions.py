@@ -157,7 +157,7 @@ def build_definitions(
         ),
         build_wrong_tables(wrong, declared, names),
         _undeclared_tables(undeclared, health),
-        _declarations(watch, names) if paths or others else dg.Definitions(),
+        _declarations(watch, tables, names, keys) if paths or others else dg.Definitions(),
         _writing(workspace.declarations, names, keys, hooks),
         _schemas(workspace, tables, names, keys),
         build_warehouse_report(tables, names=names, resources=keys)
@@ -182,9 +182,11 @@ def _wrong_tables(workspace: Workspace) -> dict[str, WrongDeclaration]:
     return found
 
 
-def _declarations(watch: DeclarationWatch, names: UpkeepNames) -> dg.Definitions:
+def _declarations(
+    watch: DeclarationWatch, tables: KeptTables, names: UpkeepNames, keys: ResourceKeys
+) -> dg.Definitions:
     """What says that declarations are wrong."""
-    return dg.Definitions(sensors=[build_declarations_sensor(watch, names)])
+    return dg.Definitions(sensors=[build_declarations_sensor(watch, tables, names, keys)])
 
 
 def _declared_table(

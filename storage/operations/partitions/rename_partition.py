@@ -115,11 +115,17 @@ def plan_rename_partition(
     check_supported(files.schema, Use.COMPACT, table=files.name)
     whole = _whole(
         files,
-        needed(options.partition, f"name a partition of {files.name}: partition is not given "
-            "(--partition K=V,… on the command line)"),
+        needed(
+            options.partition,
+            f"name a partition of {files.name}: partition is not given "
+            "(--partition K=V,… on the command line)",
+        ),
     )
-    to = needed(options.to, f"say what {whole.named} of {files.name} becomes: to is not given (--to K=V,… on the "
-        "command line)")
+    to = needed(
+        options.to,
+        f"say what {whole.named} of {files.name} becomes: to is not given (--to K=V,… on the "
+        "command line)",
+    )
     target = _whole(files, {**whole.spec, **to})
     if target == whole:
         raise InvalidRequestError(f"{whole.named} of {files.name} has these values already")
