@@ -317,7 +317,7 @@ def _on_request(
     return dg.Definitions(
         jobs=[
             build_requests_job(REQUESTED_JOBS, tables, names=names, resources=keys),
-            build_undo_job(names=names, resources=keys),
+            build_undo_job(tables, names=names, resources=keys),
             build_statements_job(names=names, resources=keys),
             build_replay_rejects_job(workspace, names=names, resources=keys),
         ]

@@ -412,10 +412,16 @@ class _Judge:
         who, ways = "another commit", list[str]()
         if by is not None:
             who = f"snapshot {by.id} ({by.commit_kind.value} by {by.commit_user})"
-            ways.append(f"take snapshot {by.id} back first")
+            ways.append(
+                f"take snapshot {by.id} back first (lakewright revert {files.name} "
+                f"--snapshot {by.id})"
+            )
         if first - 1 in files.snapshots.ids():
             lost = f"snapshots {first} to {self.latest.id}"
-            ways.append(f"roll back to snapshot {first - 1}, which loses all of {lost}")
+            ways.append(
+                f"roll back to snapshot {first - 1} (lakewright rollback {files.name} --snapshot "
+                f"{first - 1}), which loses all of {lost}"
+            )
         return NotRevertible(
             f"snapshot{'s' * (len(self.net.snapshots) > 1)} {those} of {files.name} cannot be "
             f"taken back: {who} {what}; {', or '.join(ways) or 'nothing undoes it'}",
