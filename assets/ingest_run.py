@@ -130,7 +130,7 @@ class IngestRun:
         """Write the table, which declared rows fit."""
         declaration, context = self.declaration, self.context
         catalog = self.warehouse.catalog()
-        upstream = {name: catalog.table(name) for name in declaration.depends_on}
+        upstream = {name: catalog.table(name) for name in declaration.upstream_tables}
         here, values = with_source_variables(declaration)
         source, bad = find_source(here), bad_rows_of(declaration.source)
         request = SourceRequest(

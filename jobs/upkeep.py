@@ -27,6 +27,7 @@ from lakewright.platform.orchestration.names import (
     UpkeepNames,
     table_tag,
 )
+from lakewright.platform.orchestration.policy_memory import recall_policies
 from lakewright.platform.orchestration.reports import (
     findings_metadata,
     partition_health_metadata,
@@ -34,7 +35,6 @@ from lakewright.platform.orchestration.reports import (
     table_metadata,
     whole_table_metadata,
 )
-from lakewright.platform.orchestration.policy_memory import recall_policies
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.run_config import (

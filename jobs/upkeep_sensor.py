@@ -44,6 +44,10 @@ from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.running.verb_options import written_options
 
 _MOST_LOGGED = 50
+_STOPPED = (
+    " It begins stopped, as nothing here asks for upkeep: start it by the switch on this page, or "
+    "write `maintenance` in a declaration, or `policies` in the component."
+)
 _UNMONITORED = (
     "run_monitoring is not enabled in dagster.yaml: a run whose process is killed holds its tables "
     "until a person ends it"
@@ -61,12 +65,14 @@ def build_upkeep_sensor(
     resources: ResourceKeys | None = None,
     shown: Sequence[AdoptedTable] | None = None,
     page: str = "",
+    begins: bool = True,
 ) -> dg.SensorDefinition:
     """The sensor of all kept tables.
 
     `shown` are the adopted tables that are assets. Of further tables, and of those that have other
     partition keys by now, it asks for a run of the job `refresh_assets`, which then is one of the
-    jobs. Without it, the assets stay as they are. `page` is the asset that shows all of it.
+    jobs. Without it, the assets stay as they are. `page` is the asset that shows all of it. A sensor that does not begin running
+    is started by a person.
     """
     names = names or UpkeepNames()
     keys = resources or ResourceKeys()
@@ -80,13 +86,14 @@ def build_upkeep_sensor(
         name=names.sensor,
         jobs=list(jobs),
         minimum_interval_seconds=max(_interval_ms(tables) // 1000, 1),
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=dg.DefaultSensorStatus.RUNNING if begins else dg.DefaultSensorStatus.STOPPED,
         required_resource_keys={keys.warehouse},
         description=(
             "Looks at the metadata of every kept table and asks for the upkeep that is due: the "
-            "most useful first, in few runs, within the budget of the day. Fails while a policy file is "
-            "wrong; the policies of before decide until it is right."
+            "most useful first, in few runs, within the budget of the day. Fails while a policy "
+            "file is wrong; the policies of before decide until it is right."
             + (f" The asset `{page}` shows all of it on one page." if page else "")
+            + ("" if begins else _STOPPED)
         ),
     )
     def upkeep_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:

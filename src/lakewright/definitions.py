@@ -107,6 +107,7 @@ def build_definitions(
     hooks: AssetHooks | None = None,
     refresh: Refresh | None = None,
     others: Sequence[WrittenText] = (),
+    upkeep: bool | None = None,
 ) -> dg.Definitions:
     """Definitions of all tables declared in files and folders, and of the upkeep of all tables.
 
@@ -115,7 +116,8 @@ def build_definitions(
     of jobs apart from those of another workspace in the same code location. `hooks` may change the
     spec of each asset, and run each write. `refresh` lists the adopted tables for the next time
     that the definitions are loaded; without it, they stay those that are given. `others` are
-    declarations that stand elsewhere.
+    declarations that stand elsewhere. `upkeep` says whether the upkeep sensor begins running; where
+    nothing says so, it does if policies are named, or a declaration has `maintenance`.
 
     Raises:
         DeclarationError: something is wrong, and LAKEWRIGHT_STRICT asks for it; all is listed.
@@ -163,7 +165,16 @@ def build_definitions(
         build_warehouse_report(tables, names=names, resources=keys)
         if is_reported
         else dg.Definitions(),
-        _upkeep(tables, names, keys, bound, refresh, shown, page=REPORT if is_reported else ""),
+        _upkeep(
+            tables,
+            names,
+            keys,
+            bound,
+            refresh,
+            shown,
+            page=REPORT if is_reported else "",
+            begins=_asks_for_upkeep(tables, policies) if upkeep is None else upkeep,
+        ),
         # Only a policy file says where alerts go.
         _logs(workspace.declarations, names, keys),
         _alerts(tables, found, names) if policies else dg.Definitions(),
@@ -266,6 +277,12 @@ def _schemas(
     )
 
 
+def _asks_for_upkeep(tables: KeptTables, policies: Sequence[str | Path]) -> bool:
+    """Whether somebody wrote what upkeep is to do, so that its sensor begins running."""
+    kept = tables.declarations.values()
+    return bool(policies) or any(each.maintenance.model_fields_set for each in kept)
+
+
 def _upkeep(
     tables: KeptTables,
     names: UpkeepNames,
@@ -275,6 +292,7 @@ def _upkeep(
     shown: Sequence[AdoptedTable] | None,
     *,
     page: str,
+    begins: bool,
 ) -> dg.Definitions:
     """The jobs that keep tables, and the sensor that asks for their runs."""
     # To bind resources itself, Dagster would copy the sensor by a parameter that it warns of.
@@ -291,6 +309,7 @@ def _upkeep(
         resources=keys,
         shown=shown,
         page=names.job(page) if page else "",
+        begins=begins,
     )
     return dg.Definitions(jobs=jobs, sensors=[sensor])
 
@@ -347,7 +366,7 @@ def _shown(
 
     def key_of_new(table: str) -> dg.AssetKey:
         # What is not kept is no asset of ours, such as the upstream that another project writes.
-        is_kept = any(fnmatchcase(table, each) for each in tables.adopted)
+        is_kept = "." in table and any(fnmatchcase(table, each) for each in tables.adopted)
         return adopted(AdoptedTable(table=table)).key if is_kept else usual_key(table)
 
     undeclared = {
@@ -390,6 +409,7 @@ def defs() -> dg.Definitions:
         adopted_tables=_listed(adopted) if adopted else (),
         # They are listed whenever the definitions are loaded.
         refresh=(lambda _: None) if adopted else None,
+        upkeep=True,
     )
     return dg.Definitions.merge(built, in_process)
 

@@ -27,7 +27,8 @@ as the user of a command's commits, or the 8 digits in it. Snapshots are taken b
 expire, deletions until they are collected. What cannot be undone is reported with the
 reason, and nothing else waits for it. Where upkeep has rewritten files of the run since, its
 rewrites are taken back in the same commit; rows that others wrote stay. The exit code is 5 if
-nothing is undone, or if later work stands in the way of a part, and 2 if --dry-run finds so. A table that cannot be read is only a note if the ledger says that the
+nothing is undone, or if later work stands in the way of a part, and 2 if --dry-run finds so. A
+table that cannot be read is only a note if the ledger says that the
 run did not work on it. `lakewright condemned put-back` takes a single deletion back.
 """,
     examples="""
