@@ -199,6 +199,8 @@ def _description(
         lines.append("**State: not known**")
     else:
         lines.append(f"**State: poor**: {poor}" if poor else "**State: good**")
+        if not poor and not all(map(_is_in_order, decisions)):
+            lines[-1] += "; the check warns, because upkeep is late"
     if kept.problems:
         lines += ["", f"**Policy**: {kept.problems[0]}; {IN_FORCE}"]
     lines += ["", f"**Upkeep**: {_headline(decisions)}"]

@@ -23,7 +23,8 @@ from tests.support.tables.invariants import assert_only_reachable_files
 FEWER = settings().max_examples // 2
 RUN = "dagster-11111111-2222-4333-8444-555555555555-ingest"
 UPKEEP = "lakewright upkeep (0a1b2c3d)"
-Step = list[dict[str, Any]] | str
+# A write, an overwrite of the partitions of its rows, or a rewrite.
+Step = list[dict[str, Any]] | tuple[list[dict[str, Any]]] | str
 
 
 def no_session() -> NoReturn:
@@ -50,6 +51,8 @@ def _do(table: Table, step: Step) -> None:
         carry_out(SORT_COMPACT, table, SortCompactRun(columns=("id",)), work)
     elif isinstance(step, str):
         carry_out(COMPACT, table, CompactRun(full=step == "full", min_files=2), work)
+    elif isinstance(step, tuple):
+        table.write(rows(table, step[0]), mode="overwrite")
     else:
         table.write(rows(table, step))
 
@@ -65,14 +68,18 @@ def test_a_write_is_undone_through_rewrites_of_upkeep_and_rows_of_others_stay(
     table, twin = (KINDS[kind].table(catalog, f"db.{name}") for name in ("t", "twin"))
     rewrites = st.sampled_from(["full", "some", "sort"])
     before = data.draw(st.lists(st.one_of(written(0), rewrites), max_size=3))
+    over = st.tuples(written(20))
     # Some of the same keys, and some that only others write.
     later = data.draw(
-        st.lists(st.one_of(written(0), written(20), rewrites, rewrites), min_size=1, max_size=5)
+        st.lists(
+            st.one_of(written(0), written(20), over, rewrites, rewrites), min_size=1, max_size=6
+        )
     )
     for step in before:
         _do(table, step)
         _do(twin, step)
-    table.write(rows(table, data.draw(written(0))), commit_user=RUN)
+    mode = data.draw(st.sampled_from(["append", "overwrite"]))
+    table.write(rows(table, data.draw(written(0))), commit_user=RUN, mode=mode)
     for step in later:
         _do(table, step)
         _do(twin, step)

@@ -450,3 +450,17 @@ def test_a_compaction_of_another_client_is_in_the_way_and_named_with_its_command
     done_by("flink", table, COMPACT, CompactRun(full=True))
     (left,) = plan_undo(catalog, RUN).left_alone
     assert "(lakewright revert db.one --snapshot 5)" in left.why
+
+
+def test_the_load_of_a_day_is_undone_after_its_compaction_and_the_load_of_the_next_day(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, name="db.one", partitions=("day",))
+    table.write(rows(table, events(0, 2, day="a")), mode="overwrite", commit_user=DAGSTER)
+    table.write(rows(table, events(0, 2, day="b")), mode="overwrite", commit_user=SECOND)
+    for at in range(5, 8):
+        table.write(rows(table, events(at, at + 1, day="a")), commit_user="flink")
+    done_by("lakewright upkeep (0a1b2c3d)", table, COMPACT, CompactRun(full=True))
+    assert run_undo(catalog, plan_undo(catalog, RUN), UNDOING).is_whole
+    left = [*events(5, 8, day="a"), *events(0, 2, day="b")]
+    assert sorted(row["id"] for row in table.read().to_pylist()) == sorted(e["id"] for e in left)
