@@ -71,8 +71,8 @@ def build_upkeep_sensor(
 
     `shown` are the adopted tables that are assets. Of further tables, and of those that have other
     partition keys by now, it asks for a run of the job `refresh_assets`, which then is one of the
-    jobs. Without it, the assets stay as they are. `page` is the asset that shows all of it. A sensor that does not begin running
-    is started by a person.
+    jobs. Without it, the assets stay as they are. `page` is the asset that shows all of it. A
+    sensor that does not begin running is started by a person.
     """
     names = names or UpkeepNames()
     keys = resources or ResourceKeys()

@@ -37,9 +37,10 @@ class Described(click.Command):
             name = error.option_name.lstrip("-").replace("-", "_")
             options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
             meant = [each.opts[0] for each in options if (each.name or "").startswith(name)]
-            if name and not error.possibilities:
-                error.possibilities = meant[:1]
-            raise
+            if not name or error.possibilities or not meant:
+                raise
+            told = f"{error.format_message().rstrip('.')}. Did you mean {meant[0]!r}?"
+            raise click.NoSuchOption(error.option_name, told, ctx=error.ctx) from None
 
     def _parse(self, ctx: click.Context, args: list[str]) -> list[str]:
         seen: set[str] = set()
