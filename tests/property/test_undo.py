@@ -47,8 +47,8 @@ def written(draw: st.DrawFn, first: int) -> list[dict[str, Any]]:
 
 def _do(table: Table, step: Step) -> None:
     work = Work(run=UPKEEP, session=no_session)
-    if step == "sort" and not table.schema.has_primary_key:
-        carry_out(SORT_COMPACT, table, SortCompactRun(columns=("id",)), work)
+    if step == "sort" and table.options.bucket == -1 and not table.schema.has_primary_key:
+        carry_out(SORT_COMPACT, table, SortCompactRun(by=("id",)), work)
     elif isinstance(step, str):
         carry_out(COMPACT, table, CompactRun(full=step == "full", min_files=2), work)
     elif isinstance(step, tuple):
