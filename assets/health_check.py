@@ -25,6 +25,7 @@ from lakewright.platform.orchestration.health_reports import (
 )
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.past_runs import past_runs
+from lakewright.platform.orchestration.policy_memory import recall_policies
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.storage.env import SystemEnv
@@ -80,6 +81,7 @@ class HealthChecks:
         warehouse: WarehouseResource = getattr(context.resources, self.resources.warehouse)
         origin = context.run.remote_job_origin
         location = origin.repository_origin.code_location_origin.location_name if origin else None
+        recall_policies(context.instance, self.tables.files)
         with failures_for_dagster():
             catalog = warehouse.catalog()
             now_ms = SystemEnv().now_ms()

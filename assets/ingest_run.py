@@ -173,7 +173,7 @@ class IngestRun:
     ) -> Published | AlreadyPublished | Rejected:
         context = self.context
         catalog = self.warehouse.catalog()
-        upstream = {name: catalog.table(name) for name in declaration.depends_on}
+        upstream = {name: catalog.table(name) for name in declaration.upstream_tables}
         here, values = with_source_variables(declaration)
         source, bad = find_source(here), bad_rows_of(declaration.source)
         broken = broken_partitions(declaration, self.partitions, grows=declaration.grows)

@@ -11,6 +11,7 @@ from lakewright.platform.decide.kept_tables import KeptTables
 from lakewright.platform.decide.report import warehouse_report
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import UpkeepNames
+from lakewright.platform.orchestration.policy_memory import recall_policies
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
 
@@ -53,6 +54,7 @@ def build_warehouse_report(
         warehouse: WarehouseResource = getattr(context.resources, resources.warehouse)
         folder = Path(context.instance.storage_directory())
         file = Path(config.output or folder / f"{names.job(REPORT)}.html").absolute()
+        recall_policies(context.instance, tables.files)
         with failures_for_dagster():
             page = warehouse_report(warehouse.catalog().read_only(), tables)
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -5,15 +5,23 @@ of its stream: a process that began before the mistake may ask for them.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import dagster as dg
 
+from lakewright.platform.decide.alerts import DECLARATIONS, Alerts, wrong_files
+from lakewright.platform.decide.kept_tables import KeptTables
 from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.orchestration.names import TableNames, UpkeepNames
+from lakewright.platform.orchestration.policy_memory import recall_policies
 from lakewright.platform.orchestration.reports import STORAGE_KIND, code_reference
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
+from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.tables.declaration_files import WrongDeclaration
 from lakewright.platform.tables.declaration_watch import DeclarationWatch
+from lakewright.platform.tables.upkeep_policies import AlertEvent
 from lakewright.platform.upkeep.words import counted
+from lakewright.storage.errors import StorageError
 
 _INTERVAL_SECONDS = 60
 
@@ -73,19 +81,36 @@ def _stream_sensor(wrong: WrongDeclaration, names: TableNames) -> dg.SensorDefin
     return stream_sensor
 
 
-def build_declarations_sensor(watch: DeclarationWatch, names: UpkeepNames) -> dg.SensorDefinition:
-    """The sensor whose tick fails while a declaration is wrong, and names each with its line."""
+def build_declarations_sensor(
+    watch: DeclarationWatch, tables: KeptTables, names: UpkeepNames, keys: ResourceKeys
+) -> dg.SensorDefinition:
+    """The sensor whose tick fails while a declaration is wrong, and names each with its line.
+
+    It sends an alert, too, where a policy says where alerts go.
+    """
+    alerts = Alerts()
 
     @dg.sensor(
         name=names.declarations_sensor,
         minimum_interval_seconds=_INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
+        required_resource_keys={keys.warehouse},
         description="Fails while a declaration is wrong. The tables of the others go on.",
     )
     def declarations_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         problems = watch.problems()
         for each in problems:
             context.log.error("%s", each)
+        with suppress(DeclarationError, StorageError):
+            recall_policies(context.instance, tables.files)
+            warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
+            alerts.tell(
+                warehouse.catalog(),
+                tables.warehouse.alerts,
+                [*wrong_files(DECLARATIONS, problems, "the tables of the others go on")],
+                lambda key, _: key == ("", AlertEvent.FAILED, DECLARATIONS) and not problems,
+                warn=context.log.warning,
+            )
         if problems:
             raise DeclarationError(problems)
         if watch.loaded.wrong:

@@ -8,6 +8,7 @@ import dagster as dg
 from lakewright.platform.decide.alerts import Alert, Alerts, Key
 from lakewright.platform.decide.kept_tables import KeptTables
 from lakewright.platform.orchestration.names import UpkeepNames
+from lakewright.platform.orchestration.policy_memory import recall_policies
 from lakewright.platform.orchestration.reports import REJECTED
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.tables.upkeep_policies import AlertEvent
@@ -36,6 +37,7 @@ def build_rejection_sensor(
             last = context.instance.get_latest_materialization_event(names.keys.of(table))
             return last is not None and last.timestamp * 1000 > told_ms
 
+        recall_policies(context.instance, tables.files)
         alerts.tell(
             warehouse.catalog(), tables.warehouse.alerts, found, is_over, warn=context.log.warning
         )

@@ -1,20 +1,30 @@
 """Undo as a job: a run is named, and what it did is taken back, table by table."""
 
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import dagster as dg
 from pydantic import Field
 
 from lakewright.jobs.warehouse_job import build_warehouse_job
+from lakewright.platform.decide.kept_tables import KeptTables
 from lakewright.platform.ledger.recording import Recorder
-from lakewright.platform.orchestration.names import TABLE_TAG, AssetKeys, UpkeepNames, table_tag
+from lakewright.platform.orchestration.names import TABLE_TAG, UpkeepNames, table_tag
+from lakewright.platform.orchestration.partition_events import forget_partitions
+from lakewright.platform.orchestration.partition_news import figures_by_key, scheme_shown
 from lakewright.platform.orchestration.reports import whole_table_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.run_identity import commit_user
-from lakewright.platform.undo.undo import Undo, plan_undo, run_undo
+from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.partition_keys import (
+    InvalidPartitionKeyError,
+    first_few,
+    partition_identity,
+)
+from lakewright.platform.undo.undo import Undo, Undone, plan_undo, run_undo
 from lakewright.platform.upkeep.procedure import Work
 from lakewright.platform.upkeep.words import counted
-from lakewright.storage import Catalog
+from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError
 
 VERB = "undo"
@@ -33,17 +43,20 @@ class UndoConfig(dg.Config):
 
 
 def build_undo_job(
-    *, names: UpkeepNames | None = None, resources: ResourceKeys | None = None
+    tables: KeptTables,
+    *,
+    names: UpkeepNames | None = None,
+    resources: ResourceKeys | None = None,
 ) -> dg.JobDefinition:
     """The job that undoes a run in the whole warehouse; its config names the run.
 
     The run fails if nothing is undone, or later work stands in the way of a part; all other parts
     are undone first.
     """
-    keys = (names or UpkeepNames()).keys
+    of_tables = names or UpkeepNames()
 
     def run(context: dg.OpExecutionContext, catalog: Catalog, config: UndoConfig) -> None:
-        _run(context, catalog, config, keys)
+        _run(context, catalog, config, tables, of_tables)
 
     return build_warehouse_job(
         VERB, run, description=_DESCRIPTION, names=names, resources=resources
@@ -51,7 +64,11 @@ def build_undo_job(
 
 
 def _run(
-    context: dg.OpExecutionContext, catalog: Catalog, config: UndoConfig, keys: AssetKeys
+    context: dg.OpExecutionContext,
+    catalog: Catalog,
+    config: UndoConfig,
+    tables: KeptTables,
+    names: UpkeepNames,
 ) -> None:
     found = plan_undo(catalog, config.run, tables=config.tables or None)
     undone = context.instance.get_run_by_id(found.run)
@@ -78,15 +95,19 @@ def _run(
         context.log.info("dry run: nothing was written")
         return
     for each in found.parts:
+        table = catalog.table(each.table)
+        empty = _forget_empty(context, table, each, tables.declarations.get(each.table), names)
+        told = f"; without rows now: {first_few(empty)}" if empty else ""
         context.log_event(
             dg.AssetObservation(
-                keys.of(each.table),
+                names.keys.of(each.table),
                 metadata={
                     "lakewright/verb": each.verb,
                     "lakewright/undone_run": found.run,
-                    **whole_table_metadata(catalog.table(each.table)),
+                    **({"lakewright/emptied_partitions": list(empty)} if empty else {}),
+                    **whole_table_metadata(table),
                 },
-                description=each.summary,
+                description=f"run {found.run} undone: {each.summary}{told}",
             )
         )
     if not found.is_whole:
@@ -95,6 +116,35 @@ def _run(
         raise dg.Failure(
             f"{count} of run {found.run} cannot be undone: {told}", allow_retries=False
         )
+
+
+def _forget_empty(
+    context: dg.OpExecutionContext,
+    table: Table,
+    part: Undone,
+    declaration: TableDeclaration | None,
+    names: UpkeepNames,
+) -> list[str]:
+    """The partitions that have no rows any more, which Dagster shows as missing afterwards."""
+    scheme = scheme_shown(declaration, table)
+    if scheme is None or not part.partitions:
+        return []
+    there = {partition_identity(each.spec) for each in table.at().partitions()}
+    gone: list[str] = []
+    for spec in part.partitions:
+        if partition_identity(spec) not in there:
+            with suppress(InvalidPartitionKeyError):
+                gone.append(scheme.key_of(spec))
+    # One key may stand for several partitions of the table.
+    shown = set(figures_by_key(scheme, names.of(table.name), table.at().partitions()))
+    empty = sorted({*gone} - shown)
+    if empty and not forget_partitions(context.instance, names.keys.of(table.name), empty):
+        context.log.warning(
+            "%s of %s are without rows, and Dagster's log of events cannot show that",
+            first_few(empty),
+            table.name,
+        )
+    return empty
 
 
 def _tag(context: dg.OpExecutionContext, found: Undo) -> None:

@@ -15,7 +15,7 @@ from pydantic import Field, create_model
 
 from lakewright.jobs.run_progress import RunProgress
 from lakewright.platform.decide.keepers import may_be_done
-from lakewright.platform.decide.kept_tables import KeptTable, KeptTables
+from lakewright.platform.decide.kept_tables import IN_FORCE, KeptTable, KeptTables
 from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.orchestration.failures import failures_for_dagster
@@ -27,6 +27,7 @@ from lakewright.platform.orchestration.names import (
     UpkeepNames,
     table_tag,
 )
+from lakewright.platform.orchestration.policy_memory import recall_policies
 from lakewright.platform.orchestration.reports import (
     findings_metadata,
     partition_health_metadata,
@@ -116,7 +117,8 @@ class _Run:
             told = "the run names no table; write for example tables: {database.table: {}}"
             raise dg.Failure(told, allow_retries=False)
         try:
-            self.tables.files.current()
+            for problem in recall_policies(context.instance, self.tables.files):
+                context.log.warning("%s; %s", problem, IN_FORCE)
         except DeclarationError as error:
             raise dg.Failure(
                 f"{error}\nno upkeep is done until this is right", allow_retries=False

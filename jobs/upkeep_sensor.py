@@ -22,9 +22,10 @@ from lakewright.platform.decide.alerts import Alerts
 from lakewright.platform.decide.budget import batches
 from lakewright.platform.decide.clock import Clock
 from lakewright.platform.decide.keepers import options_by
-from lakewright.platform.decide.kept_tables import KeptTables
+from lakewright.platform.decide.kept_tables import IN_FORCE, KeptTables
 from lakewright.platform.decide.look import TableWatch
 from lakewright.platform.decide.surveys import OWN_TABLES
+from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.ledger.intents import Intent
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.past import day_of
@@ -32,6 +33,7 @@ from lakewright.platform.ledger.recording import is_recording
 from lakewright.platform.ledger.shadows import record_shadows
 from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, UpkeepNames, table_tag
 from lakewright.platform.orchestration.past_runs import past_runs
+from lakewright.platform.orchestration.policy_memory import keep_policies
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.table_news import TableNews
@@ -42,6 +44,10 @@ from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.running.verb_options import written_options
 
 _MOST_LOGGED = 50
+_STOPPED = (
+    " It begins stopped, as nothing here asks for upkeep: start it by the switch on this page, or "
+    "write `maintenance` in a declaration, or `policies` in the component."
+)
 _UNMONITORED = (
     "run_monitoring is not enabled in dagster.yaml: a run whose process is killed holds its tables "
     "until a person ends it"
@@ -59,12 +65,14 @@ def build_upkeep_sensor(
     resources: ResourceKeys | None = None,
     shown: Sequence[AdoptedTable] | None = None,
     page: str = "",
+    begins: bool = True,
 ) -> dg.SensorDefinition:
     """The sensor of all kept tables.
 
     `shown` are the adopted tables that are assets. Of further tables, and of those that have other
     partition keys by now, it asks for a run of the job `refresh_assets`, which then is one of the
-    jobs. Without it, the assets stay as they are. `page` is the asset that shows all of it.
+    jobs. Without it, the assets stay as they are. `page` is the asset that shows all of it. A
+    sensor that does not begin running is started by a person.
     """
     names = names or UpkeepNames()
     keys = resources or ResourceKeys()
@@ -78,18 +86,21 @@ def build_upkeep_sensor(
         name=names.sensor,
         jobs=list(jobs),
         minimum_interval_seconds=max(_interval_ms(tables) // 1000, 1),
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=dg.DefaultSensorStatus.RUNNING if begins else dg.DefaultSensorStatus.STOPPED,
         required_resource_keys={keys.warehouse},
         description=(
             "Looks at the metadata of every kept table and asks for the upkeep that is due: the "
-            "most useful first, in few runs, within the budget of the day."
+            "most useful first, in few runs, within the budget of the day. Fails while a policy "
+            "file is wrong; the policies of before decide until it is right."
             + (f" The asset `{page}` shows all of it on one page." if page else "")
+            + ("" if begins else _STOPPED)
         ),
     )
     def upkeep_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
         now_ms = SystemEnv().now_ms()
         clock = Clock.at(now_ms)
+        problems = keep_policies(context.instance, tables.files)
         catalog = warehouse.catalog()
         budget = tables.warehouse.budget
         day_begins_ms, day_ends_ms = day_of(now_ms, budget.timezone)
@@ -113,10 +124,10 @@ def build_upkeep_sensor(
             watch,
             past,
             day_ends_ms=day_ends_ms,
+            problems=problems,
             warn=context.log.warning,
         )
-        problems = tables.problems
-        warnings = {f"{each}; no upkeep is asked for until this is right" for each in problems}
+        warnings = {f"{each}; {IN_FORCE}" for each in problems}
         if not context.instance.run_monitoring_enabled:
             warnings.add(_UNMONITORED)
         for warning in sorted(warnings - logged):
@@ -126,9 +137,10 @@ def build_upkeep_sensor(
         for told in look.news[:_MOST_LOGGED]:
             context.log.info("%s", told)
         seconds = tables.warehouse.max_runtime // 1000
-        # The process of a run reads the files anew, and would find no policy for its tables.
-        asked = [] if problems else batches(look.choice.chosen)
-        requests = [_request(context.instance, batch, tables, names, seconds) for batch in asked]
+        requests = [
+            _request(context.instance, batch, tables, names, seconds)
+            for batch in batches(look.choice.chosen)
+        ]
         if shown is not None:
             # Our own tables appear with the next one: the first look makes them.
             assets = {each.table for each in shown}
@@ -137,7 +149,6 @@ def build_upkeep_sensor(
             new += [each for each in _moved(shown, watch) if each not in tables.declarations]
             refresh = refresh_request(context, new, names, now_ms=now_ms)
             requests += [] if refresh is None else [refresh]
-        skipped = None if requests else "; ".join(map(str, problems)) or look.summary
         cursor = f"{dt.datetime.fromtimestamp(now_ms // 1000, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
         origin = context.code_location_origin
         events = news.events(
@@ -148,6 +159,12 @@ def build_upkeep_sensor(
             location=None if origin is None else origin.location_name,
             until_ms=now_ms + _TELL_MS,
         )
+        if problems and not requests and not events:
+            # A failed tick loses its requests and events: only one that has none fails.
+            raise dg.Failure(
+                f"{DeclarationError(problems)}\n{IN_FORCE}; {look.summary}", allow_retries=False
+            )
+        skipped = None if requests else "; ".join([*map(str, problems), look.summary])
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=skipped,

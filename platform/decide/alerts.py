@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lakewright.platform.decide.debt import poor_state
+from lakewright.platform.decide.kept_tables import IN_FORCE
 from lakewright.platform.decide.look import Look, TableWatch
 from lakewright.platform.decide.send_alert import send_alert
 from lakewright.platform.decide.surveys import ALERTS
+from lakewright.platform.documents.yaml_files import Problem
 from lakewright.platform.ledger.intents import Declined, WhyNot
 from lakewright.platform.ledger.known_work import Past
 from lakewright.platform.ledger.recording import is_recording
@@ -41,6 +43,8 @@ _AGAIN_MS = 600_000
 _BUDGETS = (WhyNot.OUT_OF_BYTES, WhyNot.OUT_OF_TIME)
 # The verb is due, works or is tried again: whether it comes through is seen later.
 _UNDECIDED = (WhyNot.IN_FLIGHT, WhyNot.CAPPED, WhyNot.ASKED_BEFORE, *_BUDGETS)
+# Kinds of files that an alert may say are wrong.
+POLICIES, DECLARATIONS = "policies", "declarations"
 # A verb that had no effect so often in one state counts as stuck.
 _STUCK = 3
 
@@ -82,11 +86,20 @@ class Alerts:
         past: Past,
         *,
         day_ends_ms: int,
+        problems: Sequence[Problem] = (),
         warn: Callable[[str], object],
     ) -> None:
-        """Tell what one look shows of the tables that it looked at."""
+        """Tell what one look shows of the tables that it looked at.
+
+        `problems` are those of the policy files.
+        """
         failing = _failing(look, watch, past)
-        standing = [*_poor(look, watch), *failing, *_spent(look, day_ends_ms)]
+        standing = [
+            *_poor(look, watch),
+            *failing,
+            *_spent(look, day_ends_ms),
+            *wrong_files(POLICIES, problems, IN_FORCE),
+        ]
         stands = {each.key for each in standing}
         open_verbs = {
             (each.table, each.verb)
@@ -99,6 +112,8 @@ class Alerts:
             table, event, what = key
             if event is AlertEvent.BUDGET:
                 return what != str(day_ends_ms)
+            if not table:
+                return what == POLICIES and not problems
             if key in stands or event is AlertEvent.REJECTED or (table, what) in open_verbs:
                 return False
             return table in look.decisions or not catalog.table_exists(table)
@@ -187,6 +202,14 @@ class Alerts:
         self._told_ms |= {each.key: now_ms for each in new}
         for key in gone:
             del self._told_ms[key]
+
+
+def wrong_files(what: str, problems: Sequence[Problem], then: str) -> Iterable[Alert]:
+    """The alert that files are wrong, and what becomes of it."""
+    if problems:
+        more = f"; and {len(problems) - 1} more" if len(problems) > 1 else ""
+        text = f"{what} are wrong: {problems[0]}{more}; {then}"
+        yield Alert(table="", event=AlertEvent.FAILED, what=what, text=text)
 
 
 def _poor(look: Look, watch: TableWatch) -> Iterable[Alert]:

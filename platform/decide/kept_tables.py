@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from lakewright.platform.decide.surveys import LEAST_EXPIRED_OF_OWN, OWN_TABLES
 from lakewright.platform.documents.yaml_files import Problem
 from lakewright.platform.policies.policies import DayBudget, PolicySet
-from lakewright.platform.policies.policy_watch import PolicyFiles
+from lakewright.platform.policies.policy_watch import CurrentPolicies, PolicyFiles
 from lakewright.platform.tables.declaration_files import WrongDeclaration
 from lakewright.platform.tables.declarations import TableDeclaration, rejects_name
 from lakewright.platform.tables.upkeep_policies import (
@@ -26,18 +26,23 @@ from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Catalog
 from lakewright.storage.errors import TableNotFound
 
+# What is said beside a mistake in a policy file.
+IN_FORCE = "upkeep goes on by the policies of before until this is right"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptTable:
     """One table: its policy, and its declaration if it has one.
 
-    `declared_keys` are the partition keys that a declaration says, None if none does.
+    `declared_keys` are the partition keys that a declaration says, None if none does. `problems`
+    are those of the policy files, if the policy is one of before.
     """
 
     name: str
     policy: UpkeepPolicy
     declaration: TableDeclaration | None = None
     declared_keys: tuple[str, ...] | None = None
+    problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +85,14 @@ class KeptTables:
 
         `policies` are those of now: a caller that asks for many tables looks at the files once.
         """
-        known = policies or self.files.current().policies
+        current = CurrentPolicies(policies) if policies is not None else self.files.current()
+        known = current.policies
         return KeptTable(
             name=name,
             policy=policy_to_keep(name, known.of(name).policy),
             declaration=self.declarations.get(name),
             declared_keys=known.declared_keys.get(name),
+            problems=current.problems,
         )
 
     def withheld_by(self, name: str) -> WrongDeclaration | None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from string import Template
 
 from lakewright.platform.decide.debt import poor_state
-from lakewright.platform.decide.kept_tables import KeptTables
+from lakewright.platform.decide.kept_tables import IN_FORCE, KeptTables
 from lakewright.platform.decide.overview import Overview, Overviews, TableLine
 from lakewright.platform.decide.report_plots import SPECS, size_range
 from lakewright.platform.decide.survey import TableSurvey
@@ -82,6 +82,7 @@ def warehouse_report(
     body = [
         f"<h1>{escape(where)}</h1>",
         f'<p class="faint">{time_text(seen.at_ms)}; the last 31 days</p>',
+        *(f'<p class="failed">{escape(f"{each}; {IN_FORCE}")}</p>' for each in kept.problems),
         _cards(seen, states.values(), acted),
         *_debt(seen),
         *_savings(acted),

@@ -99,24 +99,37 @@ def stamps_of(files: Iterable[Path]) -> tuple[FileStamp, ...]:
 
 def documents_in(file: Path, problems: list[Problem]) -> list[WrittenText]:
     """The documents of a file; none if it cannot be read."""
+    text = text_of(file, problems)
+    return [] if text is None else documents_of(file, text, problems)
+
+
+def text_of(file: Path, problems: list[Problem]) -> str | None:
+    """The text of a file; None if it cannot be read."""
     shown = _shown(file)
     if file.exists() and not (file.is_file() or file.is_dir()):
         # To open a pipe may take for ever.
         told = "the file is a pipe, a socket or a device, and only regular files are read"
         problems.append(Problem(shown, 0, "", told))
-        return []
+        return None
     try:
-        documents = list(read_marked(file.read_text(encoding="utf-8")))
-    except MalformedYamlError as err:
-        problems.append(Problem(shown, err.line, "", err.message))
+        return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as err:
         problems.append(Problem(shown, 1, "", f"the file is not UTF-8 text: {err.reason}"))
     except OSError as err:
         problems.append(Problem(shown, 0, "", f"the file cannot be read: {err.strerror}"))
-    else:
-        folder = str(file.absolute().parent)
-        return [WrittenText(shown, each, each.value, folder=folder) for each in documents]
-    return []
+    return None
+
+
+def documents_of(file: Path, text: str, problems: list[Problem]) -> list[WrittenText]:
+    """The documents in the text of a file; none if it is malformed."""
+    shown = _shown(file)
+    try:
+        documents = list(read_marked(text))
+    except MalformedYamlError as err:
+        problems.append(Problem(shown, err.line, "", err.message))
+        return []
+    folder = str(file.absolute().parent)
+    return [WrittenText(shown, each, each.value, folder=folder) for each in documents]
 
 
 def place_from(folder: str | Path, place: str) -> str:

@@ -1,6 +1,7 @@
 """What a person took back, and upkeep therefore leaves alone: read from the actions of the ledger.
 
-A verb whose snapshots were reverted, or whose files were put back, is held back on its table.
+A verb whose snapshots were reverted, or whose files were put back, is held back on its table;
+not if they were reverted because they stood on the snapshots of a run that was undone.
 So is a change of partition keys, if a person changed the keys again or rolled back over it.
 It is free again when it was done once more by a person's request, when what took it back is itself
 taken back, or when the section of the policy that asked for it has changed.
@@ -9,6 +10,7 @@ taken back, or when the section of the policy that asked for it has changed.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -76,7 +78,7 @@ def taken_back(actions: Iterable[Action]) -> Mapping[tuple[str, str], TakenBack]
         elif each.verdict is Verdict.DONE:
             for other in [one for one in done if _is_of(each, one)]:
                 found = {key: held for key, held in found.items() if held.by != other.run}
-                if other.verb != REVERT.name:
+                if other.verb != REVERT.name and not _is_beside(each, other):
                     found[other.table, other.verb] = _held(other, each)
         done.append(each)
     return found
@@ -115,6 +117,17 @@ def _changed_by_policy(change: Action, earlier: Sequence[Action]) -> Action | No
     # The first snapshots of a change still have the keys of before.
     back_at = change.snapshot_after or 0
     return last if last.snapshots and max(last.snapshots) > back_at else None
+
+
+def reason_of_undo(run: str) -> str:
+    """The reason with which the ledger keeps what the undo of a run takes back."""
+    return f"run {run} is undone"
+
+
+def _is_beside(undo: Action, action: Action) -> bool:
+    """Whether an action was taken back only because it stood on the run that was to be undone."""
+    is_of_run = re.fullmatch(re.escape(reason_of_undo("RUN")).replace("RUN", "(.*)"), undo.reason)
+    return is_of_run is not None and is_of_run[1] not in action.run
 
 
 def _is_of(undo: Action, action: Action) -> bool:

@@ -89,6 +89,10 @@ def failures_for_dagster(
         is_final = isinstance(err, StalePlan) and not plans_again
         if reaction.retries and not is_final:
             raise dg.RetryRequested(reaction.retries, reaction.wait_seconds) from err
+        if isinstance(err, StalePlan):
+            # It is no fault of the program, and may have crossed Spark, whose traces say nothing.
+            err.__cause__ = err.__context__ = None
+            err.with_traceback(None)
         raise dg.Failure(
             description=f"{type(err).__name__}: {err}",
             metadata={

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import dagster as dg
 
 from lakewright.platform.decide.debt import debt_of, poor_state
-from lakewright.platform.decide.kept_tables import KeptTable
+from lakewright.platform.decide.kept_tables import IN_FORCE, KeptTable
 from lakewright.platform.decide.upkeep_state import UpkeepState
 from lakewright.platform.ledger.action import Action, Verdict
 from lakewright.platform.ledger.intents import Decision, Declined, Intent, WhyNot
@@ -199,6 +199,10 @@ def _description(
         lines.append("**State: not known**")
     else:
         lines.append(f"**State: poor**: {poor}" if poor else "**State: good**")
+        if not poor and not all(map(_is_in_order, decisions)):
+            lines[-1] += "; the check warns, because upkeep is late"
+    if kept.problems:
+        lines += ["", f"**Policy**: {kept.problems[0]}; {IN_FORCE}"]
     lines += ["", f"**Upkeep**: {_headline(decisions)}"]
     concerned = [each for each in decisions if isinstance(each, Intent) or each.why_not.waits]
     told = [*concerned, *(_declined_rewrites(decisions) if poor else ())]

@@ -36,7 +36,10 @@ def usual_key(table: str) -> dg.AssetKey:
 
     Dagster makes names of ops and outputs from keys, of ASCII letters, digits, _ and -. A part with
     other characters gets _ for each, and a checksum, which tells it from the names it resembles.
+    A name without a dot is the key of an asset that is none of ours, with / between its parts.
     """
+    if "." not in table:
+        return dg.AssetKey(table.split("/"))
     return dg.AssetKey([_as_key_part(each) for each in table.split(".")])
 
 
@@ -98,8 +101,11 @@ class UpkeepNames:
         return TableNames(table, self.keys, self.group)
 
     def job(self, verb: str) -> str:
-        """The name of a verb's job and of its step; run config uses the step's name."""
-        return f"{verb}__{self.group}" if self.group else verb
+        """The name of a verb's job and of its step; run config uses the step's name.
+
+        Names begin with the group, so that a list has the jobs of one component together.
+        """
+        return f"{self.group}__{verb}" if self.group else verb
 
     def op(self, verb: str) -> str:
         """The name of the op behind the step; Dagster requires it to differ from the job's name."""

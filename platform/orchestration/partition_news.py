@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
-from lakewright.platform.decide.kept_tables import KeptTable
 from lakewright.platform.orchestration.asset_partitions import (
     dynamic_name,
     found_in_data,
@@ -21,6 +20,7 @@ from lakewright.platform.orchestration.asset_partitions import (
 )
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import partition_row_counts, table_metadata
+from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.platform.tables.partition_keys import InvalidPartitionKeyError
 from lakewright.platform.tables.partition_schemes import DynamicDimension, PartitionScheme
 from lakewright.platform.upkeep.health import PartitionHealth, partition_columns
@@ -103,9 +103,8 @@ class PartitionNews:
             self.forget(table.name)
 
 
-def scheme_shown(kept: KeptTable, table: Table) -> PartitionScheme | None:
+def scheme_shown(declaration: TableDeclaration | None, table: Table) -> PartitionScheme | None:
     """The partitions that the asset of a table has; None if it has none."""
-    declaration = kept.declaration
     if declaration is None:
         return found_in_data(partition_columns(table))
     return declaration.scheme if declaration.columns and declaration.scheme.dimensions else None

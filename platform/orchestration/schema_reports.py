@@ -234,10 +234,9 @@ def _told_drift(drift: SchemaDrift, names: TableNames, file: str | None, *, refu
     keys = () if found.keys is None else (str(found.keys),)
     count = counted(len(found.changes) + len(keys) + len(found.others), "change")
     told = f"schema {drift.schema_id} is {count} away from its declaration"
+    told = f"{told}: {'; '.join((*map(shown, found.changes), *keys, *found.others))}"
     if refuses:
-        told = f"{told}, and runs that write the table are refused: {'; '.join(drift.reasons)}"
-    else:
-        told = f"{told}: {'; '.join((*map(shown, found.changes), *keys, *found.others))}"
+        told = f"{told}. Runs that write the table are refused: {'; '.join(drift.reasons)}"
     return f"{told}. {_way_out(drift, names, file)}"
 
 

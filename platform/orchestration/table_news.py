@@ -135,7 +135,12 @@ class TableNews:
             # The commits first: the page is then materialized before it is checked.
             found += self._commits(instance, catalog, kept, state)
             decisions = look.of(name)
-            told = (*health_told(state, decisions), kept.policy.mode, watch.ended_ms(name))
+            told = (
+                *health_told(state, decisions),
+                kept.policy.mode,
+                watch.ended_ms(name),
+                kept.problems,
+            )
             if self._health.get(name) != told:
                 self._health[name] = told
                 health = evaluate_health(
@@ -222,7 +227,7 @@ class TableNews:
     ) -> None:
         """Find again what another process had still to report."""
         since_ms = self._unfinished.get(kept.name)
-        scheme, names = scheme_shown(kept, table), self.names.of(kept.name)
+        scheme, names = scheme_shown(kept.declaration, table), self.names.of(kept.name)
         if since_ms is not None and scheme is not None:
             changed = _changed_partitions(table, latest, state, since_ms)
             found = figures_by_key(scheme, names, changed)
@@ -260,7 +265,7 @@ class TableNews:
             # A table that was recreated begins again.
             self._partitions.forget(kept.name)
             since_ms = 0
-        scheme = scheme_shown(kept, table)
+        scheme = scheme_shown(kept.declaration, table)
         changed: Sequence[PartitionFigures] = ()
         if scheme is not None:
             changed = _changed_partitions(table, latest, state, since_ms)
@@ -326,7 +331,7 @@ class TableNews:
                 snapshot = table.table_files.snapshots.read(latest)
             except StorageError:
                 continue
-            scheme = scheme_shown(self.tables.table(name), table)
+            scheme = scheme_shown(self.tables.declarations.get(name), table)
             if scheme is None:
                 self._partitions.forget(name)
                 continue

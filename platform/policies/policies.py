@@ -147,12 +147,14 @@ class ResolvedPolicy:
 class PolicySet:
     """The policies of files, the later ones stronger within a level, and those of declarations.
 
-    `declared_keys` are the partition keys of the declarations that say them, by table.
+    `declared_keys` are the partition keys of the declarations that say them, by table. `texts` are
+    the files as they were read.
     """
 
     layers: tuple[Layer, ...] = ()
     declared: Mapping[str, Layer] = field(default_factory=dict)
     declared_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    texts: tuple[tuple[str, str], ...] = ()
 
     def of(self, table: str) -> ResolvedPolicy:
         """The policy of a table, by its name `database.table`, whether or not it exists."""

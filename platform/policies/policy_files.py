@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field, ValidationError
@@ -32,8 +33,9 @@ from lakewright.platform.documents.yaml_files import (
     DeclarationError,
     Problem,
     WrittenText,
-    documents_in,
+    documents_of,
     dotted,
+    text_of,
     yaml_files,
 )
 from lakewright.platform.policies.policies import (
@@ -98,9 +100,25 @@ def load_policies(paths: Sequence[str | Path], *, workspace: Workspace | None = 
         DeclarationError: something is wrong; all of it is listed.
     """
     problems: list[Problem] = []
-    documents: list[WrittenText] = []
-    for file in yaml_files(map(Path, paths), problems):
-        documents += documents_in(file, problems)
+    files = yaml_files(map(Path, paths), problems)
+    texts = {file: text for file in files if (text := text_of(file, problems)) is not None}
+    return policies_of_texts(texts, workspace=workspace, problems=problems)
+
+
+def policies_of_texts(
+    texts: Mapping[Path, str],
+    *,
+    workspace: Workspace | None = None,
+    problems: Sequence[Problem] = (),
+) -> PolicySet:
+    """The same of files that were read; `problems` are those of reading.
+
+    Raises:
+        DeclarationError: something is wrong; all of it is listed.
+    """
+    problems, documents = list(problems), list[WrittenText]()
+    for file, text in texts.items():
+        documents += documents_of(file, text, problems)
     for each in documents:
         if kind_of(each.value) is DocumentKind.DECLARATIONS:
             message = f"these are declarations of tables; name the file in ${TABLES_VARIABLE}"
@@ -109,7 +127,7 @@ def load_policies(paths: Sequence[str | Path], *, workspace: Workspace | None = 
     found = read_policies(policies, problems, workspace=workspace or Workspace())
     if problems:
         raise DeclarationError(problems)
-    return found
+    return replace(found, texts=tuple((str(file.absolute()), text) for file, text in texts.items()))
 
 
 def read_policies(

@@ -58,6 +58,7 @@ TABLE_CHECKS = frozenset({SCHEMA_MATCHES, STORED_ROWS_FIT, NEWEST_PARTITION, LAG
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 _TABLE_NAME = re.compile(rf"{_NAME}\.{_NAME}")
+_ASSET_KEY = re.compile(r"[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _DAGSTER_NAME = re.compile(r"[A-Za-z0-9_]+")
 _SOURCES = ("python", "sql", "parquet", "orc", "avro", "csv", "json", "stream")
@@ -131,7 +132,8 @@ def misspelt_tables(declaration: TableDeclaration, known: Collection[str]) -> It
 def _named_tables(declaration: TableDeclaration) -> Iterator[tuple[Place, str]]:
     """The other tables that a declaration names; they need not be declared."""
     for at, upstream in enumerate(declaration.depends_on):
-        yield ("depends_on", at), upstream
+        if upstream in declaration.upstream_tables:
+            yield ("depends_on", at), upstream
     if declaration.stream is not None and declaration.stream.table is not None:
         yield ("source", "stream", "table"), declaration.stream.table
     for at, expectation in enumerate(declaration.expectations):
@@ -191,8 +193,13 @@ def _check_names(declaration: TableDeclaration) -> Iterator[Finding]:
     if declaration.group is not None and _DAGSTER_NAME.fullmatch(declaration.group) is None:
         yield ("group",), f"{declaration.group!r} may hold letters, digits and _ only"
     for at, upstream in enumerate(declaration.depends_on):
-        if not is_table_name(upstream):
-            yield ("depends_on", at), f"{upstream!r} is not a table name; write database.table"
+        is_asset = "." not in upstream and _ASSET_KEY.fullmatch(upstream) is not None
+        if not is_table_name(upstream) and not is_asset:
+            told = (
+                "is neither a table, written database.table, nor the key of an asset, written with "
+                "/ between its parts"
+            )
+            yield ("depends_on", at), f"{upstream!r} {told}"
         if upstream == declaration.table:
             yield ("depends_on", at), "a table cannot depend on itself"
 

@@ -408,7 +408,9 @@ class TableDeclaration(Declared):
     partitions: PartitionsDeclaration | None = None
     source: SourceDeclaration | None = None
     depends_on: tuple[str, ...] = Field(
-        default=(), description="upstream tables, which the source can read"
+        default=(),
+        description="upstream tables, which the source can read, as database.table; and other "
+        "assets, by their keys, such as raw_orders or dbt/raw_orders",
     )
     write: WriteDeclaration = WriteDeclaration()
     schedule: ScheduleDeclaration | None = None
@@ -499,9 +501,14 @@ class TableDeclaration(Declared):
 
     @property
     def upstream(self) -> tuple[str, ...]:
-        """The tables that it is made of, with the one that streams into it."""
+        """What it is made of: tables, with the one that streams into it, and other assets."""
         streamed = None if self.stream is None else self.stream.table
         return tuple(dict.fromkeys([*self.depends_on, *([streamed] if streamed else [])]))
+
+    @property
+    def upstream_tables(self) -> tuple[str, ...]:
+        """The tables in `depends_on`; other assets have no dot in their keys."""
+        return tuple(each for each in self.depends_on if "." in each)
 
     @property
     def expires_partitions(self) -> bool:

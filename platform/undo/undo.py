@@ -4,6 +4,8 @@
    begin with its name. Actions of a ledger name the tables to look at, and the verbs that left
    neither.
 2. Plan each part. A part that cannot be undone says why, and hinders no other part.
+   Where rewrites of upkeep stand on snapshots of the run, they are taken back in the same commit:
+   rows that others wrote since stay, as the files that the rewrite replaced return.
 3. Run the parts, newest first. All snapshots of a run in one table are taken back in one commit.
 """
 
@@ -11,13 +13,15 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lakewright.platform.ledger.action import Action, Verdict
+from lakewright.platform.ledger.kept_verbs import COMPACT, RESCALE, SORT_COMPACT
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.recording import Recorder, is_recording
+from lakewright.platform.ledger.taken_back import reason_of_undo
 from lakewright.platform.tables.partition_keys import first_few
 from lakewright.platform.upkeep.alter import ALTER
 from lakewright.platform.upkeep.clean import PUT_BACK
@@ -27,11 +31,13 @@ from lakewright.platform.upkeep.respec import RESPEC
 from lakewright.platform.upkeep.revert import REVERT
 from lakewright.platform.upkeep.words import counted, snapshots_text
 from lakewright.storage import Catalog, StorageError, Table, TableSchema
-from lakewright.storage.errors import InvalidRequestError, NotFoundError
+from lakewright.storage.errors import InvalidRequestError, NotFoundError, NotRevertible
 from lakewright.storage.operations.references.put_back import PutBackOptions
 from lakewright.storage.operations.respec.keyed_checks import respec_command
 from lakewright.storage.operations.revert.revert import RevertOptions
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.plans import RevertPlan
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
 _log = logging.getLogger(__name__)
 # Runs of Dagster and of commands, as names of commit users begin.
@@ -52,6 +58,8 @@ _ENDED = {
     Verdict.FAILED: "failed",
     Verdict.SHADOW: "was decided in shadow, and not carried out",
 }
+# Verbs after which a table has the same rows in other files.
+_REWRITES = (COMPACT, SORT_COMPACT, RESCALE)
 _CHANGED_NOTHING = (Verdict.NOTHING_TO_DO, Verdict.SHADOW)
 
 
@@ -60,7 +68,8 @@ class Undone:
     """A part of a run that can be undone: a verb that does it, with its options and its plan.
 
     Without a plan it is planned when its turn comes: a run may have condemned a hundred times.
-    `summary` says what is to be done; after the run, what was done.
+    `summary` says what is to be done; after the run, what was done; `also` is the part of it about
+    rewrites that other runs made of the same files.
     """
 
     table: str
@@ -70,6 +79,13 @@ class Undone:
     at_ms: int
     summary: str
     options: RevertOptions | PutBackOptions
+    also: str = ""
+
+    @property
+    def partitions(self) -> tuple[Mapping[str, object], ...]:
+        """The partitions whose files change."""
+        buckets = self.plan.buckets if isinstance(self.plan, RevertPlan) else ()
+        return tuple({str(each.partition): each.partition for each in buckets}.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +144,9 @@ def plan_undo(
     parts: list[Undone] = []
     left: list[LeftAlone] = []
     for table in opened:
+        here = [each for each in own if each.table == table.name]
         try:
-            found = _found(table, run, runs, [each for each in own if each.table == table.name])
+            found = _found(table, run, runs, here, _rewrites(table, recorded))
         except StorageError as error:
             closed.append(_unreadable(table.name, error))
             continue
@@ -172,7 +189,7 @@ def run_undo(
     """
     if recorder is None:
         recorder = Recorder.of(catalog, warn=_log.warning)
-    recorder = replace(recorder, reason=f"run {undo.run} is undone")
+    recorder = replace(recorder, reason=reason_of_undo(undo.run))
     verbs: dict[str, AnyProcedure] = {each.name: each for each in (REVERT, PUT_BACK)}
     done: list[Undone] = []
     left = list(undo.left_alone)
@@ -185,7 +202,7 @@ def run_undo(
         except StorageError as error:
             left.append(LeftAlone(table=part.table, what=part.what, why=str(error)))
             continue
-        summary = verb.report(table, outcome).summary
+        summary = verb.report(table, outcome).summary + part.also
         done.append(replace(part, summary=summary))
     return replace(undo, parts=tuple(done), left_alone=tuple(left))
 
@@ -238,15 +255,25 @@ def _tables_of(action: Action) -> set[str]:
     return {action.table, *(each for each in action.options.values() if isinstance(each, str))}
 
 
+def _rewrites(table: Table, recorded: Sequence[Action]) -> frozenset[int]:
+    """The snapshots that the ledger knows as rewrites of the table's files by upkeep."""
+    return frozenset(
+        snapshot
+        for each in recorded
+        if each.verb in _REWRITES and (each.table, each.table_uuid) == (table.name, table.uuid)
+        for snapshot in each.snapshots
+    )
+
+
 def _found(
-    table: Table, run: str, runs: set[str], known: Sequence[Action]
+    table: Table, run: str, runs: set[str], known: Sequence[Action], rewrites: Collection[int]
 ) -> list[Undone | LeftAlone]:
-    """What a run did in a table; `known` are its actions there."""
+    """What a run did in a table; `known` are its actions there, `rewrites` snapshots of upkeep."""
     uuid = table.uuid
     here = [each for each in known if each.table_uuid in (uuid, "")]
     # What a change of keys left is told once, with the way back.
     changed = {at for each in here if each.verb == RESPEC.name for at in each.snapshots}
-    snapshots = _snapshots(table, run, runs, changed)
+    snapshots = _snapshots(table, run, runs, changed, rewrites)
     found = [] if snapshots is None else [snapshots]
     condemned, verbs = _condemned(table, run, runs)
     found += condemned
@@ -299,9 +326,10 @@ def _also_unread(unread: Sequence[LeftAlone]) -> str:
 
 
 def _snapshots(
-    table: Table, run: str, runs: set[str], told: Collection[int]
+    table: Table, run: str, runs: set[str], told: Collection[int], rewrites: Collection[int]
 ) -> Undone | LeftAlone | None:
-    found = [each for each in table.history.snapshots() if _is_of(run, each.commit_user)]
+    there = table.history.snapshots()
+    found = [each for each in there if _is_of(run, each.commit_user)]
     runs.update(
         run if _of_this_run(run, each.commit_user) else _run_of(each.commit_user) for each in found
     )
@@ -313,11 +341,21 @@ def _snapshots(
     if before and after and before.partition_keys != after.partition_keys:
         # The ledger does not tell of the change; its snapshots do.
         return LeftAlone(table=table.name, what=what, why=_keys_back(table, before), is_final=True)
-    try:
-        plan = table.history.plan_revert(*ids)
-    except StorageError as error:
-        return LeftAlone(table=table.name, what=what, why=str(error))
-    options = RevertOptions(snapshots=ids)
+    own = {each.id: each for each in there if _is_rewrite(each, rewrites)}
+    also: list[Snapshot] = []
+    plan, options = None, RevertOptions(snapshots=ids)
+    while plan is None:
+        options = RevertOptions(snapshots=tuple(sorted({*ids, *(each.id for each in also)})))
+        try:
+            plan = table.history.plan_revert(*options.snapshots)
+        except NotRevertible as error:
+            # It names the commit in the way, or the one of these that cannot be taken back.
+            by = own.get(error.details.get("snapshot"))  # type: ignore[call-overload]  # an id or None
+            if by is None or by.id in options.snapshots:
+                return LeftAlone(table=table.name, what=what, why=str(error))
+            also.append(by)
+        except StorageError as error:
+            return LeftAlone(table=table.name, what=what, why=str(error))
     report = REVERT.report(table, Outcome(options=options, plan=plan))
     if plan.is_empty:
         return LeftAlone(table=table.name, what=what, why=report.summary, is_final=True)
@@ -327,9 +365,33 @@ def _snapshots(
         verb=REVERT.name,
         plan=plan,
         at_ms=found[-1].time_millis,
-        summary=report.summary,
+        summary=report.summary + _with(also),
         options=options,
+        also=_with(also),
     )
+
+
+def _is_rewrite(snapshot: Snapshot, rewrites: Collection[int]) -> bool:
+    """Whether upkeep of ours made a snapshot, which holds the rows of the one before."""
+    user = snapshot.commit_user
+    if not (_DAGSTER.match(user) or _COMMAND.match(user)):
+        return False
+    return snapshot.commit_kind is CommitKind.COMPACT or snapshot.id in rewrites
+
+
+def _with(also: Sequence[Snapshot]) -> str:
+    """What a plan says of rewrites that it takes back beside the snapshots of its run."""
+    if not also:
+        return ""
+    ids = snapshots_text(sorted(each.id for each in also))
+    users = sorted({_short(each.commit_user) for each in also})
+    return f"; among them {ids}, in which upkeep rewrote these files ({', '.join(users)})"
+
+
+def _short(user: str) -> str:
+    """The run of a commit as `lakewright undo` takes it."""
+    found = _COMMAND.match(user)
+    return f"run {found[2] if found else _run_of(user)}"
 
 
 def _condemned(table: Table, run: str, runs: set[str]) -> tuple[list[Undone | LeftAlone], set[str]]:

@@ -171,6 +171,14 @@ def _rollback_report(
     if keys := _keys_of_then(table, plan):
         to_go.append(f"{keys}; undo does not bring this back")
         gone.append(keys)
+    if plan.snapshot_ids:
+        way_out = (
+            f"undo brings the later snapshots back until the next commit: stop what writes "
+            f"{plan.table} first; after a commit, roll back to snapshot {target} again before the "
+            "undo, which loses that commit"
+        )
+        to_go.append(way_out)
+        gone.append(way_out)
     snapshots = counted(result.snapshots_deleted if result else 0, "snapshot")
     tags = counted(result.tags_deleted if result else 0, "tag")
     return deletion_report(

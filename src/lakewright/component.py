@@ -190,7 +190,8 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
             DeclarationError: something is wrong with the declarations; all of it is listed.
         """
         folder = _folder(context)
-        tables = [folder / each for each in self.tables]
+        # Places are shown as they are named here, so `..` is taken out.
+        tables = [Path(os.path.normpath(folder / each)) for each in self.tables]
         if "tables" not in self.model_fields_set:
             tables = [each for each in tables if each.exists()]
         return build_definitions(
@@ -198,7 +199,7 @@ class LakehouseTables(dg.StateBackedComponent, dg.Model, dg.Resolvable):
             warehouse=self._resource,
             spark=_spark(self.spark_master, self.spark_remote, frozenset(self.spark_conf.items())),
             resources=ResourceKeys.with_prefix(self.resource_prefix),
-            policies=[folder / each for each in self.policies],
+            policies=[Path(os.path.normpath(folder / each)) for each in self.policies],
             adopted=self.adopt,
             adopted_tables=()
             if state_path is None

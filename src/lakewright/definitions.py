@@ -108,6 +108,7 @@ def build_definitions(
     hooks: AssetHooks | None = None,
     refresh: Refresh | None = None,
     others: Sequence[WrittenText] = (),
+    upkeep: bool | None = None,
 ) -> dg.Definitions:
     """Definitions of all tables declared in files and folders, and of the upkeep of all tables.
 
@@ -116,7 +117,8 @@ def build_definitions(
     of jobs apart from those of another workspace in the same code location. `hooks` may change the
     spec of each asset, and run each write. `refresh` lists the adopted tables for the next time
     that the definitions are loaded; without it, they stay those that are given. `others` are
-    declarations that stand elsewhere.
+    declarations that stand elsewhere. `upkeep` says whether the upkeep sensor begins running; where
+    nothing says so, it does if policies are named, or a declaration has `maintenance`.
 
     Raises:
         DeclarationError: something is wrong, and LAKEWRIGHT_STRICT asks for it; all is listed.
@@ -158,13 +160,22 @@ def build_definitions(
         ),
         build_wrong_tables(wrong, declared, names),
         _undeclared_tables(undeclared, health),
-        _declarations(watch, names) if paths or others else dg.Definitions(),
+        _declarations(watch, tables, names, keys) if paths or others else dg.Definitions(),
         _writing(workspace.declarations, names, keys, hooks),
         _schemas(workspace, tables, names, keys),
         build_warehouse_report(tables, names=names, resources=keys)
         if is_reported
         else dg.Definitions(),
-        _upkeep(tables, names, keys, bound, refresh, shown, page=REPORT if is_reported else ""),
+        _upkeep(
+            tables,
+            names,
+            keys,
+            bound,
+            refresh,
+            shown,
+            page=REPORT if is_reported else "",
+            begins=_asks_for_upkeep(tables, policies) if upkeep is None else upkeep,
+        ),
         # Only a policy file says where alerts go.
         _logs(workspace.declarations, names, keys),
         _alerts(tables, found, names) if policies else dg.Definitions(),
@@ -183,9 +194,11 @@ def _wrong_tables(workspace: Workspace) -> dict[str, WrongDeclaration]:
     return found
 
 
-def _declarations(watch: DeclarationWatch, names: UpkeepNames) -> dg.Definitions:
+def _declarations(
+    watch: DeclarationWatch, tables: KeptTables, names: UpkeepNames, keys: ResourceKeys
+) -> dg.Definitions:
     """What says that declarations are wrong."""
-    return dg.Definitions(sensors=[build_declarations_sensor(watch, names)])
+    return dg.Definitions(sensors=[build_declarations_sensor(watch, tables, names, keys)])
 
 
 def _declared_table(
@@ -265,6 +278,12 @@ def _schemas(
     )
 
 
+def _asks_for_upkeep(tables: KeptTables, policies: Sequence[str | Path]) -> bool:
+    """Whether somebody wrote what upkeep is to do, so that its sensor begins running."""
+    kept = tables.declarations.values()
+    return bool(policies) or any(each.maintenance.model_fields_set for each in kept)
+
+
 def _upkeep(
     tables: KeptTables,
     names: UpkeepNames,
@@ -274,6 +293,7 @@ def _upkeep(
     shown: Sequence[AdoptedTable] | None,
     *,
     page: str,
+    begins: bool,
 ) -> dg.Definitions:
     """The jobs that keep tables, and the sensor that asks for their runs."""
     # To bind resources itself, Dagster would copy the sensor by a parameter that it warns of.
@@ -290,6 +310,7 @@ def _upkeep(
         resources=keys,
         shown=shown,
         page=names.job(page) if page else "",
+        begins=begins,
     )
     return dg.Definitions(jobs=jobs, sensors=[sensor])
 
@@ -316,7 +337,7 @@ def _on_request(
     return dg.Definitions(
         jobs=[
             build_requests_job(REQUESTED_JOBS, tables, names=names, resources=keys),
-            build_undo_job(names=names, resources=keys),
+            build_undo_job(tables, names=names, resources=keys),
             build_statements_job(names=names, resources=keys),
             build_replay_rejects_job(workspace, names=names, resources=keys),
         ]
@@ -346,7 +367,7 @@ def _shown(
 
     def key_of_new(table: str) -> dg.AssetKey:
         # What is not kept is no asset of ours, such as the upstream that another project writes.
-        is_kept = any(fnmatchcase(table, each) for each in tables.adopted)
+        is_kept = "." in table and any(fnmatchcase(table, each) for each in tables.adopted)
         return adopted(AdoptedTable(table=table)).key if is_kept else usual_key(table)
 
     undeclared = {
@@ -395,6 +416,7 @@ def defs() -> dg.Definitions:
         adopted_tables=_listed(adopted) if adopted else (),
         # They are listed whenever the definitions are loaded.
         refresh=(lambda _: None) if adopted else None,
+        upkeep=True,
     )
     return dg.Definitions.merge(built, in_process)
 

@@ -40,7 +40,8 @@ class UniversalPolicy:
     `run_trigger` is the least number of runs for a merge. The three limits may be None, which turns
     them off: the time after which the next full compaction is due, the size of a bucket below which
     a full compaction is cheap, and the bytes above the max level beyond which a full compaction
-    pays off. `force_up_level0` compacts level 0 if nothing else is due.
+    pays off. `force_up_level0` compacts level 0 if nothing else is due. With `merges_at_trigger`,
+    exactly that many runs are merged whatever their sizes; by the format, one more is needed.
     """
 
     max_size_amplification_percent: int = 200
@@ -51,6 +52,7 @@ class UniversalPolicy:
     incremental_size_threshold: int | None = None
     force_up_level0: bool = False
     off_peak: OffPeakHours | None = None
+    merges_at_trigger: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +190,8 @@ class _Picker:
     def for_run_count(self) -> CompactionUnit | None:
         """The newest runs, as many as exceed the limit."""
         excess = len(self.runs) - self.policy.run_trigger
+        if excess == 0 and self.policy.merges_at_trigger:
+            return self._extended(2, f"as many as {self.policy.run_trigger}")
         if excess <= 0:
             return None
         return self._extended(excess + 1, f"more than {self.policy.run_trigger}")

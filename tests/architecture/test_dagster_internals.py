@@ -9,6 +9,7 @@ import dagster
 from tests.architecture.sources import references
 
 _LAUNCHER = "a launcher of runs has no other base, and Dagster names it in dagster.yaml"
+_FORGETTING = "the public call that wipes partitions is not implemented by open-source stores"
 _EVENT_LOG = "a store of events has no other base, and Dagster names it in dagster.yaml"
 _CHECKS = "no public call tells evaluations from those that a run has only planned"
 _BACKFILLS = "no public call lists backfills by their state"
@@ -51,6 +52,8 @@ WHY = {
         "a component's state must be found by the process of a run, too"
     ),
     "dagster._core.storage.event_log.SqliteEventLogStorage": _EVENT_LOG,
+    "dagster._core.storage.event_log.SqlEventLogStorage": _FORGETTING,
+    "dagster._core.storage.event_log.SqlEventLogStorageTable": _FORGETTING,
     "dagster._serdes.ConfigurableClassData": _LAUNCHER,
     "dagster._utils.interrupts.capture_interrupts": _LAUNCHER,
     "dagster._utils.schedules.cron_string_iterator": _CRON,

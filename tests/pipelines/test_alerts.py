@@ -10,6 +10,7 @@ import dagster as dg
 import pytest
 
 from lakewright.definitions import build_definitions
+from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.storage import Catalog
 from tests.pipelines import sources
@@ -90,3 +91,33 @@ def test_the_upkeep_sensor_tells_a_poor_state_once(
                 sensor.evaluate_tick(context)
     (text,) = texts
     assert "shop.events poor state: a reader opens up to 50 small files" in text
+
+
+def test_a_declaration_that_becomes_wrong_is_told_once_until_it_is_right(
+    definitions: dg.Definitions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (sensor,) = [
+        each for each in definitions.sensors or () if each.name.endswith("declarations_sensor")
+    ]
+    right = (tmp_path / "events.yaml").read_text()
+
+    def tick(instance: dg.DagsterInstance, text: str) -> None:
+        (tmp_path / "events.yaml").write_text(text)
+        with dg.build_sensor_context(
+            instance=instance,
+            resources={"lakewright_warehouse": WarehouseResource(uri=str(tmp_path / "warehouse"))},
+        ) as context:
+            sensor.evaluate_tick(context)
+
+    with dg.DagsterInstance.ephemeral() as instance, webhook() as (url, texts):
+        monkeypatch.setenv("OUR_HOOK", url)
+        for _ in range(2):
+            with pytest.raises(DeclarationError):
+                tick(instance, right + "colums: []\n")
+        (text,) = texts
+        assert "declarations are wrong: " in text
+        assert "did you mean 'columns'" in text
+        tick(instance, right)
+        with pytest.raises(DeclarationError):
+            tick(instance, right + "colums: []\n")
+        assert len(texts) == 2

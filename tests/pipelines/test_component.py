@@ -64,10 +64,12 @@ def write_component(project: Path, folder: str, attributes: str) -> None:
 def wrong_in(loaded: dg.Definitions) -> str:
     """What the sensor of declarations fails with."""
     sensors = loaded.get_repository_def().sensor_defs
-    (sensor,) = (each for each in sensors if each.name.startswith("declarations_sensor"))
+    (sensor,) = (each for each in sensors if each.name.endswith("declarations_sensor"))
     with (
         dg.DagsterInstance.ephemeral() as instance,
-        dg.build_sensor_context(instance=instance) as context,
+        dg.build_sensor_context(
+            instance=instance, resources={"lakewright_warehouse": WarehouseResource()}
+        ) as context,
         pytest.raises(DeclarationError) as raised,
     ):
         sensor.evaluate_tick(context)
@@ -82,9 +84,9 @@ def test_a_defs_yaml_gives_asset_checks_jobs_sensor_and_schedule(project: Path) 
     said = describe(loaded)
     assert "asset shop/events in shop, 31 partitions, single run" in said
     assert "blocking check amount_between" in said
-    for job in ("compact__lake", "expire_snapshots__lake"):
+    for job in ("lake__compact", "lake__expire_snapshots"):
         assert f"job {job} " in said
-    assert "sensor upkeep_sensor__lake: " in said
+    assert "sensor lake__upkeep_sensor: " in said
     # The project's own executor is the project's business.
     assert loaded.executor is None
     warehouse = loaded.resources["lakewright_warehouse"]
@@ -170,9 +172,9 @@ def test_an_asset_refers_to_the_line_of_its_declaration_and_names_the_upkeep_sen
     metadata = graph.get(dg.AssetKey(["shop", "events"])).metadata
     references = metadata["dagster/code_references"].code_references
     assert dg.LocalFileCodeReference(file_path=str(file), line_number=3) in references
-    assert metadata["lakewright/upkeep_sensor"] == dg.MetadataValue.text("upkeep_sensor__lake")
-    assert metadata["job of evolve_schema"] == dg.MetadataValue.text("evolve_schema__lake")
-    assert metadata["job of validate_schema"] == dg.MetadataValue.text("validate_schema__lake")
+    assert metadata["lakewright/upkeep_sensor"] == dg.MetadataValue.text("lake__upkeep_sensor")
+    assert metadata["job of evolve_schema"] == dg.MetadataValue.text("lake__evolve_schema")
+    assert metadata["job of validate_schema"] == dg.MetadataValue.text("lake__validate_schema")
 
 
 def test_what_is_wrong_with_a_declaration_names_its_file(
@@ -249,7 +251,7 @@ def test_adopted_tables_are_assets_from_a_state_file_without_looking_at_the_ware
     assert node.metadata["dagster/table_name"] == "crm.orders"
     # Files of a keyed table may hold several versions of a row.
     assert "dagster/row_count" not in node.metadata
-    sensor = dg.MetadataValue.text("upkeep_sensor__lake")
+    sensor = dg.MetadataValue.text("lake__upkeep_sensor")
     assert node.metadata["lakewright/upkeep_sensor"] == sensor
     columns = node.metadata["dagster/column_schema"].columns
     assert [(each.name, each.type) for each in columns] == [("id", "BIGINT"), ("city", "STRING")]
@@ -323,16 +325,16 @@ def test_the_sensor_asks_for_a_run_that_makes_an_asset_of_a_new_table(
     with dg.DagsterInstance.ephemeral() as instance:
 
         def tick(loaded: dg.Definitions) -> list[dg.RunRequest]:
-            sensor = loaded.get_repository_def().get_sensor_def("upkeep_sensor__lake")
+            sensor = loaded.get_repository_def().get_sensor_def("lake__upkeep_sensor")
             context = dg.build_sensor_context(instance=instance, resources=resources)
             answer = sensor.evaluate_tick(context)
-            return [each for each in answer.run_requests if each.job_name == "refresh_assets__lake"]
+            return [each for each in answer.run_requests if each.job_name == "lake__refresh_assets"]
 
         loaded = dg.load_from_defs_folder(path_within_project=project)
         (request,) = tick(loaded)
         # Dagster launches a key once: a run that could not make the asset is not asked for again.
         assert [each.run_key for each in tick(loaded)] == [request.run_key]
-        job = loaded.resolve_job_def("refresh_assets__lake")
+        job = loaded.resolve_job_def("lake__refresh_assets")
         assert job.execute_in_process(instance=instance).success
         # The server of code loads again what the run has written.
         loaded = dg.load_from_defs_folder(path_within_project=project)
@@ -400,8 +402,8 @@ def test_a_subclass_changes_the_specs_of_declared_and_adopted_tables_and_wraps_e
         assert told.asset_materialization.metadata["ticket"].value == "LAKE-7"
         assert orders.table("shop.events").read().num_rows == 3
         config = {"tables": {"shop.events": {"partitions": ["2024-01-02"]}}}
-        backfill = loaded.resolve_job_def("backfill__lake")
-        run_config = {"ops": {"backfill__lake": {"config": config}}}
+        backfill = loaded.resolve_job_def("lake__backfill")
+        run_config = {"ops": {"lake__backfill": {"config": config}}}
         assert backfill.execute_in_process(instance=instance, run_config=run_config).success
     assert orders.table("shop.events").read().num_rows == 5
     assert (project / "written").read_text().splitlines() == [
@@ -510,7 +512,7 @@ def test_a_subclass_gives_assets_other_keys_and_dependencies_follow(moved: Moved
     graph = moved.loaded.get_repository_def().asset_graph
     pages = dg.AssetKey(["web", "pages"])
     # It is of no table.
-    report = dg.AssetKey(["warehouse_report__lake"])
+    report = dg.AssetKey(["lake__warehouse_report"])
     assert {*graph.get_all_asset_keys()} == {EVENTS_KEY, DAILY_KEY, ORDERS_KEY, pages, report}
     daily = graph.get(DAILY_KEY)
     # What another project writes has the key that is made of its name.
@@ -530,13 +532,13 @@ def test_runs_checks_and_automations_work_at_the_changed_key(moved: Moved) -> No
     check = dg.AssetCheckKey(EVENTS_KEY, "amount_between")
     storage = instance.event_log_storage
     assert storage.get_latest_asset_check_execution_by_key([check])[check].evaluation.passed
-    moved.run("validate_schema__lake")
+    moved.run("lake__validate_schema")
     validated = dg.AssetCheckKey(EVENTS_KEY, "schema_matches")
     found = storage.get_latest_asset_check_execution_by_key([validated])[validated]
     assert found.evaluation.passed
 
     config = {"tables": {"shop.events": {"missing": True, "where": "dt = '2024-01-02'"}}}
-    moved.run("backfill__lake", run_config={"ops": {"backfill__lake": {"config": config}}})
+    moved.run("lake__backfill", run_config={"ops": {"lake__backfill": {"config": config}}})
     assert instance.get_materialized_partitions(EVENTS_KEY) == {"2024-01-01", "2024-01-02"}
 
     moved.ingest(DAILY_KEY)
@@ -544,10 +546,10 @@ def test_runs_checks_and_automations_work_at_the_changed_key(moved: Moved) -> No
     assert moved.catalog.table("shop.daily").read().to_pylist() == [
         {"dt": "2024-01-01", "total": 3.0}
     ]
-    sensor = moved.loaded.get_repository_def().get_sensor_def("automation_sensor__lake")
+    sensor = moved.loaded.get_repository_def().get_sensor_def("lake__automation_sensor")
     assert sensor.asset_selection == dg.AssetSelection.assets(DAILY_KEY)
 
-    moved.tick("schema_sensor__lake")
+    moved.tick("lake__schema_sensor")
     matches = dg.AssetCheckKey(EVENTS_KEY, "schema_matches")
     assert storage.get_latest_asset_check_execution_by_key([matches])[matches].evaluation.passed
     seen = {*instance.all_asset_keys()}
@@ -562,7 +564,7 @@ def test_what_upkeep_sees_and_does_lands_at_the_changed_key(moved: Moved) -> Non
     moved.catalog.create_table("crm.notes", {"id": "BIGINT"})
     moved.write("crm.notes", {"id": 1})
 
-    answer = moved.tick("upkeep_sensor__lake")
+    answer = moved.tick("lake__upkeep_sensor")
 
     notes = dg.AssetKey(["sales", "crm", "notes"])
     own = {
@@ -576,11 +578,11 @@ def test_what_upkeep_sees_and_does_lands_at_the_changed_key(moved: Moved) -> Non
     # Looked at again, nothing is new: what was reported last is found at the changed key.
     again = dg.load_from_defs_folder(path_within_project=moved.project)
     moved.loaded = again
-    events_again = moved.tick("upkeep_sensor__lake").asset_events
+    events_again = moved.tick("lake__upkeep_sensor").asset_events
     assert not any(isinstance(each, dg.AssetMaterialization) for each in events_again)
 
-    (request,) = [each for each in answer.run_requests if each.job_name == "compact__lake"]
-    done = moved.run("compact__lake", run_config=request.run_config, tags=request.tags)
+    (request,) = [each for each in answer.run_requests if each.job_name == "lake__compact"]
+    done = moved.run("lake__compact", run_config=request.run_config, tags=request.tags)
     observed = {each.asset_key for each in done.get_asset_observation_events()}
     assert observed == {EVENTS_KEY}
     (whole, *_) = moved.instance.fetch_observations(EVENTS_KEY, limit=1).records
@@ -592,7 +594,7 @@ def test_what_upkeep_sees_and_does_lands_at_the_changed_key(moved: Moved) -> Non
     assert alone.execute_in_process(instance=moved.instance).success
 
     undone = moved.run(
-        "undo__lake", run_config={"ops": {"undo__lake": {"config": {"run": done.run_id}}}}
+        "lake__undo", run_config={"ops": {"lake__undo": {"config": {"run": done.run_id}}}}
     )
     assert {each.asset_key for each in undone.get_asset_observation_events()} == {EVENTS_KEY}
 
@@ -607,8 +609,8 @@ def test_a_run_of_the_asset_at_its_changed_key_holds_upkeep_of_the_table_back(mo
         status=dg.DagsterRunStatus.STARTED,
         asset_selection=frozenset({EVENTS_KEY}),
     )
-    answer = moved.tick("upkeep_sensor__lake")
-    assert not [each for each in answer.run_requests if each.job_name == "compact__lake"]
+    answer = moved.tick("lake__upkeep_sensor")
+    assert not [each for each in answer.run_requests if each.job_name == "lake__compact"]
 
 
 def test_the_attribute_key_prefix_prefixes_the_key_of_each_asset(project: Path) -> None:
@@ -707,9 +709,9 @@ def test_a_component_that_is_a_table_joins_the_tables_of_its_project(
     assert (Path(place.file_path).parent.name, place.line_number) == ("daily", 3)
     names = [each.name for each in loaded.get_repository_def().sensor_defs]
     assert sorted(names) == [
-        "declarations_sensor__lake",
-        "schema_sensor__lake",
-        "upkeep_sensor__lake",
+        "lake__declarations_sensor",
+        "lake__schema_sensor",
+        "lake__upkeep_sensor",
     ]
     sources.forget()
     sources.give("shop.events", events("2024-01-02", 0, 3))
@@ -745,3 +747,61 @@ def test_a_wrong_declaration_of_a_table_component_is_told_with_its_line(project:
     assert "defs.yaml:4: freshnes: " in said
     properties = Table.get_model_cls().model_json_schema()["properties"]
     assert {"table", "columns", "source", "freshness"} <= properties.keys()
+
+
+def test_a_project_of_theirs_reads_our_tables_and_we_depend_on_its_assets(project: Path) -> None:
+    declared = dedent(EVENTS) + "depends_on: [raw_orders, dbt/raw_rates]\n"
+    (project / "defs" / "lake" / "tables" / "events.yaml").write_text(declared)
+    (project / "defs" / "lake" / "defs.yaml").write_text(
+        "type: lakewright.component.LakehouseTables\nattributes: {warehouse: ./warehouse}\n"
+    )
+    (project / "defs" / "theirs.py").write_text(
+        dedent(
+            """
+            import dagster as dg
+
+            @dg.asset
+            def raw_orders(): ...
+
+            @dg.asset(key=["dbt", "raw_rates"])
+            def raw_rates(): ...
+
+            @dg.asset(deps=[["shop", "events"]])
+            def revenue(): ...
+            """
+        )
+    )
+    loaded = dg.load_from_defs_folder(path_within_project=project)
+    graph = loaded.resolve_asset_graph()
+    ours = graph.get(dg.AssetKey(["shop", "events"]))
+    assert ours.parent_keys == {dg.AssetKey("raw_orders"), dg.AssetKey(["dbt", "raw_rates"])}
+    assert graph.get(dg.AssetKey("revenue")).parent_keys == {ours.key}
+    sources.give("shop.events", events("2024-01-01", 0, 3))
+    with dg.DagsterInstance.ephemeral() as instance:
+        job = loaded.resolve_implicit_global_asset_job_def()
+        every = job.get_subset(asset_selection={ours.key})
+        assert every.execute_in_process(instance=instance, partition_key="2024-01-01").success
+
+
+def test_the_upkeep_sensor_begins_stopped_in_a_project_that_did_not_ask_for_upkeep(
+    project: Path,
+) -> None:
+    lake = project / "defs" / "lake"
+    defs = "type: lakewright.component.LakehouseTables\nattributes: {warehouse: ./warehouse%s}\n"
+
+    def sensor() -> dg.SensorDefinition:
+        loaded = dg.load_from_defs_folder(path_within_project=project)
+        return loaded.get_repository_def().get_sensor_def("lake__upkeep_sensor")
+
+    declared = (lake / "tables" / "events.yaml").read_text()
+    (lake / "defs.yaml").write_text(defs % "")
+    # A declaration with `maintenance` asks for it.
+    assert sensor().default_status is dg.DefaultSensorStatus.RUNNING
+    (lake / "tables" / "events.yaml").write_text(declared.partition("maintenance:")[0])
+    assert sensor().default_status is dg.DefaultSensorStatus.STOPPED
+    assert "begins stopped" in str(sensor().description)
+    assert "start it by the switch on this page" in str(sensor().description)
+    (lake / "policy.yaml").write_text("warehouse: {mode: live}\n")
+    (lake / "defs.yaml").write_text(defs % ", policies: [policy.yaml]")
+    assert sensor().default_status is dg.DefaultSensorStatus.RUNNING
+    assert "begins stopped" not in str(sensor().description)

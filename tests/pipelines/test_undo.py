@@ -32,6 +32,39 @@ def test_a_run_is_undone_by_its_id_and_a_second_undo_says_that_it_was(lake: Lake
     assert "taken back already" in again.failure
 
 
+def test_an_ingest_that_upkeep_compacted_is_undone_and_its_empty_partition_is_missing(
+    lake: Lake,
+) -> None:
+    lake.declare(EVENTS)
+    runs = []
+    for day in ("2024-01-01", "2024-01-02"):
+        lake.give(events(day, 0, 3))
+        runs.append(lake.materialize(partitions=day).run_id)
+    lake.give([*events("2024-01-01", 0, 3), *events("2024-01-02", 0, 3)])
+    runs.append(lake.materialize(partitions=("2024-01-01", "2024-01-02")).run_id)
+    # Others write to one of the days, and upkeep rewrites the files of both.
+    lake.write_small_files("2024-01-01", 3)
+    others = [each for each in lake.rows() if each["id"] >= 1000]
+    compacted = lake.run("compact", full=True).run_id
+    key = TableNames("shop.events").asset_key
+    assert len(lake.instance.get_materialized_partitions(key)) == 2
+
+    planned = _undo(lake, runs[2], dry_run=True)
+    (told,) = [each.data["result"] for each in planned.outputs["parts"].records]
+    assert f"in which upkeep rewrote these files (run {compacted})" in told
+    undone = _undo(lake, runs[2])
+    assert undone.observations[None]["lakewright/undone_run"] == runs[2]
+    for run in (runs[1], runs[0]):
+        undone = _undo(lake, run)
+    assert lake.rows() == others
+    assert undone.observations[None].get("lakewright/emptied_partitions") is None
+    assert lake.instance.get_materialized_partitions(key) == {"2024-01-01"}
+    # Their events stay in the history of the asset, and the partition can be written again.
+    assert len(lake.instance.fetch_materializations(key, 99).records) == 4
+    lake.materialize(partitions="2024-01-02")
+    assert lake.instance.get_materialized_partitions(key) == {"2024-01-01", "2024-01-02"}
+
+
 def test_an_undo_of_a_table_that_the_run_left_alone_names_those_it_worked_on(lake: Lake) -> None:
     lake.declare(EVENTS)
     lake.give(events("2024-01-01", 0, 3))

@@ -24,6 +24,7 @@ from lakewright.storage import LeaseKind
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.operations.leases.leases import LeaseRequest, leased, whole_table
 from tests.pipelines.lake import EVENTS, Lake, events
+from tests.support.processes.alert_receivers import webhook
 from tests.support.tables.builders import rows
 
 SHARED = "maintenance: {compaction: {min_bytes: 0 b, small_files: 3}}"
@@ -269,8 +270,12 @@ def test_policies_are_read_again_when_their_file_changes(lake: Lake) -> None:
     policy.write_text("warehouse: {compaction: {min_bytes: 0 b, small_files: 3}}\n# longer\n")
     (request,) = lake.tick().run_requests
     assert asked(request) == ["shop.events"]
+    lake.request(request)
+    lake.tick()
+    fill(lake, "shop.events", 4)
     policy.write_text("warehouse: {compaction: {small_flies: 3}}\n")
-    assert "did you mean 'small_files'" in lake.tick().skip_message
+    (by_before,) = lake.tick().run_requests
+    assert asked(by_before) == ["shop.events"]
     policy.write_text("warehouse: {compaction: {min_bytes: 0 b, small_files: 4}}\n")
     (again,) = lake.tick().run_requests
     assert asked(again) == ["shop.events"]
@@ -413,8 +418,8 @@ def test_the_cursor_is_the_time_of_the_tick_as_a_person_reads_it(many: Lake) -> 
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", answer.cursor)
 
 
-def test_while_a_policy_file_is_wrong_no_upkeep_is_asked_for_and_tables_are_written(
-    lake: Lake,
+def test_while_a_policy_file_is_wrong_ticks_fail_and_the_policies_of_before_decide(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.declare(EVENTS)
     lake.give(events("2024-01-01", 0, 3))
@@ -426,20 +431,59 @@ def test_while_a_policy_file_is_wrong_no_upkeep_is_asked_for_and_tables_are_writ
                 [lake.folder / "tables"], warehouse=lake.warehouse, policies=[policy]
             )
 
-    policy.write_text("warehouse: {mode: live}\n")
+    right = (
+        "warehouse:\n  alerts: {webhook: '${OUR_HOOK}'}\n"
+        "  compaction: {min_bytes: 0 b, small_files: 3}\n"
+    )
+    policy.write_text(right)
     lake.definitions_are(load())
     lake.materialize(partitions="2024-01-01")
-    lake.write_small_files("2024-01-01", 4)
-    policy.write_text("warehouse: {mod: live}\n")
-    ticked = lake.tick()
-    assert not ticked.run_requests
-    assert "policy.yaml:1: " in ticked.skip_message
-    assert "did you mean 'mode'" in ticked.skip_message
+    lake.tick()
+    policy.write_text(right.replace("small_files", "small_flies"))
+    with webhook() as (url, texts):
+        monkeypatch.setenv("OUR_HOOK", url)
+        told = [each for each in lake.tick().asset_events if "**Policy**" in each.description]
+        assert "policy.yaml:3: " in told[0].description
+        # What fails would lose its requests and events; with none, the tick is red.
+        failure = lake.failure_of(UpkeepNames().sensor)
+        assert "policy.yaml:3: " in failure
+        assert "did you mean 'small_files'" in failure
+        assert "upkeep goes on by the policies of before" in failure
+        (text,) = texts
+        assert "policies are wrong: " in text
+        assert "policy.yaml:3: " in text
 
-    # The process of a run loads them anew, as a code server does that starts now.
-    lake.definitions_are(load())
+        # A code server that starts now, and the processes of its runs, never read the right ones.
+        lake.write_small_files("2024-01-01", 4)
+        lake.definitions_are(load())
+        (request,) = lake.tick().run_requests
+        lake.definitions_are(load(DefinitionsLoadType.RECONSTRUCTION))
+        lake.request(request)
+        assert lake.table().at().partitions()[0].file_count == 1
+        checked = lake.check("healthy").result.get_asset_check_evaluations()
+        assert "**Policy**" in checked[0].description
+
+        policy.write_text(right)
+        lake.tick()
+        policy.write_text(right.replace("small_files", "small_flies"))
+        lake.tick()
+        assert len(texts) == 2
+
+
+def test_a_policy_that_was_never_right_fails_ticks_and_runs_and_tables_are_written(
+    lake: Lake,
+) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3))
+    policy = lake.folder / "policy.yaml"
+    policy.write_text("warehouse: {mod: live}\n")
+    with DefinitionsLoadContext.scoped(
+        DefinitionsLoadContext(load_type=DefinitionsLoadType.INITIALIZATION)
+    ):
+        lake.definitions_are(
+            build_definitions([lake.folder / "tables"], warehouse=lake.warehouse, policies=[policy])
+        )
     with pytest.raises(DeclarationError, match="did you mean 'mode'"):
         lake.tick()
-    lake.definitions_are(load(DefinitionsLoadType.RECONSTRUCTION))
     lake.materialize(partitions="2024-01-01")
     assert "policy.yaml:1: " in lake.run("compact", fails=True).failure

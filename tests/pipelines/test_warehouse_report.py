@@ -27,18 +27,18 @@ def test_a_run_writes_the_page_and_its_event_links_it(tmp_path: Path) -> None:
     catalog.create_database("crm")
     catalog.create_table("crm.people", {"id": "BIGINT"}).write([{"id": 1}])
     loaded = definitions(catalog)
-    key = dg.AssetKey("warehouse_report__lake")
+    key = dg.AssetKey("lake__warehouse_report")
     job = loaded.resolve_implicit_global_asset_job_def().get_subset(asset_selection={key})
 
     with dg.DagsterInstance.ephemeral() as instance:
         result = job.execute_in_process(instance=instance)
-        (event,) = result.asset_materializations_for_node("warehouse_report__lake")
+        (event,) = result.asset_materializations_for_node("lake__warehouse_report")
         file = Path(str(event.metadata["path"].value))
         assert file.parent == Path(instance.storage_directory())
         assert "crm.people" in file.read_text()
         assert event.metadata["page"].value == file.as_uri()
         again = tmp_path / "pages" / "lake.html"
-        config = {"ops": {"warehouse_report__lake": {"config": {"output": str(again)}}}}
+        config = {"ops": {"lake__warehouse_report": {"config": {"output": str(again)}}}}
         assert job.execute_in_process(run_config=config, instance=instance).success
     assert [each.name for each in again.parent.iterdir()] == ["lake.html"]
 
@@ -48,13 +48,13 @@ def test_a_schedule_renews_the_page_and_the_sensor_names_it(tmp_path: Path) -> N
     catalog.create_database("crm")
     repository = definitions(catalog).get_repository_def()
 
-    schedule = repository.get_schedule_def("warehouse_report_schedule__lake")
+    schedule = repository.get_schedule_def("lake__warehouse_report_schedule")
 
     assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
     job = repository.get_job(schedule.job_name)
-    assert [node.name for node in job.graph.nodes] == ["warehouse_report__lake"]
-    told = repository.get_sensor_def("upkeep_sensor__lake").description or ""
-    assert "`warehouse_report__lake`" in told
+    assert [node.name for node in job.graph.nodes] == ["lake__warehouse_report"]
+    told = repository.get_sensor_def("lake__upkeep_sensor").description or ""
+    assert "`lake__warehouse_report`" in told
 
 
 def test_declared_tables_alone_have_no_page(tmp_path: Path) -> None:

@@ -159,12 +159,19 @@ class _Judge:
         if self.net.keeps_rows or not self.net.removed:
             return
         rows = {entry.partition for entry in self.net.removed.values()}
-        by = self._by(lambda entry: entry.partition in rows, kinds=(CommitKind.OVERWRITE,))
+        # Files that come back were live until then, so earlier overwrites left them in the table.
+        after = min(
+            snapshot.id
+            for snapshot, step in zip(self.net.snapshots, self.net.steps, strict=True)
+            if step.removed.keys() & self.net.removed.keys()
+        )
+        kinds = (CommitKind.OVERWRITE,)
+        by = self._by(lambda entry: entry.partition in rows, kinds, after=after)
         if by is not None:
             which = self.files.partitions.of_row(min(rows)).named
             raise self._error(by, f"overwrote or deleted rows of {which}")
         # An overwrite of the whole table tells nothing of partitions that were empty then.
-        by = self._by(lambda entry: entry.kind is FileKind.ADD, kinds=(CommitKind.OVERWRITE,))
+        by = self._by(lambda entry: entry.kind is FileKind.ADD, kinds, after=after)
         if by is not None:
             raise self._error(by, "overwrote rows, perhaps of the whole table")
 
@@ -390,11 +397,13 @@ class _Judge:
     def _blocked(self, wanted: _Wanted, what: str) -> NotRevertible:
         return self._error(self._by(wanted), what)
 
-    def _by(self, wanted: _Wanted, kinds: Collection[CommitKind] = ()) -> Snapshot | None:
-        """The first other snapshot whose delta has a wanted entry."""
+    def _by(
+        self, wanted: _Wanted, kinds: Collection[CommitKind] = (), *, after: int = 0
+    ) -> Snapshot | None:
+        """The first other snapshot, after one, whose delta has a wanted entry."""
         manifests = self.files.manifests
         for snapshot in self._others():
-            if kinds and snapshot.commit_kind not in kinds:
+            if snapshot.id <= after or (kinds and snapshot.commit_kind not in kinds):
                 continue
             if any(map(wanted, manifests.entries(manifests.read_delta_list(snapshot)))):
                 return snapshot
@@ -412,10 +421,16 @@ class _Judge:
         who, ways = "another commit", list[str]()
         if by is not None:
             who = f"snapshot {by.id} ({by.commit_kind.value} by {by.commit_user})"
-            ways.append(f"take snapshot {by.id} back first")
+            ways.append(
+                f"take snapshot {by.id} back first (lakewright revert {files.name} "
+                f"--snapshot {by.id})"
+            )
         if first - 1 in files.snapshots.ids():
             lost = f"snapshots {first} to {self.latest.id}"
-            ways.append(f"roll back to snapshot {first - 1}, which loses all of {lost}")
+            ways.append(
+                f"roll back to snapshot {first - 1} (lakewright rollback {files.name} --snapshot "
+                f"{first - 1}), which loses all of {lost}"
+            )
         return NotRevertible(
             f"snapshot{'s' * (len(self.net.snapshots) > 1)} {those} of {files.name} cannot be "
             f"taken back: {who} {what}; {', or '.join(ways) or 'nothing undoes it'}",

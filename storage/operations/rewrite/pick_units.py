@@ -160,6 +160,8 @@ def universal_policy(files: TableFiles, run_trigger: int | None = None) -> Unive
         incremental_size_threshold=options.compaction_incremental_size_threshold,
         force_up_level0=options.compaction_force_up_level0 or lookups.needed,
         off_peak=off_peak,
+        # What a caller names is the number from which work is due.
+        merges_at_trigger=run_trigger is not None,
     )
 
 

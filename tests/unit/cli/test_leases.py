@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 
 from lakewright.storage import Catalog, LeaseKind, Table
@@ -118,3 +120,23 @@ def test_a_book_that_cannot_be_read_hides_nothing_else_of_a_table(
     health = lakewright(catalog, "show", "db.t", "--format", "json").json["health"]
     assert "upgrade lakewright" in health["leases_refusal"]
     assert health["at_work"] == []
+
+
+def test_a_day_under_work_is_shown_as_a_day(catalog: Catalog, lakewright: Lakewright) -> None:
+    columns = {"id": "INT", "day": "DATE"}
+    table = catalog.create_table("db.days", columns, partition_keys=["day"])
+    table.write([{"id": 1, "day": dt.date(2026, 11, 27)}])
+    table = Catalog.open(catalog.uri).table("db.days")
+    scope = scope_of(table.table_files, [{"day": dt.date(2026, 11, 27)}])
+    acquire_lease(
+        table.table_files, LeaseRequest(kind=LeaseKind.OVERWRITE, scope=scope, holder="run 17")
+    )
+    listed = lakewright(catalog, "lease", "list", "db.days")
+    assert "day=2026-11-27" in listed.lines[2]
+
+
+def test_an_option_by_the_name_of_policies_is_answered_with_the_one_meant(
+    catalog: Catalog, lakewright: Lakewright, table: Table
+) -> None:
+    told = lakewright(catalog, "expire-snapshots", table.name, "--time-retained", "1h", code=2)
+    assert "--time-retained'. Did you mean '--older-than'?" in told.err

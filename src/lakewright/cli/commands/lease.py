@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -21,19 +22,26 @@ if TYPE_CHECKING:
 def _list(call: Call) -> Answer:
     """List which process works on which part of a table."""
     table = call.table()
+    leases = table.upkeep.leases()
+    words: dict[str, str] = {}
+    if any(each.scope.partitions for each in leases):
+        # Leases name partitions by their paths, in which a day is a number.
+        words = {each.partition.path: each.partition.words for each in table.at().partitions()}
     return listed(
-        table.upkeep.leases(),
+        leases,
         [TextColumn(name) for name in ("lease", "work", "on", "until (UTC)", "holder")],
-        cells=_cells,
+        cells=lambda lease: _cells(lease, words),
         record=_record,
         empty=f"no process works on {table.name}",
     )
 
 
-def _cells(lease: Lease) -> list[Cell]:
+def _cells(lease: Lease, words: Mapping[str, str]) -> list[Cell]:
     taken = f" (the rest was taken by {', '.join(lease.given_up_to)})" if lease.given_up_to else ""
     until = time_text(lease.expires_ms)
-    return [lease.id[:8], lease.kind.value, f"{lease.scope}{taken}", until, lease.holder]
+    partitions = tuple(words.get(each, each) for each in lease.scope.partitions)
+    scope = replace(lease.scope, partitions=partitions)
+    return [lease.id[:8], lease.kind.value, f"{scope}{taken}", until, lease.holder]
 
 
 def _record(lease: Lease) -> dict[str, object]:

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import click
 
-from lakewright.cli.exit_codes import CONFLICT
+from lakewright.cli.exit_codes import CONFLICT, INVALID_REQUEST
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import TableName, command
 from lakewright.cli.output.answers import Answer
@@ -25,8 +25,10 @@ from lakewright.platform.upkeep.procedure import Work
 RUN is the id of a Dagster run, or its first 8 digits or more; or what `lakewright snapshots` shows
 as the user of a command's commits, or the 8 digits in it. Snapshots are taken back until they
 expire, deletions until they are collected. What cannot be undone is reported with the
-reason, and nothing else waits for it. The exit code is 5 if nothing is undone, or if later work
-stands in the way of a part. A table that cannot be read is only a note if the ledger says that the
+reason, and nothing else waits for it. Where upkeep has rewritten files of the run since, its
+rewrites are taken back in the same commit; rows that others wrote stay. The exit code is 5 if
+nothing is undone, or if later work stands in the way of a part, and 2 if --dry-run finds so. A
+table that cannot be read is only a note if the ledger says that the
 run did not work on it. `lakewright condemned put-back` takes a single deletion back.
 """,
     examples="""
@@ -71,7 +73,7 @@ def undo(call: Call, *, run: str | None, tables: tuple[str, ...]) -> Answer:
         text=lambda: _text(found, is_plan=call.dry_run),
         value=lambda: _record(found),
         records=lambda: _records(found),
-        code=0 if found.is_whole or call.dry_run else CONFLICT,
+        code=0 if found.is_whole else INVALID_REQUEST if call.dry_run else CONFLICT,
     )
 
 

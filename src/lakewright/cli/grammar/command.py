@@ -30,6 +30,19 @@ class Described(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse an option that is given twice and has one value: the first would be dropped."""
+        try:
+            return self._parse(ctx, args)
+        except click.NoSuchOption as error:
+            # Policies and Paimon have names of their own for what the option says.
+            name = error.option_name.lstrip("-").replace("-", "_")
+            options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+            meant = [each.opts[0] for each in options if (each.name or "").startswith(name)]
+            if not name or error.possibilities or not meant:
+                raise
+            told = f"{error.format_message().rstrip('.')}. Did you mean {meant[0]!r}?"
+            raise click.NoSuchOption(error.option_name, told, ctx=error.ctx) from None
+
+    def _parse(self, ctx: click.Context, args: list[str]) -> list[str]:
         seen: set[str] = set()
         for each in self.make_parser(ctx).parse_args(list(args))[2] if args else ():
             is_one = isinstance(each, click.Option) and not (each.multiple or each.is_flag)

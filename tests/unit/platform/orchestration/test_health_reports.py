@@ -118,7 +118,7 @@ def test_a_table_links_the_sensor_that_keeps_it(tmp_path: Path) -> None:
     one, state = kept.table("db.events"), read_state(catalog, "db.events", now_ms=START_MS)
     names = UpkeepNames("lake")
     metadata = evaluate_health(state, (), one, names, location="our lake/defs").metadata
-    sensor = dg.MetadataValue.url("/locations/our%20lake%2Fdefs/sensors/upkeep_sensor__lake")
+    sensor = dg.MetadataValue.url("/locations/our%20lake%2Fdefs/sensors/lake__upkeep_sensor")
     assert metadata["lakewright/upkeep_sensor"] == sensor
 
 

@@ -467,7 +467,7 @@ def test_a_path_that_is_not_there_has_no_line(tmp_path: Path) -> None:
             "12: maintenance.partitions.pattern: no partition of nyc.flights, whose keys are dt ",
         ),
         ("depends_on: [nyc.flights]", "12: depends_on[0]: a table cannot depend on itself"),
-        ("depends_on: [weather]", "12: depends_on[0]: 'weather' is not a table name"),
+        ("depends_on: [a b]", "12: depends_on[0]: 'a b' is neither a table, written"),
         (
             "schema: {readers: [java-0.9.0, jva-1.4.2]}",
             "12: schema.readers[1]: what 'jva-1.4.2' can read is not known; did you mean 'java-1",

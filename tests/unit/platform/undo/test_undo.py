@@ -418,3 +418,49 @@ def test_an_expiry_in_several_steps_is_undone_by_one_undo(catalog: Catalog) -> N
     done = run_undo(catalog, plan_undo(catalog, RUN), UNDOING)
     assert (len(done.parts), done.left_alone) == (4, ())
     assert [each.id for each in table.history.snapshots()] == [*range(1, 10)]
+
+
+def test_a_write_below_compactions_of_upkeep_is_undone_and_rows_of_others_stay(
+    catalog: Catalog,
+) -> None:
+    table = table_of(catalog, "db.one")
+    before = content(table)
+    table.write(rows(table, events(10, 12)), commit_user=DAGSTER)
+    table.write(rows(table, events(20, 22)), commit_user="flink")
+    for digits in ("0a1b2c3d", "1a1b2c3d"):
+        done_by(f"lakewright upkeep ({digits})", table, COMPACT, CompactRun(full=True))
+        table.write(rows(table, events(30, 32)), commit_user="flink")
+    done_by(f"dagster-{OTHER}-compact", table, COMPACT, CompactRun(full=True))
+    (part,) = plan_undo(catalog, RUN).parts
+    assert "among them 3 snapshots (6 to 10), in which upkeep rewrote" in part.summary
+    assert f"(run 0a1b2c3d, run {OTHER}, run 1a1b2c3d)" in part.summary
+    recorder = Recorder.of(catalog, warn=print, make=True)
+    undone = run_undo(catalog, plan_undo(catalog, RUN), UNDOING, recorder=recorder)
+    assert undone.is_whole
+    others = [*events(20, 22), *events(30, 32), *events(30, 32)]
+    assert len(content(table)) == len(before) + len(others)
+    assert not [each for each in content(table) if '"id": 10' in each or '"id": 11' in each]
+
+
+def test_a_compaction_of_another_client_is_in_the_way_and_named_with_its_command(
+    catalog: Catalog,
+) -> None:
+    table = table_of(catalog, "db.one")
+    table.write(rows(table, events(10, 12)), commit_user=DAGSTER)
+    done_by("flink", table, COMPACT, CompactRun(full=True))
+    (left,) = plan_undo(catalog, RUN).left_alone
+    assert "(lakewright revert db.one --snapshot 5)" in left.why
+
+
+def test_the_load_of_a_day_is_undone_after_its_compaction_and_the_load_of_the_next_day(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, name="db.one", partitions=("day",))
+    table.write(rows(table, events(0, 2, day="a")), mode="overwrite", commit_user=DAGSTER)
+    table.write(rows(table, events(0, 2, day="b")), mode="overwrite", commit_user=SECOND)
+    for at in range(5, 8):
+        table.write(rows(table, events(at, at + 1, day="a")), commit_user="flink")
+    done_by("lakewright upkeep (0a1b2c3d)", table, COMPACT, CompactRun(full=True))
+    assert run_undo(catalog, plan_undo(catalog, RUN), UNDOING).is_whole
+    left = [*events(5, 8, day="a"), *events(0, 2, day="b")]
+    assert sorted(row["id"] for row in table.read().to_pylist()) == sorted(e["id"] for e in left)

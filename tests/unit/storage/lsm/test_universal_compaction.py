@@ -461,3 +461,14 @@ def test_steps_touch_every_file_once_and_leave_one_run(spans: list[tuple[int, in
         low = min(decode_row(each.min_key, INT) for each in group)
         assert end is None or low > end
         end = max(decode_row(each.max_key, INT) for each in group)
+
+
+def test_as_many_runs_as_were_asked_for_are_merged_though_each_is_much_smaller() -> None:
+    sizes = (1, 10, 100, 1000, 10_000)
+    by_format = policy(10_000_000, 1, 5)
+    assert picked(level0(*sizes, count=5), by_format) is None
+    asked = policy(10_000_000, 1, 5, merges_at_trigger=True)
+    found = picked(level0(*sizes, count=5), asked)
+    assert found is not None
+    assert len(found[0]) >= 2
+    assert picked(level0(*sizes[:4], count=5), asked) is None
