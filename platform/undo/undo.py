@@ -34,9 +34,8 @@ from lakewright.storage import Catalog, StorageError, Table, TableSchema
 from lakewright.storage.errors import InvalidRequestError, NotFoundError, NotRevertible
 from lakewright.storage.operations.references.put_back import PutBackOptions
 from lakewright.storage.operations.respec.keyed_checks import respec_command
-from lakewright.storage.operations.revert.revert import RevertOptions
+from lakewright.storage.operations.revert.revert import RevertOptions, RevertPlan
 from lakewright.storage.operations.running.plan import Plan
-from lakewright.storage.plans import RevertPlan
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
 _log = logging.getLogger(__name__)
