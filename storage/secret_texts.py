@@ -252,9 +252,16 @@ def _found_in(text: str, *, is_option: bool) -> Iterator[_Span]:
 
 
 def _clauses(text: str) -> Iterator[_Span]:
-    for found in _CLAUSE.finditer(text) if "'" in text or '"' in text else ():
-        if found["name"] is None or is_secret(found["name"]):
-            yield from _span(text, *found.span("secret"), found["name"] or "password")
+    if "'" not in text and '"' not in text:
+        return
+    at = 0
+    while (clause := _CLAUSE.search(text, at)) is not None:
+        if clause["name"] is None or is_secret(clause["name"]):
+            yield from _span(text, *clause.span("secret"), clause["name"] or "password")
+            at = clause.end()
+        else:
+            # A quoted text, such as a name in an error, may be a statement with clauses in it.
+            at = clause.start("secret")
 
 
 def _pairs(text: str, *, is_option: bool) -> Iterator[_Span]:
