@@ -173,9 +173,8 @@ def _rollback_report(
         gone.append(keys)
     if plan.snapshot_ids:
         way_out = (
-            f"undo brings the later snapshots back until the next commit: stop what writes "
-            f"{plan.table} first; after a commit, roll back to snapshot {target} again before the "
-            "undo, which loses that commit"
+            f"undo works until the next commit to {plan.table}: stop its writers first; after a "
+            f"commit, roll back to snapshot {target} again, which loses the commit, and undo"
         )
         to_go.append(way_out)
         gone.append(way_out)
