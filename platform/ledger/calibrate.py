@@ -30,6 +30,8 @@ _MIB = 1 << 20
 # Fewer runs than this say too little, and older ones than the last so many are out of date.
 FEWEST_RUNS, _MOST = 3, 50
 _ONLY_NAMES = " of names alone"
+# Below a second, a prediction is of overhead, and its error helps nobody to plan.
+WORTH_AN_ERROR_MS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +208,7 @@ def prediction_error(actions: Iterable[Action]) -> PredictionError:
         assert was is not None
         benefit, gained = each.predicted_benefit or Benefit(), each.benefit
         # A caller that predicted no time said nothing about it.
-        if was.milliseconds:
+        if was.milliseconds and max(was.milliseconds, came.milliseconds) >= WORTH_AN_ERROR_MS:
             pairs["milliseconds"].append(_error(was.milliseconds, came.milliseconds))
         for name, predicted, actual in (
             ("bytes_written", was.bytes_written, came.bytes_written),

@@ -39,6 +39,11 @@ def duration_text(duration_ms: int) -> str:
     return " ".join(told[:2])
 
 
+def predicted_time(predicted_ms: int, took_ms: int) -> str:
+    """`predicted 50 ms, took 26 ms`."""
+    return f"predicted {duration_text(predicted_ms)}, took {duration_text(took_ms)}"
+
+
 def time_text(time_ms: int) -> str:
     """`2026-01-31 04:05 UTC`."""
     return dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -141,7 +141,12 @@ def test_the_error_of_predictions_is_the_median_share_of_what_came() -> None:
         came = run(0, Cost(files=5), predicted=foreseen)
         return replace(came, cost=Cost(files=5, milliseconds=ms), benefit=Benefit(files_fewer=4))
 
-    told = prediction_error([pair(110, 100, 4), pair(50, 100, 2), pair(90, 100, 4)])
+    runs = [pair(1100, 1000, 4), pair(500, 1000, 2), pair(900, 1000, 4)]
+    # Of runs below a second, the time is overhead, and no error of it is told.
+    short = [pair(50, 900, 4), pair(900, 50, 4)]
 
-    assert told == PredictionError(runs=3, milliseconds=0.1, files_fewer=0.0)
+    assert prediction_error([*runs, *short]) == PredictionError(
+        runs=5, milliseconds=0.1, files_fewer=0.0
+    )
+    assert prediction_error(short) == PredictionError(runs=2, files_fewer=0.0)
     assert prediction_error([]) == PredictionError()
