@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     TextColumn("table"),
-    TextColumn("kind"),
-    TextColumn("files", right=True),
-    TextColumn("size", right=True),
-    TextColumn("partitions", right=True),
-    TextColumn("snapshots", right=True),
+    TextColumn("kind", minor=True),
+    TextColumn("files", right=True, minor=True),
+    TextColumn("size", right=True, minor=True),
+    TextColumn("partitions", right=True, minor=True),
+    TextColumn("snapshots", right=True, minor=True),
     TextColumn("debt", right=True),
     TextColumn("what is wrong"),
 )
