@@ -100,7 +100,7 @@ def test_adopt_prints_a_table_at_any_width(catalog: Catalog, columns: int) -> No
         table.write(rows(table, events(start, start + 1)))
     lines = lines_of(on_terminal(catalog, "adopt", columns=columns))
     head = next(at for at, line in enumerate(lines) if line.startswith("──"))
-    assert max(map(len, lines[head - 1 : head + 6])) <= columns
+    assert max(map(len, lines[head - 1 : head + 4])) <= columns
     assert lines[head - 1].split()[0] == "table"
     assert "debt" in lines[head - 1]
     assert lines[head + 1].split()[0] == "db.t"
