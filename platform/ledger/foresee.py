@@ -44,7 +44,7 @@ def foreseen(learned: Learned, verb: str, table: str, planned: Measures) -> Fore
         return Foreseen(
             milliseconds=expected.milliseconds
             if own
-            else round(modelled_ms(cost, verb) * known.time),
+            else round(known.milliseconds_of(cost, verb)),
             bytes_read=cost.bytes,
             bytes_written=expected.bytes_written if own else cost.bytes_written,
             runs=known.runs,
