@@ -402,7 +402,7 @@ def test_the_page_of_a_table_names_the_budget_that_keeps_it_waiting(lake: Lake) 
         and each.asset_key != dg.AssetKey(table.split("."))
         and each.asset_key.path[0] == "shop"
     ]
-    waits = str(page.metadata["waits"].value)
+    waits = str(page.metadata["deferred"].value)
     assert "left of the day's budget of database shop" in waits
     assert f"{policy}:3)" in waits
 

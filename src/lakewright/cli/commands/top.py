@@ -218,7 +218,7 @@ def _line_value(line: TableLine) -> dict[str, object]:
     return {
         **_line_record(line),
         "due": [plain_decision("due", each) for each in line.due],
-        "waits": [plain_decision("waits", each) for each in line.waits],
+        "waits": [plain_decision("deferred", each) for each in line.waits],
         "working": list(line.working),
         "trend": [] if line.trend is None else line.trend.debt(_STEPS),
     }

@@ -456,7 +456,7 @@ def test_files_of_an_expired_snapshot_come_back_only_if_a_tag_holds_them(
         table.history.delete_tags("before")
         assert content(table) == before
     else:
-        with pytest.raises(NotRevertible, match=rf"snapshot {drop - 1}, .*gone for good"):
+        with pytest.raises(NotRevertible, match=rf"snapshot {drop - 1}, .*they are deleted"):
             table.history.plan_revert(drop)
     table.write(rows(table, events(0, 1, day="b")))
     expire(table)
