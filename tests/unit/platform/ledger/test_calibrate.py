@@ -96,6 +96,35 @@ def test_predictions_come_to_what_a_machine_and_a_table_are_like(
     assert (foreseen.cost.files, foreseen.cost.bytes) == (last.cost.files, last.cost.bytes)
 
 
+@pytest.mark.parametrize("overhead_ms", [10, 400, 3000])
+@pytest.mark.parametrize("slowness", [0.3, 1.0, 5.0])
+def test_runs_of_small_tables_are_overhead_and_predict_large_ones(
+    overhead_ms: int, slowness: float
+) -> None:
+    """The fixed part of a run and its slope are told apart, though one run of four is disturbed."""
+
+    def took(cost: Cost, disturbed: float = 1.0) -> Cost:
+        work = modelled_ms(cost) - modelled_ms(Cost())
+        return replace(cost, milliseconds=round((overhead_ms + slowness * work) * disturbed))
+
+    history = []
+    for at in range(24):
+        cost = Cost(files=5 + 3 * (at % 8), bytes=(1 + at % 8) << 18)
+        # Of tables of a warehouse, few are large.
+        cost = Cost(files=900, bytes=30 * _MIB) if at % 12 == 5 else cost
+        history.append(replace(run(at, cost), cost=took(cost, 3.0 if at % 4 == 3 else 1.0)))
+
+    known = Calibration.of(history)
+
+    for large in (Cost(files=900, bytes=30 * _MIB), Cost(files=4000, bytes=200 * _MIB)):
+        actual = took(large).milliseconds
+        assert known.milliseconds("compact", "db.new", large) == pytest.approx(actual, rel=0.3)
+    small = Cost(files=8, bytes=_MIB)
+    assert known.milliseconds("compact", "db.new", small) == pytest.approx(
+        took(small).milliseconds, rel=0.4, abs=20
+    )
+
+
 def test_a_table_of_few_runs_is_predicted_by_those_of_its_verb_elsewhere() -> None:
     cost = Cost(files=10, bytes=_MIB)
     own = [run(at, cost, slowness=3.0) for at in range(2)]
