@@ -43,6 +43,7 @@ from lakewright.platform.decide.survey import TableSurvey
 from lakewright.platform.decide.trend import Trend, debt_by_table
 from lakewright.platform.decide.upkeep_state import UpkeepState
 from lakewright.platform.ledger.action import Action, Verdict
+from lakewright.platform.ledger.calibrate import WORTH_AN_ERROR_MS
 from lakewright.platform.ledger.savings import By, day_of, savings, total
 from lakewright.platform.upkeep.measures import Cost
 from lakewright.platform.upkeep.words import (
@@ -199,11 +200,12 @@ def _savings(figures: ReportFigures) -> Iterator[str]:
         and (predicted := each.predicted_cost) is not None
         and predicted.milliseconds
         and each.cost.milliseconds
+        and max(predicted.milliseconds, each.cost.milliseconds) >= WORTH_AN_ERROR_MS
     ]
     if not points:
-        yield _NO_PLOT.format("No run with a prediction was done.")
+        yield _NO_PLOT.format("No run took a second, or was predicted to.")
         return
-    yield '<p class="faint">A point is a run; above the line it took longer than predicted.</p>'
+    yield '<p class="faint">A point is a run of a second or more; above the line it took longer than predicted.</p>'
     yield _plot("predicted", points[-_MOST_POINTS:])
 
 

@@ -41,8 +41,8 @@ from lakewright.storage.errors import InvalidRequestError
     notes="""
 Reads the metadata of every table, decides by the policies what is due, and carries it out, the most
 useful first, within the budget of the day. With --dry-run it only shows what is due and why, and
-what waits and for what. Tables whose policy says `mode: shadow` are not touched: what would be done
-is recorded in the ledger.
+what is deferred, and why. Tables whose policy says `mode: shadow` are not touched: what would be
+done is recorded in the ledger.
 This command does once what the upkeep sensor in Dagster does all the time.
 """,
     examples="""
@@ -50,7 +50,7 @@ lakewright upkeep --policy policy.yaml --dry-run
 lakewright upkeep --policy policies --only "sales.*"
 """,
 )
-@click.option("--dry-run", is_flag=True, help="Show what is due and what waits; do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what is due and what is deferred; do nothing.")
 @policy_options
 @click.option(
     "--only",
