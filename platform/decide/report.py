@@ -205,7 +205,10 @@ def _savings(figures: ReportFigures) -> Iterator[str]:
     if not points:
         yield _NO_PLOT.format("No run took a second, or was predicted to.")
         return
-    yield '<p class="faint">A point is a run of a second or more; above the line it took longer than predicted.</p>'
+    yield (
+        '<p class="faint">A point is a run of a second or more; above the line it took longer than '
+        "predicted.</p>"
+    )
     yield _plot("predicted", points[-_MOST_POINTS:])
 
 
