@@ -169,7 +169,7 @@ def test_good_rows_that_are_rejected_for_another_reason_end_no_failure(
     ingest(lake, "2024-01-02", events("2024-01-02", 0, 1, amount=-1.0), fails=True)
     assert holds_a_null(lake)
     assert not latest(lake, WARNING).passed
-    assert "earlier rows: 2024-01-02: 1 row does not" in latest(lake, WARNING).description
+    assert "Earlier failing rows: 2024-01-02: 1 failing row" in latest(lake, WARNING).description
     ingest(lake, "2024-01-02", events("2024-01-02", 0, 1))
     assert latest(lake, WARNING).passed
     assert latest(lake).passed

@@ -52,7 +52,7 @@ def test_the_check_says_what_is_due_with_numbers_bars_and_what_is_not(fragmented
     assert found.description is not None
     size = size_text(sum(each.size_bytes for each in fragmented.table().at().partitions()))
     assert found.description.splitlines() == [
-        "| size | files | small files | snapshots | last upkeep | saved | waits |",
+        "| size | files | small files | snapshots | last upkeep | saved | due or deferred |",
         "| --- | --- | --- | --- | --- | --- | --- |",
         f"| {size} | 4 | 4 | 3 | none | 0 files, 0 B | compact |",
         "",
