@@ -249,7 +249,7 @@ def test_a_declaration_in_shadow_is_decided_and_recorded_and_never_asked_for(lak
     answer = lake.tick()
     assert not answer.run_requests
     assert answer.skip_message.startswith(
-        "looked at 1 table: 1 verb is due in tables that are only watched (mode: shadow), "
+        "looked at 1 table: 1 verb is due in tables in shadow mode, "
     )
     lake.tick()
     (action,) = Ledger(lake.catalog).actions()
