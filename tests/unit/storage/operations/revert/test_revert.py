@@ -460,7 +460,7 @@ def test_files_of_an_expired_snapshot_come_back_only_if_a_tag_holds_them(
             table.history.plan_revert(drop)
     table.write(rows(table, events(0, 1, day="b")))
     expire(table)
-    with pytest.raises(SnapshotNotFound, match="take that expiry back first"):
+    with pytest.raises(SnapshotNotFound, match="undo that expiry first"):
         table.history.plan_revert(drop)
 
 
