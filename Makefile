@@ -85,6 +85,7 @@ check: setup ## Lint, formatting, types, import contracts, the mission table, th
 	$(RUN) tools/lint_imports.py
 	$(RUN) tools/check_mission.py
 	$(RUN) tools/check_tree.py
+	$(RUN) tools/check_words.py
 
 .PHONY: fix
 fix: setup ## Apply the linter's safe fixes and the formatting

@@ -21,7 +21,7 @@ from lakewright.platform.tables.declarations import (
     rejects_name,
 )
 from lakewright.platform.tables.partition_keys import first_few
-from lakewright.platform.upkeep.words import counted, not_meeting
+from lakewright.platform.upkeep.words import counted, failing_rows
 from lakewright.storage.file_reader.bad_rows import BadRows
 
 # What is known of the other partitions of a check, by the check's name.
@@ -95,7 +95,7 @@ class JudgedRows:
             }
         counts = outcome.unexpected_by_partition
         found = {
-            key: not_meeting(counts[text])
+            key: failing_rows(counts[text])
             for key, text in self.partitions.items()
             if text in counts
         }
@@ -227,8 +227,8 @@ def _told(
     # Of one partition, or of an expectation on all rows together, the summary says it.
     named = [f"{key}: {why}" for key, why in sorted((not_met or {}).items()) if why != summary]
     if named and len(rows.partitions) > 1:
-        told = f"{told}. Not met by these rows: {first_few(named)}"
-    return f"{told}. Not met by earlier rows: {others}" if others else told
+        told = f"{told}. Failing rows: {first_few(named)}"
+    return f"{told}. Earlier failing rows: {others}" if others else told
 
 
 def _result(
@@ -285,7 +285,7 @@ def _changed(told: dg.AssetCheckEvaluation, **changes: Any) -> dg.AssetCheckEval
 def _description(expectation: ExpectationDeclaration, declaration: TableDeclaration) -> str:
     what = f"`{expectation.text}`, asked before the rows are published."
     if expectation.severity is ExpectationSeverity.CRITICAL and declaration.is_stream:
-        return f"{what} The stream stands at a batch that does not meet it."
+        return f"{what} The stream stops at a batch with failing rows."
     if expectation.severity is ExpectationSeverity.CRITICAL:
-        return f"{what} Partitions that do not meet it are not published."
+        return f"{what} Partitions with failing rows are not published."
     return f"{what} When it is not met, the rows are published with a warning."

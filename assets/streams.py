@@ -194,8 +194,8 @@ def _rejection(declaration: TableDeclaration, drain: StreamDrain, outcome: Rejec
         before = f"{batches} before it with {counted(drain.row_count, 'row')}"
     return dg.Failure(
         description=(
-            f"the stream into {declaration.table} stands at a batch of {counted(rows, 'row')} that "
-            f"does not meet its expectations: {reasons}; the batch was not committed, its files "
+            f"the stream into {declaration.table} stopped at a batch of {counted(rows, 'row')} "
+            f"with failing rows: {reasons}; the batch was not committed, its files "
             f"are deleted, and {before} is published; the next run repeats the batch: correct its "
             "rows at the source, or the expectation"
         ),

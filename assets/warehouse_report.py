@@ -1,17 +1,22 @@
 """The asset `warehouse_report`: one page of the whole warehouse, which a schedule renews."""
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import dagster as dg
 from pydantic import Field
 
 from lakewright.platform.decide.kept_tables import KeptTables
-from lakewright.platform.decide.report import warehouse_report
+from lakewright.platform.decide.report import page_of
+from lakewright.platform.decide.report_figures import ReportFigures
+from lakewright.platform.documents.variables import REPORTS_FOLDER, REPORTS_URL_VARIABLE
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import UpkeepNames
 from lakewright.platform.orchestration.policy_memory import recall_policies
+from lakewright.platform.orchestration.reports import warehouse_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
 
@@ -19,7 +24,8 @@ REPORT = "warehouse_report"
 _CRON = "7 5 * * *"
 _DESCRIPTION = (
     "The state of all kept tables, debt over time, what upkeep cost and saved beside what was "
-    "predicted, and what waits and why, as one HTML page. `lakewright report` writes the same."
+    "predicted, and what is deferred and why: as tables in each event, and as one HTML page. "
+    "`lakewright report` writes the same page, and `lakewright up` serves it."
 )
 
 
@@ -27,7 +33,9 @@ class ReportConfig(dg.Config):
     """Where a run writes the page."""
 
     output: str = Field(
-        default="", description="The file (default: in Dagster's folder of artifacts)."
+        default="",
+        description="The file (default: where `lakewright up` serves it, else in Dagster's folder "
+        "of artifacts).",
     )
 
 
@@ -52,21 +60,27 @@ def build_warehouse_report(
         context: dg.AssetExecutionContext, config: ReportConfig
     ) -> dg.MaterializeResult[Any]:
         warehouse: WarehouseResource = getattr(context.resources, resources.warehouse)
+        url = os.environ.get(REPORTS_URL_VARIABLE, "")
         folder = Path(context.instance.storage_directory())
+        if url:
+            folder = Path(context.instance.root_directory, REPORTS_FOLDER)
         file = Path(config.output or folder / f"{names.job(REPORT)}.html").absolute()
         recall_policies(context.instance, tables.files)
         with failures_for_dagster():
-            page = warehouse_report(warehouse.catalog().read_only(), tables)
+            figures = ReportFigures.of(warehouse.catalog().read_only(), tables)
+            page = page_of(figures)
         file.parent.mkdir(parents=True, exist_ok=True)
         # Who reads the page meanwhile has the one before.
         written = file.with_name(f"{file.name}.{context.run.run_id}")
         written.write_text(page, encoding="utf-8", errors="replace")
         written.replace(file)
+        is_served = bool(url) and not config.output
+        link = {"page": dg.MetadataValue.url(f"{url}/{quote(file.name)}")} if is_served else {}
         return dg.MaterializeResult(
             metadata={
+                **link,
+                **warehouse_metadata(figures),
                 "path": dg.MetadataValue.path(str(file)),
-                "page": dg.MetadataValue.url(file.as_uri()),
-                "bytes": file.stat().st_size,
             }
         )
 

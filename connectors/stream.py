@@ -248,8 +248,8 @@ def _opened(
     path = path.rstrip("/")
     if fs.exists(f"{path}/metadata"):
         raise InvalidRequestError(
-            f"the checkpoint {path} is one of Spark; go on with Spark, or begin a new checkpoint "
-            "where the rows of the sink end"
+            f"the checkpoint {path} is one of Spark; continue with Spark, or begin a new "
+            "checkpoint where the rows of the sink end"
         )
     reads = f"{scan.table.name} ({scan.source.summary})"
     runtime = sink.runtime.of_stream("", checkpoint)

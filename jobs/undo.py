@@ -74,8 +74,8 @@ def _run(
     undone = context.instance.get_run_by_id(found.run)
     if undone is not None and not undone.is_finished:
         raise InvalidRequestError(
-            f"run {found.run} still works ({undone.status.value.lower()}), and would go on with "
-            "what is taken back: terminate it, or wait until it ended"
+            f"run {found.run} is in progress ({undone.status.value.lower()}), and could repeat "
+            "what is reverted: terminate it, or wait until it ended"
         )
     _tag(context, found)
     for each in found.parts:

@@ -151,7 +151,7 @@ class SourceChanged(InvalidRequestError):
 
 
 class StreamRunsElsewhere(InvalidRequestError):
-    """Another process has begun the next batch of a stream, and goes on with it."""
+    """Another process has begun the next batch of a stream, and continues with it."""
 
 
 class UnsupportedError(StorageError):

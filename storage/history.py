@@ -115,7 +115,7 @@ class History:
         FastForwardOptions,
         plan_fast_forward,
         run_fast_forward,
-        not_undone="the snapshots that a fast-forward replaces are gone for good",
+        not_undone="the snapshots that a fast-forward replaces are deleted permanently",
     )
     plan_fast_forward = fast_forward.planning()
     rollback = Verb(
@@ -124,7 +124,7 @@ class History:
         RollbackOptions,
         plan_rollback,
         roll_back,
-        not_undone="the snapshots that a rollback deletes are gone for good once they are "
+        not_undone="the snapshots that a rollback deletes cannot be restored once they are "
         "collected, or a commit followed",
     )
     plan_rollback = rollback.planning()

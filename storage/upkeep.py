@@ -424,17 +424,17 @@ class Upkeep:
     plan_remove_orphans = remove_orphans.planning()
     collect = Verb(
         "collect",
-        "delete what was condemned and can be undone no more",
+        "delete what is marked for deletion and can no longer be restored",
         CollectOptions,
         plan_collect,
         run_collect,
         effect=Effect.COLLECTS,
-        not_undone="what it deletes is gone for good",
+        not_undone="what it deletes cannot be restored",
     )
     plan_collect = collect.planning()
     put_back = Verb(
         "put_back",
-        "put back what a verb condemned, until it is collected",
+        "restore what a verb marked for deletion, until it is collected",
         PutBackOptions,
         plan_put_back,
         run_put_back,

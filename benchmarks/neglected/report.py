@@ -57,10 +57,10 @@ def _of_verbs(found: Sequence[Saving]) -> Iterator[str]:
         "written",
         "predicted",
         "error",
-        "files fewer",
+        "files removed",
         "predicted",
         "error",
-        "snapshots fewer",
+        "snapshots removed",
         "predicted",
         "freed",
         "predicted",
@@ -113,7 +113,7 @@ def _of_kinds(found: Sequence[Saving], proof: Proof, kept: Mapping[str, str]) ->
         "seconds",
         "predicted",
         "error",
-        "files fewer, predicted",
+        "files removed, predicted",
         "error",
     )
     yield from _table(

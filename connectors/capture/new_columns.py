@@ -45,7 +45,7 @@ def tell_new_columns(
     if added := [name for name in now[COLUMNS] if name not in known]:
         _LOG.warning(
             "%s: rows of %s that were read without the columns %s have null there until they "
-            "change, whatever the source has (such as a DEFAULT); to have their values, %s",
+            "change, regardless of the source (such as a DEFAULT there); to have their values, %s",
             owner,
             place,
             ", ".join(added),

@@ -39,6 +39,6 @@ def check_primary_key(context: Context) -> None:
     """
     if not context.table.primary_keys:
         raise InvalidOption(
-            f"{context.name} has no primary key, by which changes of its rows are told; "
+            f"{context.name} has no primary key, which identifies changed rows; "
             "declare that of the table: PRIMARY KEY (…) NOT ENFORCED"
         )

@@ -206,8 +206,8 @@ def _larger(intent: Intent, needed: int, limit: int | None) -> str:
     if not limit or needed <= limit:
         return ""
     if intent.verb == COMPACT:
-        return "; it is larger than the whole, and is cut to what is left once that is a quarter"
-    return "; it is larger than the whole, and begins while half of that is left: raise it"
+        return "; it exceeds the daily budget; it runs in part once 25 % is free"
+    return "; it exceeds the daily budget; it starts once 50 % is free: raise the budget"
 
 
 def _order(intent: Intent) -> tuple[float, int, str, str]:

@@ -338,7 +338,7 @@ class _Look:
         now_ms, written_ms = self.clock.now_ms, partition.last_file_creation_ms
         held = self._held(COMPACT, policy)
         if held is not None and (written_ms is None or written_ms <= held.at_ms):
-            return WhyNot.UNDONE, f"{held.told}, or rows come into it", None
+            return WhyNot.UNDONE, f"{held.told}, or new rows arrive", None
         age_ms = None if written_ms is None else max(now_ms - written_ms, 0)
         is_urgent = why is Why.WRITERS_WAIT
         if policy.quiet_for and not is_urgent and age_ms is not None and age_ms < policy.quiet_for:
@@ -597,10 +597,12 @@ class _Look:
             yield self._declined(COLLECT, WhyNot.DISABLED, _OFF)
             return
         if self.clock.now_ms < due_ms:
-            told = f"what is condemned can be undone until {time_text(due_ms)}"
+            told = f"files marked for deletion can be restored until {time_text(due_ms)}"
             yield self._declined(COLLECT, WhyNot.NOT_YET, told, due_ms)
             return
-        yield self._scheduled(COLLECT, policy, "condemned files can be undone no more")
+        yield self._scheduled(
+            COLLECT, policy, "files marked for deletion can no longer be restored"
+        )
 
     def statistics(self) -> Iterator[Decision]:
         policy = self.policy.statistics

@@ -27,7 +27,7 @@ from lakewright.storage import Catalog
 from lakewright.storage.errors import TableNotFound
 
 # What is said beside a mistake in a policy file.
-IN_FORCE = "upkeep goes on by the policies of before until this is right"
+IN_FORCE = "upkeep uses the last valid policies until this is right"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

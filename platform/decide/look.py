@@ -84,8 +84,8 @@ class Look:
             size = size_text(sum(each.cost.bytes for each in self.shadows))
             be = "is" if len(self.shadows) == 1 else "are"
             told.append(
-                f"{counted(len(self.shadows), 'verb')} {be} due in tables that are only watched "
-                f"(mode: shadow), {size} to rewrite"
+                f"{counted(len(self.shadows), 'verb')} {be} due in tables in shadow mode, "
+                f"{size} to rewrite"
             )
         if self.left:
             told.append(f"{counted(self.left, 'table')} left for the next look")

@@ -354,7 +354,7 @@ def _why(line: _Line) -> str:
     size = sum(each.orphans.estimated_bytes for each in tables)
     return (
         f"{how_many} with up to {counted(files, 'file')} ({size_text(size)}) that the latest "
-        "snapshot does not name; older snapshots may need them. Files of a write under way are "
+        "snapshot does not name; older snapshots may need them. Files of a write in progress are "
         "younger than this"
     )
 

@@ -2,7 +2,9 @@ const specs = JSON.parse(document.getElementById("specs").textContent);
 const draw = place => {
   const given = place.querySelector("script");
   if (!given) return;
-  const spec = { ...specs[place.dataset.plot], data: { values: JSON.parse(given.textContent) } };
+  const spec = { ...structuredClone(specs[place.dataset.plot]), data: { values: JSON.parse(given.textContent) } };
+  const { from, to } = place.dataset;
+  if (to) spec.encoding.x.scale.domain = [{ signal: from }, { signal: to }];
   vegaEmbed(place, spec, { actions: false, ast: true, renderer: "svg" })
     .catch(error => { place.textContent = "this plot cannot be drawn: " + error.message; });
 };

@@ -65,7 +65,14 @@ def _told(*names: str) -> list[Spec]:
 
 
 def _by_day(title: str, color: str) -> Spec:
-    day = {**_MOMENT, "timeUnit": "utcyearmonthdate", "axis": {"format": "%b %d"}}
+    # A bar and a tick for each day, in their order.
+    day = {
+        "field": "day",
+        "type": "ordinal",
+        "sort": None,
+        "title": None,
+        "axis": {"labelAngle": 0},
+    }
     return _spec(
         150,
         mark={"type": "bar", "color": color},
@@ -90,7 +97,7 @@ SPECS: dict[str, Spec] = {
         },
     ),
     "took": _by_day("minutes of upkeep", _PALETTE[1]),
-    "saved": _by_day("files fewer", _PALETTE[0]),
+    "saved": _by_day("files removed", _PALETTE[0]),
     "predicted": _spec(
         220,
         layer=[

@@ -59,8 +59,10 @@ def sparkline(values: Sequence[int]) -> str:
     return "".join(_BLOCKS[min(each * len(_BLOCKS) // (most + 1), 7)] for each in values)
 
 
-def debt_by_table(found: Iterable[Trend], steps: int) -> dict[int, dict[str, int]]:
-    """By moment, at even distances over all that was recorded, the debt of each table in files.
+def debt_by_table(
+    found: Iterable[Trend], steps: int, *, until_ms: int
+) -> dict[int, dict[str, int]]:
+    """By moment, at even distances from the first record until then, the debt of tables in files.
 
     A state holds until the next one; before its first, a table has no debt that is known.
     """
@@ -68,7 +70,7 @@ def debt_by_table(found: Iterable[Trend], steps: int) -> dict[int, dict[str, int
     if not several:
         return {}
     begin_ms = min(each.first.taken_ms for each in several)
-    end_ms = max(each.last.taken_ms for each in several)
+    end_ms = max(until_ms, begin_ms)
     moments = [begin_ms + (end_ms - begin_ms) * at // max(steps - 1, 1) for at in range(steps)]
     debts: dict[int, dict[str, int]] = {each: {} for each in moments}
     for trend in several:

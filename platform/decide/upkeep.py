@@ -211,10 +211,10 @@ def states_of(look: Look, *, everything: bool) -> list[tuple[str, Intent | Decli
     for decision in (each for found in look.decisions.values() for each in found):
         key = (decision.table, decision.verb)
         if isinstance(decision, Intent):
-            state = "due" if key in chosen else "shadow" if key in shadows else "waits"
+            state = "due" if key in chosen else "shadow" if key in shadows else "deferred"
             rows.append((state, waits.get(key, chosen.get(key, decision))))
         elif decision.why_not.waits:
-            rows.append(("waits", decision))
+            rows.append(("deferred", decision))
         elif everything or decision.why_not in _ALWAYS_TOLD:
             rows.append((decision.why_not.value.replace("_", " "), decision))
     return rows

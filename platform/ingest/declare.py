@@ -101,7 +101,7 @@ def _schema_of(rows: Any) -> pa.Schema:
         return pa.Table.from_pylist([*rows]).schema
     first = next(arrow_tables(rows, ()), None)
     if first is None:
-        raise InvalidRequestError("there are no rows, whose types could be told")
+        raise InvalidRequestError("there are no rows to infer types from")
     return first.schema
 
 
@@ -144,7 +144,7 @@ def columns_of_files(source: SourceDeclaration) -> list[Proposed]:
     path = PathPattern.parse(source.given[source.file_format])
     file = next(files_at(path, source.file_format), None)
     if file is None:
-        raise NotFoundError(f"no file is at {path.text}, whose columns could be told")
+        raise NotFoundError(f"no file is at {path.text} to infer columns from")
     return _with_keys(_columns_of(file, source)[0], path)
 
 

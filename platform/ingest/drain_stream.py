@@ -235,7 +235,7 @@ class StreamDrain:
                 duration_ms=report.duration_ms,
             )
             raise InvalidRows(
-                f"batch {staged.commit_identifier} does not meet the expectations of "
+                f"batch {staged.commit_identifier} has failing rows, by the expectations of "
                 f"{self.table.name}"
             )
         self._judged[staged.commit_identifier] = report

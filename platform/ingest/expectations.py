@@ -89,8 +89,7 @@ class ExpectationOutcome:
             if self.unexpected_count == 0:
                 return f"{self.expectation}: all {self.checked_count:,} rows meet it"
             share = f"{self.unexpected_count:,} of {self.checked_count:,} rows"
-            does = "does" if self.unexpected_count == 1 else "do"
-            return f"{self.expectation}: {share} {does} not meet it"
+            return f"{self.expectation}: {share} fail{'s' if self.unexpected_count == 1 else ''}"
         seen = "" if self.observed is None else f", observed {self.observed}"
         return f"{self.expectation}: {'met' if self.met else 'not met'}{seen}"
 

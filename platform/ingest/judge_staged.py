@@ -18,7 +18,7 @@ from lakewright.platform.ingest.validate_staged import validate_staged
 from lakewright.platform.tables.declarations import ExpectationDeclaration
 from lakewright.platform.tables.partition_keys import partition_identity
 from lakewright.platform.tables.upkeep_policies import EngineChoice
-from lakewright.platform.upkeep.words import not_meeting
+from lakewright.platform.upkeep.words import failing_rows
 from lakewright.storage import StagedWrite, Table
 from lakewright.storage.env import Env
 from lakewright.storage.operations.write.split_staged import split_staged
@@ -92,7 +92,7 @@ def rejected_alone(
 
 def _told(outcome: ExpectationOutcome) -> str:
     count = outcome.unexpected_count
-    return not_meeting(count) if count else outcome.summary
+    return failing_rows(count) if count else outcome.summary
 
 
 def parts_in(

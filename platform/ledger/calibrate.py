@@ -2,7 +2,9 @@
 
 A figure of the past is compared with what the predictor's model says of the same run, and the
 median of these ratios corrects the next prediction. Runs of the same table decide, else those of
-the same verb on other tables, else the model alone. Files and bytes of a plan stay as they were
+the same verb on other tables, else the model alone. The model's time has a part for each run and a
+part for its files and bytes; how large the one is beside the other is learned for each verb, since
+runs of small tables are overhead alone. Files and bytes of a plan stay as they were
 planned: a corrected figure would be corrected again by the next run. Runs that only name files
 anew say nothing about runs that rewrite rows, and are learned apart.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import log
 from statistics import median
 
 from lakewright.platform.ledger.action import Action, Verdict
@@ -29,24 +32,35 @@ _MS_PER_MIB = 40.0
 _MIB = 1 << 20
 # Fewer runs than this say too little, and older ones than the last so many are out of date.
 FEWEST_RUNS, _MOST = 3, 50
+# A fixed part is told apart from a slope by this many runs, among these multiples of the model's.
+_FEWEST_TO_FIT, _CLOSER = 8, 0.95
+_FIXED = tuple(2.0**power for power in sorted(range(-6, 9), key=abs))
 _ONLY_NAMES = " of names alone"
+# Below a second, a prediction is of overhead, and its error helps nobody to plan.
+WORTH_AN_ERROR_MS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratios:
     """What past runs say, each as a median; `runs` is their number.
 
-    `time` is that of actual and modelled time, `share` of files that were worked on and planned
+    `time` is that of actual and modelled time, of a model whose part for each run counts `fixed`
+    times, `share` of files that were worked on and planned
     ones, `compression` of bytes written and read, `read` of all bytes read and planned.
     `milliseconds` is the actual time itself.
     """
 
     time: float = 1.0
+    fixed: float = 1.0
     milliseconds: float = 0.0
     share: float = 1.0
     compression: float = 1.0
     runs: int = 0
     read: float = 1.0
+
+    def milliseconds_of(self, cost: Cost, verb: str) -> float:
+        """The time of files and bytes, as these runs took it."""
+        return modelled_ms(cost, verb, fixed=self.fixed) * self.time
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +88,7 @@ class Calibration:
         read = round(cost.bytes * known.share)
         written = round(read * self._written(verb, table, cost))
         taken = replace(cost, files=round(cost.files * known.share), bytes=read)
-        milliseconds = modelled_ms(taken, verb) * known.time
+        milliseconds = known.milliseconds_of(taken, verb)
         if known.runs and not (cost.files or cost.bytes or cost.files_named):
             # Nothing is known of the size of the work.
             milliseconds = known.milliseconds
@@ -128,9 +142,14 @@ class Learning:
                 known = self._runs.setdefault(key, deque(maxlen=_MOST))
                 known.append(_Run(each.cost, each.predicted_cost))
                 changed.add(key)
+        fixed = {
+            kind: _fixed_of(self._runs[kind, None], _verb_of(kind))
+            for kind in {kind for kind, _ in changed}
+        }
         for key in changed:
+            kind, _ = key
             if len(self._runs[key]) >= FEWEST_RUNS:
-                self._ratios[key] = _ratios(self._runs[key], key[0].removesuffix(_ONLY_NAMES))
+                self._ratios[key] = _ratios(self._runs[key], _verb_of(kind), fixed[kind])
         return Calibration(dict(self._ratios))
 
 
@@ -145,18 +164,43 @@ def kind_of(verb: str, cost: Cost) -> str:
     return f"{verb}{_ONLY_NAMES}" if cost.files_named and not cost.bytes else verb
 
 
-def modelled_ms(cost: Cost, verb: str = COMPACT) -> float:
-    """The time of a verb for files and bytes where no run is known."""
+def _verb_of(kind: str) -> str:
+    return kind.removesuffix(_ONLY_NAMES)
+
+
+def modelled_ms(cost: Cost, verb: str = COMPACT, *, fixed: float = 1.0) -> float:
+    """The time of a verb for files and bytes; its part for each run counts `fixed` times."""
     of_files = _MS_PER_FILE_OF.get(verb, _MS_PER_FILE) * cost.files
     return (
-        _MS_PER_RUN
+        _MS_PER_RUN * fixed
         + of_files
         + _MS_PER_NAMED_FILE * cost.files_named
         + _MS_PER_MIB * cost.bytes / _MIB
     )
 
 
-def _ratios(runs: Collection[_Run], verb: str) -> Ratios:
+def _fixed_of(runs: Collection[_Run], verb: str) -> float:
+    """How often the part for each run counts in the model that is closest to these runs.
+
+    Closest in the mean of the logarithms of its errors, with the time that the runs themselves
+    give it: a disturbed run weighs as much as any other, and a long one as a short one.
+    """
+    if len(runs) < _FEWEST_TO_FIT:
+        return 1.0
+
+    def miss(fixed: float) -> float:
+        logs = [
+            log(each.cost.milliseconds / modelled_ms(each.cost, verb, fixed=fixed)) for each in runs
+        ]
+        middle = median(logs)
+        return sum(abs(each - middle) for each in logs)
+
+    best = min(_FIXED, key=miss)
+    # Else runs of about one size would move the model to and fro.
+    return best if miss(best) < _CLOSER * miss(1.0) else 1.0
+
+
+def _ratios(runs: Collection[_Run], verb: str, fixed: float) -> Ratios:
     shares = [
         each.cost.files / each.predicted.files
         for each in runs
@@ -172,7 +216,10 @@ def _ratios(runs: Collection[_Run], verb: str) -> Ratios:
     read = sum(each.cost.bytes for each in runs if each.predicted)
     return Ratios(
         read=read / planned if planned else 1.0,
-        time=median(each.cost.milliseconds / modelled_ms(each.cost, verb) for each in runs),
+        time=median(
+            each.cost.milliseconds / modelled_ms(each.cost, verb, fixed=fixed) for each in runs
+        ),
+        fixed=fixed,
         milliseconds=median(each.cost.milliseconds for each in runs),
         share=median(shares) if shares else 1.0,
         compression=median(compressions) if compressions else 1.0,
@@ -206,7 +253,7 @@ def prediction_error(actions: Iterable[Action]) -> PredictionError:
         assert was is not None
         benefit, gained = each.predicted_benefit or Benefit(), each.benefit
         # A caller that predicted no time said nothing about it.
-        if was.milliseconds:
+        if was.milliseconds and max(was.milliseconds, came.milliseconds) >= WORTH_AN_ERROR_MS:
             pairs["milliseconds"].append(_error(was.milliseconds, came.milliseconds))
         for name, predicted, actual in (
             ("bytes_written", was.bytes_written, came.bytes_written),

@@ -42,9 +42,7 @@ def foreseen(learned: Learned, verb: str, table: str, planned: Measures) -> Fore
         expected = calibration.measures(verb, table, planned).cost
         own = of == kind_of(verb, cost)
         return Foreseen(
-            milliseconds=expected.milliseconds
-            if own
-            else round(modelled_ms(cost, verb) * known.time),
+            milliseconds=expected.milliseconds if own else round(known.milliseconds_of(cost, verb)),
             bytes_read=cost.bytes,
             bytes_written=expected.bytes_written if own else cost.bytes_written,
             runs=known.runs,

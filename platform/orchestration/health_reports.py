@@ -128,7 +128,7 @@ def evaluate_health(
     if due:
         metadata["due"] = _table_of_due(due)
     if waiting:
-        metadata["waits"] = _table_of(waiting)
+        metadata["deferred"] = _table_of(waiting)
     metadata |= upkeep_links(names, location, told)
     metadata["not due"] = _table_of([each for each in others if each not in waiting])
     if state.survey.problem is None:
@@ -293,7 +293,7 @@ def _gains(benefit: Benefit) -> str:
         (benefit.tags_fewer, "tag"),
         (benefit.changelogs_fewer, "changelog"),
     )
-    told = [f"{counted(count, noun)} fewer" for count, noun in fewer if count]
+    told = [f"{counted(count, noun)} removed" for count, noun in fewer if count]
     if benefit.rows_shown:
         told.append(f"{counted(benefit.rows_shown, 'row')} readable")
     return ", ".join(told)
@@ -415,7 +415,7 @@ def overview_figures(
     return found | {
         "last upkeep": f"{_words(last.verb)}, {time_text(last.started_ms)}" if last else "none",
         "saved": f"{counted(saved.files_fewer, 'file')}, {signed_size(saved.bytes_freed)}",
-        "waits": ", ".join(waits) or "nothing",
+        "due or deferred": ", ".join(waits) or "nothing",
     }
 
 

@@ -11,6 +11,14 @@ from typing import Any
 
 import dagster as dg
 
+from lakewright.platform.decide.report_figures import (
+    DECISION_COLUMNS,
+    SAVING_COLUMNS,
+    TABLE_COLUMNS,
+    Cell,
+    ReportFigures,
+    cell_text,
+)
 from lakewright.platform.decide.survey import TableSurvey
 from lakewright.platform.decide.take_survey import survey_written
 from lakewright.platform.ingest.expectations import ExpectationOutcome
@@ -173,6 +181,30 @@ def overview_metadata(figures: Mapping[str, str], at_ms: int) -> Metadata:
     then = f"at {time_text(at_ms)}"
     records = [dg.TableRecord({"": name, then: told}) for name, told in figures.items()]
     return {"overview": dg.MetadataValue.table(records=records)}
+
+
+def warehouse_metadata(figures: ReportFigures) -> Metadata:
+    """The figures of a warehouse, as its page shows them."""
+    tables: dict[str, tuple[Sequence[str], Sequence[Sequence[Cell]]]] = {
+        "tables": (TABLE_COLUMNS, figures.table_rows(figures.lines)),
+        "due and deferred": (DECISION_COLUMNS, figures.decision_rows()),
+        "cost and savings, actual / predicted": (SAVING_COLUMNS, figures.saving_rows()),
+        "tables of Lakewright itself": (TABLE_COLUMNS, figures.table_rows(figures.own_lines)),
+    }
+    return {
+        **overview_metadata(figures.totals(), figures.seen.at_ms),
+        **{
+            name: dg.MetadataValue.md(_markdown_of(columns, rows))
+            for name, (columns, rows) in tables.items()
+            if rows
+        },
+    }
+
+
+def _markdown_of(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+    table = markdown_table(columns, [list(map(cell_text, row)) for row in rows[:_MAX_ROWS]])
+    more = len(rows) - _MAX_ROWS
+    return table if more <= 0 else f"{table}\n\nand {more:,} more, on the page"
 
 
 def size_figures(survey: TableSurvey) -> dict[str, str]:

@@ -232,8 +232,8 @@ def _told_drift(drift: SchemaDrift, names: TableNames, file: str | None, *, refu
         return f"schema {drift.schema_id} is as declared"
     found = drift.found
     keys = () if found.keys is None else (str(found.keys),)
-    count = counted(len(found.changes) + len(keys) + len(found.others), "change")
-    told = f"schema {drift.schema_id} is {count} away from its declaration"
+    count = counted(len(found.changes) + len(keys) + len(found.others), "difference")
+    told = f"schema {drift.schema_id} has {count} from its declaration"
     told = f"{told}: {'; '.join((*map(shown, found.changes), *keys, *found.others))}"
     if refuses:
         told = f"{told}. Runs that write the table are refused: {'; '.join(drift.reasons)}"

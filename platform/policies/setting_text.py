@@ -30,7 +30,7 @@ _WITHOUT: Mapping[Key, str] = {
     ("partitions", "formatter"): "the table's partition.timestamp-formatter",
     ("partitions", "max_partitions"): "the table's partition.expiration-max-num",
     ("statistics", "columns"): "all columns",
-    ("respec", "keys"): "they stay",
+    ("respec", "keys"): "unchanged",
     ("respec", "primary_key"): "it stays",
     ("respec", "hours"): "the whole day",
     ("alerts", "webhook"): "no webhook",

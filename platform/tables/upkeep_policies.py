@@ -242,18 +242,18 @@ class PartitionPolicy(Declared):
 
 
 class OrphanPolicy(Declared):
-    """When unreferenced files are condemned."""
+    """When unreferenced files are marked for deletion."""
 
-    enabled: bool = _enabled("orphans are condemned")
+    enabled: bool = _enabled("orphans are marked for deletion")
     older_than: DurationMs = Field(default=_DAY_MS, description="minimum age of an orphan")
     schedule: str = _schedule("7 4 * * 0")
     timezone: str = _timezone("schedule")
 
 
 class CollectPolicy(Declared):
-    """When files that verbs condemned are deleted for good."""
+    """When files that verbs marked for deletion are deleted."""
 
-    enabled: bool = _enabled("condemned files are deleted")
+    enabled: bool = _enabled("files marked for deletion are deleted")
     grace: DurationMs = Field(
         default=_HOUR_MS, description="how long expiries of upkeep can be undone"
     )

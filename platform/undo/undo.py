@@ -292,7 +292,7 @@ def _unknown(
 ) -> str:
     """Why no run of this name is found, and what may help."""
     where = f"of {', '.join(names)}" if names else f"in {catalog.uri}"
-    told = f"no snapshot, and nothing condemned, {where} is of run {run!r}; "
+    told = f"no snapshot, and nothing marked for deletion, {where} is of run {run!r}; "
     if _SHORT.fullmatch(run):
         return f"{told}give the first {_LEAST_DIGITS} digits of a run's id or more"
     told += "it did nothing that can be undone, or its snapshots expired"

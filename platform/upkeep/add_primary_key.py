@@ -32,8 +32,8 @@ def _report(_: Table, done: _Done) -> Report:
         return Report(summary=f"{plan.table} has the primary key {keys}", facts={}, is_empty=True)
     if result is None:
         return Report(
-            summary=f"{plan.table} can have the primary key {keys}: no key is null or stands "
-            f"twice; {counted(plan.files_before, 'file')}, {size_text(plan.bytes_before)}, "
+            summary=f"{plan.table} can have the primary key {keys}: no key is null or "
+            f"duplicated; {counted(plan.files_before, 'file')}, {size_text(plan.bytes_before)}, "
             f"{counted(plan.rows, 'row')} to rewrite into {counted(plan.buckets, 'bucket')} of "
             "each partition",
             facts={"files": plan.files_before, "bytes": plan.bytes_before, "rows": plan.rows},
@@ -80,7 +80,7 @@ lakewright add-primary-key shop.orders --keys dt,id --dry-run
 lakewright add-primary-key shop.orders --keys dt,id --buckets 4
 """,
         notes="""
-Keys that are null or stand twice are shown, and nothing is changed. Every client reads the table at
+Null and duplicate keys are shown, and nothing is changed. Every client reads the table at
 each moment. Stop writers of other clients before: one that opened the table earlier knows no key.
 """,
     ),

@@ -158,11 +158,11 @@ REMOVE_ORPHANS = Procedure(
 )
 
 
-# --- what is condemned ---------------------------------------------------------------------------
+# --- marked for deletion -------------------------------------------------------------------------
 
 
 def collect_due(table: Table) -> None:
-    """Delete what was condemned and can be undone no more."""
+    """Delete what was marked for deletion and can no longer be restored."""
     while (plan := table.upkeep.plan_collect(max_files=_STEP_FILES)).records:
         table.upkeep.run(plan)
         if not plan.later:
@@ -194,9 +194,9 @@ def _collect_report(_: Table, done: Outcome[CollectOptions, CollectPlan, Collect
         files = f"{counted(plan.files, 'file')}, {size_text(plan.bytes)}"
         more = f"this is one step; {counted(plan.later, 'more run')} in further steps"
         return Report(
-            summary=f"what {counted(len(ids), 'run')} condemned of {plan.table} to go, {files}"
+            summary=f"{files} of {plan.table} to delete, marked by {counted(len(ids), 'run')}"
             if ids
-            else f"nothing condemned of {plan.table} is due",
+            else f"no file of {plan.table} that is marked for deletion is due",
             facts={"records": list(ids), "files": plan.files, "size_bytes": plan.bytes},
             notes=(more,) if plan.later else (),
             is_empty=not ids,
@@ -204,10 +204,10 @@ def _collect_report(_: Table, done: Outcome[CollectOptions, CollectPlan, Collect
     files = f"{counted(result.files_deleted, 'file')}, {size_text(result.bytes_deleted)}"
     left = f"{counted(result.left, 'file')} stay until other runs that need them are collected"
     return Report(
-        summary=f"what was condemned of {plan.table} is deleted; {files} in "
+        summary=f"deleted what was marked for deletion in {plan.table}; {files} in "
         f"{duration_text(result.duration_ms)}"
         if ids
-        else f"nothing condemned of {plan.table} is due",
+        else f"no file of {plan.table} that is marked for deletion is due",
         facts=asdict(result),
         notes=(left,) if result.left else (),
         is_empty=not ids,

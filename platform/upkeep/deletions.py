@@ -87,7 +87,7 @@ def gone_text(result: Deleted) -> str:
         told.append(f"{files}, {size} deleted")
     if result.files_condemned:
         files, size = counted(result.files_condemned, "file"), size_text(result.bytes_condemned)
-        told.append(f"{files}, {size} condemned")
+        told.append(f"{files}, {size} marked for deletion")
     return " and ".join(told)
 
 

@@ -62,8 +62,8 @@ def _report(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) ->
         )
     figures = {key: value for key, value in asdict(result).items() if key != "snapshot"}
     return Report(
-        summary=f"snapshot {result.snapshot.id}: {which} taken back in "
-        f"{duration_text(result.duration_ms)}; {goes} went, {comes} returned, {size} copied"
+        summary=f"snapshot {result.snapshot.id}: {which} reverted in "
+        f"{duration_text(result.duration_ms)}; removed {goes}, restored {comes}, {size} copied"
         f"{hidden}",
         facts={**facts, **figures},
         notes=notes,

@@ -39,6 +39,11 @@ def duration_text(duration_ms: int) -> str:
     return " ".join(told[:2])
 
 
+def predicted_time(predicted_ms: int, took_ms: int) -> str:
+    """`predicted 50 ms, took 26 ms`."""
+    return f"predicted {duration_text(predicted_ms)}, took {duration_text(took_ms)}"
+
+
 def time_text(time_ms: int) -> str:
     """`2026-01-31 04:05 UTC`."""
     return dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -63,9 +68,9 @@ def small_text(files: int, small: int) -> str:
     return "small" if files == 1 else "all small"
 
 
-def not_meeting(count: int) -> str:
-    """`1 row does not meet it`, `3 rows do not meet it`."""
-    return f"{counted(count, 'row')} {'does' if count == 1 else 'do'} not meet it"
+def failing_rows(count: int) -> str:
+    """`1 failing row`, `3 failing rows`."""
+    return counted(count, "failing row")
 
 
 def named(noun: str, names: Sequence[str]) -> str:
@@ -85,4 +90,4 @@ def snapshots_text(ids: Sequence[int]) -> str:
 def nulled_text(count: int) -> str:
     """What a rewrite did to values beyond the types of their columns, by the table's cast mode."""
     fit = "does not fit the type of its column" if count == 1 else "do not fit their types"
-    return f"{counted(count, 'value')} that {fit} became null for good"
+    return f"{counted(count, 'value')} that {fit} became null permanently"

@@ -22,8 +22,8 @@ from lakewright.storage.spec.file_names import place_below
 _VERSION = 1
 _T = TypeVar("_T")
 _TOLD = (
-    "does not say what is condemned: {}; nothing of it is deleted; delete that file, and remove "
-    "orphans once its files are old enough"
+    "does not say what is marked for deletion: {}; nothing of it is deleted; delete that "
+    "file, and remove orphans once its files are old enough"
 )
 
 

@@ -125,7 +125,7 @@ def _is_count(tree: exp.Query) -> bool:
         return True
     if values and all(_is_aggregate(each, tree) for each in values):
         raise InvalidRequestError(
-            "the query returns one row, whatever the rows are; return the rows that are wrong, "
+            "the query always returns one row; return the rows that are wrong, "
             "count them with count(*), or say with HAVING when the result is wrong"
         )
     return False

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.check_words import PHRASES, faults, faults_of_text, texts_of_code
 from tools.write_reference import pages
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,6 +83,45 @@ def test_cells_of_tables_are_short(document: str) -> None:
     lines = (ROOT / document).read_text().splitlines()
     cells = [cell.strip() for line in lines if line[:1] == "|" for cell in line.split(" | ")]
     assert [cell for cell in cells if len(cell) > LONGEST_CELL] == [], "a list reads better"
+
+
+def test_documents_help_and_messages_have_the_words_of_the_field() -> None:
+    assert list(faults(ROOT)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "42 files, 50.5 KiB condemned",
+        "the run came\n  to nothing",
+        "`compact` takes back what can be taken back",
+        "2 of 4 rows do not meet it",
+        "partitions of which nothing is told",
+        "upkeep keeps a table amid a change",
+    ],
+)
+def test_a_riddle_is_found_with_what_to_write_instead(text: str) -> None:
+    (fault, *_) = faults_of_text(text)
+    assert any(instead in fault[1] for instead in PHRASES.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for every table, see `lakewright condemned --help`",
+        "lakewright condemned put-back TABLE ID",
+        "`bin/amid.py`",
+        "12 sorted runs, 3 deferred",
+    ],
+)
+def test_names_and_plain_words_pass(text: str) -> None:
+    assert list(faults_of_text(text)) == []
+
+
+def test_strings_are_searched_and_docstrings_of_public_names_alone() -> None:
+    source = 'def shown():\n    "a doc"\n    return f"left {1} alone"\ndef _own():\n    "no doc"\n'
+    assert [text for _, text in texts_of_code(source, docstrings=True)] == ["a doc", "left … alone"]
+    assert [text for _, text in texts_of_code(source, docstrings=False)] == ["left … alone"]
 
 
 def test_the_readme_is_short() -> None:

@@ -29,6 +29,19 @@ def lines() -> list[str]:
     return re.findall(r"^\$ (.*)$", block, re.MULTILINE)
 
 
+def samples(line: str) -> list[str]:
+    """What the README shows of what a command prints."""
+    (block,) = re.findall(r"```console\n(.*?)```", README.read_text(), re.DOTALL)
+    return block.partition(f"$ {line}\n")[2].partition("$ ")[0].splitlines()
+
+
+def shape(printed: str) -> str:
+    """A printed line without its figures, and without what the README leaves out at its end."""
+    words = printed.rpartition("…")[0] or printed
+    without = re.sub(r"\b[0-9a-f]{8}\b|[\d.,]+", "0", words.strip().rstrip(";"))
+    return re.sub(r"0 (?:B|KiB|MiB|ms|s)\b", "0", " ".join(without.split()))
+
+
 def test_the_lines_of_the_readme_work_in_an_empty_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -43,7 +56,10 @@ def test_the_lines_of_the_readme_work_in_an_empty_folder(
             continue
         assert main(arguments) == 0, line
         told[line] = capsys.readouterr().out
-        found = re.search(r"undo (\w+) takes back", told[line])
+        printed = list(map(shape, told[line].splitlines()))
+        for sample in samples(line):
+            assert any(each.startswith(shape(sample)) for each in printed), (sample, told[line])
+        found = re.search(r"undo (\w+) reverts", told[line])
         run = found[1] if found else run
         if line == lines()[0]:
             catalog = Catalog.open("warehouse")

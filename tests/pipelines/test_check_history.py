@@ -41,7 +41,7 @@ def test_a_partition_that_failed_is_shown_until_its_rows_pass(lake: Lake) -> Non
     assert not shown.passed
     assert shown.severity is dg.AssetCheckSeverity.ERROR
     assert "2024-01-02: " in shown.description
-    assert "2024-01-01: 3 rows do not meet it" in shown.description
+    assert "2024-01-01: 3 failing rows" in shown.description
 
     ingest(lake, "2024-01-01", events("2024-01-01", 0, 3))
     assert latest(lake).passed
@@ -65,13 +65,11 @@ def test_a_run_of_several_partitions_says_which_of_them_failed(lake: Lake) -> No
     ingest(lake, days, rows, fails=True)
     said = latest(lake).description
     assert said.startswith("3 partitions from 2024-01-01 to 2024-01-03: ")
-    assert said.endswith(
-        "2 of 4 rows do not meet it. Not met by these rows: 2024-01-03: 2 rows do not meet it"
-    )
+    assert said.endswith("2 of 4 rows fail. Failing rows: 2024-01-03: 2 failing rows")
     both = events("2024-01-01", 0, 2) + events("2024-01-02", 0, 2)
     ingest(lake, ("2024-01-01", "2024-01-02"), both)
     assert not latest(lake).passed
-    assert "2024-01-03: 2 rows do not meet it" in latest(lake).description
+    assert "2024-01-03: 2 failing rows" in latest(lake).description
     assert "2 partitions from 2024-01-01 to 2024-01-02: " in latest(lake).description
     rows = [row for day in ("01", "02", "03") for row in events(f"2024-01-{day}", 0, 2)]
     ingest(lake, days, rows)
@@ -142,7 +140,7 @@ def test_a_partition_that_a_write_had_no_rows_for_is_still_shown(
     assert holds_a_null(lake)
     shown = latest(lake, WARNING)
     assert not shown.passed
-    assert "earlier rows: 2024-01-02: 1 row does not meet it" in shown.description
+    assert "Earlier failing rows: 2024-01-02: 1 failing row" in shown.description
     # The check that met nothing bad has passed.
     assert latest(lake).passed
 
@@ -171,7 +169,7 @@ def test_good_rows_that_are_rejected_for_another_reason_end_no_failure(
     ingest(lake, "2024-01-02", events("2024-01-02", 0, 1, amount=-1.0), fails=True)
     assert holds_a_null(lake)
     assert not latest(lake, WARNING).passed
-    assert "earlier rows: 2024-01-02: 1 row does not" in latest(lake, WARNING).description
+    assert "Earlier failing rows: 2024-01-02: 1 failing row" in latest(lake, WARNING).description
     ingest(lake, "2024-01-02", events("2024-01-02", 0, 1))
     assert latest(lake, WARNING).passed
     assert latest(lake).passed

@@ -52,7 +52,7 @@ def test_the_check_says_what_is_due_with_numbers_bars_and_what_is_not(fragmented
     assert found.description is not None
     size = size_text(sum(each.size_bytes for each in fragmented.table().at().partitions()))
     assert found.description.splitlines() == [
-        "| size | files | small files | snapshots | last upkeep | saved | waits |",
+        "| size | files | small files | snapshots | last upkeep | saved | due or deferred |",
         "| --- | --- | --- | --- | --- | --- | --- |",
         f"| {size} | 4 | 4 | 3 | none | 0 files, 0 B | compact |",
         "",
@@ -69,7 +69,7 @@ def test_the_check_says_what_is_due_with_numbers_bars_and_what_is_not(fragmented
     ]
     metadata = found.metadata
     (due,) = [each.data for each in metadata["due"].records]
-    assert (due["verb"], due["gains"]) == ("compact", "2 files fewer")
+    assert (due["verb"], due["gains"]) == ("compact", "2 files removed")
     assert due["takes"].endswith(("ms", "s"))
     # A compaction frees nothing before an expiry.
     assert due["frees"] == "not known"
@@ -210,7 +210,7 @@ def test_what_only_waits_as_its_policy_says_is_healthy(lake: Lake) -> None:
         "\n\n**Upkeep**: work waits, as its policy says.\n\n"
         "- **compact**: partition dt=2024-01-02: 3 small files ≥ 3: waits, "
     ) in found.description
-    (waits,) = [each.data for each in found.metadata["waits"].records]
+    (waits,) = [each.data for each in found.metadata["deferred"].records]
     assert (waits["why not"], waits["partition"]) == ("too little", "2024-01-02")
 
 

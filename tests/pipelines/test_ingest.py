@@ -116,7 +116,7 @@ def test_one_bad_day_is_rejected_and_the_others_are_published(lake: Lake) -> Non
     )
     outcome = lake.materialize(partitions=("2024-01-01", "2024-01-04"), fails=True)
 
-    rejected = "dt=2024-01-02 (amount_between: 2 rows do not meet it)"
+    rejected = "dt=2024-01-02 (amount_between: 2 failing rows)"
     assert f"rejected 1 partition of shop.events, with 2 rows: {rejected}" in outcome.failure
     assert "published 2 other partitions, with 7 rows" in outcome.failure
     assert {row["dt"] for row in lake.rows()} == {"2024-01-01", "2024-01-03"}
@@ -136,7 +136,7 @@ def test_one_bad_day_is_rejected_and_the_others_are_published(lake: Lake) -> Non
         {
             "partition": "dt=2024-01-02",
             "rows": 2,
-            "not met": "amount_between: 2 rows do not meet it",
+            "not met": "amount_between: 2 failing rows",
         }
     ]
     # What Dagster counts as written, which is what a backfill counts, too.

@@ -106,7 +106,7 @@ def test_an_edited_declaration_proposes_the_change_and_nothing_is_written_before
     assert not evaluation.passed
     assert evaluation.severity is dg.AssetCheckSeverity.ERROR
     assert evaluation.description == (
-        "schema 0 is 1 change away from its declaration, and runs that write the table are refused:"
+        "schema 0 has 1 difference from its declaration, and runs that write the table are refused:"
         f" {told}. Run the job `respec` for shop.events, or set `partition_keys: [dt]` "
         f"in `{days.folder}/tables/tables.yaml`"
     )

@@ -137,7 +137,7 @@ def test_a_batch_that_fails_an_expectation_is_not_committed_and_comes_again(stre
     for _ in range(2):
         refused = stream.run(fails=True)
         told |= refused.materializations
-        assert "1 of 2 rows does not meet it; the batch was not committed" in refused.failure
+        assert "1 of 2 rows fails; the batch was not committed" in refused.failure
         assert not refused.checks["id_between"].passed
         assert stream.ids == [1]
     # The first one tells of the batch before it, and how long it took.

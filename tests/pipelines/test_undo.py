@@ -95,7 +95,7 @@ def test_a_run_that_still_works_is_not_undone(lake: Lake) -> None:
 
     refused = _undo(lake, working.run_id, fails=True)
 
-    assert f"run {working.run_id} still works (started)" in refused.failure
+    assert f"run {working.run_id} is in progress (started)" in refused.failure
     assert len(lake.table().at().files()) == 1
 
 

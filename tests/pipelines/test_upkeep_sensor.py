@@ -250,7 +250,7 @@ def test_a_declaration_in_shadow_is_decided_and_recorded_and_never_asked_for(lak
     answer = lake.tick()
     assert not answer.run_requests
     assert answer.skip_message.startswith(
-        "looked at 1 table: 1 verb is due in tables that are only watched (mode: shadow), "
+        "looked at 1 table: 1 verb is due in tables in shadow mode, "
     )
     lake.tick()
     (action,) = Ledger(lake.catalog).actions()
@@ -407,7 +407,7 @@ def test_the_page_of_a_table_names_the_budget_that_keeps_it_waiting(lake: Lake) 
         and each.asset_key != dg.AssetKey(table.split("."))
         and each.asset_key.path[0] == "shop"
     ]
-    waits = str(page.metadata["waits"].value)
+    waits = str(page.metadata["deferred"].value)
     assert "left of the day's budget of database shop" in waits
     assert f"{policy}:3)" in waits
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
 from lakewright.definitions import build_definitions
 from lakewright.platform.decide.adopted import read_adopted
+from lakewright.platform.documents.variables import REPORTS_FOLDER, REPORTS_URL_VARIABLE
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.storage import Catalog
 
@@ -22,7 +24,10 @@ def definitions(catalog: Catalog) -> dg.Definitions:
     )
 
 
-def test_a_run_writes_the_page_and_its_event_links_it(tmp_path: Path) -> None:
+def test_a_run_writes_the_page_and_its_event_has_its_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(REPORTS_URL_VARIABLE, raising=False)
     catalog = Catalog.open(str(tmp_path / "warehouse"))
     catalog.create_database("crm")
     catalog.create_table("crm.people", {"id": "BIGINT"}).write([{"id": 1}])
@@ -36,11 +41,36 @@ def test_a_run_writes_the_page_and_its_event_links_it(tmp_path: Path) -> None:
         file = Path(str(event.metadata["path"].value))
         assert file.parent == Path(instance.storage_directory())
         assert "crm.people" in file.read_text()
-        assert event.metadata["page"].value == file.as_uri()
+        # A browser follows no link to a file, so there is none where the page is not served.
+        assert "page" not in event.metadata
+        assert "crm.people" in str(event.metadata["tables"].value)
+        (record, *_) = event.metadata["overview"].value.records
+        assert record.data[""] == "tables"
         again = tmp_path / "pages" / "lake.html"
         config = {"ops": {"lake__warehouse_report": {"config": {"output": str(again)}}}}
         assert job.execute_in_process(run_config=config, instance=instance).success
     assert [each.name for each in again.parent.iterdir()] == ["lake.html"]
+
+
+def test_a_page_that_is_served_is_linked_over_http(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = Catalog.open(str(tmp_path / "warehouse"))
+    catalog.create_database("crm")
+    catalog.create_table("crm.people", {"id": "BIGINT"}).write([{"id": 1}])
+    key = dg.AssetKey("warehouse_report__lake")
+    loaded = definitions(catalog)
+    job = loaded.resolve_implicit_global_asset_job_def().get_subset(asset_selection={key})
+    monkeypatch.setenv(REPORTS_URL_VARIABLE, "http://127.0.0.1:3001")
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = job.execute_in_process(instance=instance)
+        (event,) = result.asset_materializations_for_node("warehouse_report__lake")
+        served = Path(instance.root_directory) / REPORTS_FOLDER / "warehouse_report__lake.html"
+        assert "crm.people" in served.read_text()
+
+    link = event.metadata["page"].value
+    assert link == "http://127.0.0.1:3001/warehouse_report__lake.html"
 
 
 def test_a_schedule_renews_the_page_and_the_sensor_names_it(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from lakewright.project.serve import HOST, LOCATION, dagster_dev_command, heed_interrupts
+from lakewright.project.report_server import HOST
+from lakewright.project.serve import LOCATION, dagster_dev_command, heed_interrupts
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import UnavailableError
 

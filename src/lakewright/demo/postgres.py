@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from lakewright.demo.dagster_server import free_port
-from lakewright.project.serve import HOST
+from lakewright.project.report_server import HOST
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import UnavailableError
 

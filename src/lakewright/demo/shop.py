@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from lakewright.demo.postgres import USER, Postgres
-from lakewright.project.serve import HOST
+from lakewright.project.report_server import HOST
 from lakewright.storage.env import SystemEnv
 
 Order = Mapping[str, Any]

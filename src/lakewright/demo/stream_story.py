@@ -31,7 +31,8 @@ from lakewright.demo.shop import DatabaseShop, FolderShop, Shop
 from lakewright.platform.ledger.kept_verbs import COMPACT
 from lakewright.platform.upkeep.words import counted
 from lakewright.project.new import SETTINGS
-from lakewright.project.serve import HOST, ServedProject, workspace_of
+from lakewright.project.report_server import HOST
+from lakewright.project.serve import ServedProject, workspace_of
 from lakewright.storage import Catalog
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import UnavailableError

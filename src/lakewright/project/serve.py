@@ -12,13 +12,14 @@ from pathlib import Path
 
 from lakewright.platform.documents.variables import (
     POLICY_VARIABLE,
+    REPORTS_URL_VARIABLE,
     TABLES_VARIABLE,
     WAREHOUSE_VARIABLE,
 )
 from lakewright.project.new import SETTINGS
+from lakewright.project.report_server import HOST, start_server
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 
-HOST = "127.0.0.1"
 LOCATION = "lakewright.definitions"
 # Dagster warns of how Lakewright itself calls it, which no user of a workspace can change.
 _UNHEEDED = ",".join(
@@ -95,13 +96,16 @@ def serve(warehouse: str, tables: Sequence[Path], policies: Sequence[Path], port
     workspace = workspace_of(warehouse, tables, policies)
     is_named = bool(tables or policies)
     own = not is_named and _is_project(Path.cwd())
+    dagster_url = f"http://{HOST}:{port}"
+    reports_url = start_server(workspace.home, port + 1, f"{dagster_url}/assets/warehouse_report")
     sys.stdout.write(
-        f"Dagster: http://{HOST}:{port}   warehouse: {workspace.warehouse}   stop: Ctrl-C\n"
+        f"Dagster: {dagster_url}   report: {reports_url}   warehouse: {workspace.warehouse}   "
+        "stop: Ctrl-C\n"
     )
     if not own and not is_named:
         sys.stdout.write(_FIRST_STEPS)
     sys.stdout.flush()
-    os.environ.update(workspace.environment)
+    os.environ.update({**workspace.environment, REPORTS_URL_VARIABLE: reports_url})
     heed_interrupts()
     # Each tick of each sensor is told otherwise; the pages show them.
     command = [*dagster_dev_command(None if own else LOCATION, port), "--log-level", "warning"]

@@ -153,9 +153,9 @@ def check_no_rollback_before(condemnation: Condemnation, end_id: int) -> None:
             condemnation.withdraw()
             table = condemnation.files.name
             raise StalePlan(
-                f"{record.verb.replace('_', ' ')} of {table} needs snapshot {needed[0]}, and is "
-                "under way or was stopped halfway; wait until it ends, or carry it out again, and "
-                "plan again; after an hour it counts as dead"
+                f"{record.verb.replace('_', ' ')} of {table} needs snapshot {needed[0]}, and "
+                "is in progress or was stopped halfway; wait until it ends, or carry it out again, "
+                "and plan again; after an hour it counts as dead"
             )
 
 

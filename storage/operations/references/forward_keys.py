@@ -120,7 +120,7 @@ def _check_stands(files: TableFiles, schema: TableSchema) -> None:
         return
     name = shell_name(files)
     raise UnsupportedError(
-        f"a change of the partition keys of {name} is under way, or was stopped; end it with "
+        f"a change of the partition keys of {name} is in progress, or was stopped; end it with "
         f"its present keys (lakewright respec {name} --keys '{','.join(schema.partition_keys)}'), "
         "and forward main then"
     )

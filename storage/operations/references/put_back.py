@@ -100,7 +100,8 @@ def plan_put_back(files: TableFiles, options: PutBackOptions) -> PutBackPlan:
         NotRevertible: it cannot come back; the message says why.
     """
     record_id = needed(
-        options.record, f"name what is condemned of {files.name}: record is not given"
+        options.record,
+        f"record is not given; `lakewright condemned list {files.name}` shows them",
     )
     text_argument(record_id, "record")
     check_supported(files.schema, Use.EXPIRE, table=files.name)
@@ -109,12 +110,12 @@ def plan_put_back(files: TableFiles, options: PutBackOptions) -> PutBackPlan:
     record = None if run is None else files.condemned.read(record_id)
     if run is None or record is None:
         raise NotFoundError(
-            f"no run has condemned {record_id} of {files.name}, or it was collected; there are "
-            f"{', '.join(known) or 'none'}"
+            f"no run marked {record_id} of {files.name} for deletion, or it was collected; there "
+            f"are {', '.join(known) or 'none'}"
         )
     listed = files.condemned.listed().get(record_id)
     if not run.done and (listed is None or listed.claim is None):
-        raise _refused(files, record, "it is under way, or was stopped; carry it out again")
+        raise _refused(files, record, "it is in progress, or was stopped; carry it out again")
     if record.verb not in _KINDS:
         raise _refused(files, record, "no run of it can be taken back")
     if record.branch and not is_whole_branch(files, record.branch):
@@ -147,8 +148,8 @@ def run_put_back(files: TableFiles, plan: PutBackPlan) -> PutBackResult:
         if is_ours:
             delete_files(files.fs, [claim])
         raise StalePlan(
-            f"what {plan.record} of {files.name} condemned is being deleted, or another process "
-            "decided on it; it cannot come back"
+            f"what {plan.record} of {files.name} marked for deletion is being deleted, or another "
+            "process decided on it; it cannot be restored"
         )
     at_work = replace(record, done=False, pins=(*record.pins, *record.roots))
     files.condemned.replace(plan.record, at_work)
@@ -176,8 +177,8 @@ def _check_alone(files: TableFiles, record_id: str, record: Condemned) -> None:
     """Raise StalePlan if another verb deletes snapshots meanwhile; it sees this record, too."""
     for other in others_at_work(Condemnation(files, record_id, record, ())):
         raise StalePlan(
-            f"{other.verb.replace('_', ' ')} of {files.name} is under way, or was stopped halfway; "
-            "wait until it ends, or carry it out again; after an hour it counts as dead"
+            f"{other.verb.replace('_', ' ')} of {files.name} is in progress, or was stopped "
+            "halfway; wait until it ends, or carry it out again; after an hour it counts as dead"
         )
 
 
@@ -191,8 +192,9 @@ def _check_whole(
     gone, first = _gone(files, ([e.path for e in files.condemned.names(each)] for each in lists))
     if gone:
         raise NotRevertible(
-            f"{gone} of the {run.files} files that {run.id} condemned of {files.name} are gone, "
-            f"{first} first: another client removed them as orphans, or they were collected"
+            f"{gone} of the {run.files} files that {run.id} marked for deletion in {files.name} "
+            f"are gone, {first} first: another client removed them as orphans, or they were "
+            "collected"
         )
     roots, reach = recorded_roots(files, record), Reach()
     try:

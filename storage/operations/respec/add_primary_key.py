@@ -441,7 +441,7 @@ def _write_partition(
             assert held is not None
             ordered, starts = in_order(held, order)
             if len(starts) < ordered.num_rows:
-                raise _stale(now, "some of its keys stand twice")
+                raise _stale(now, "some of its keys are duplicates")
             dealt.write([(Place(partition, bucket), ordered)])
             dealt.end_run()
         made = dealt.close()

@@ -34,7 +34,7 @@ def find_moved(files: TableFiles, moved_from: str) -> list[ManifestEntry]:
 
     Raises:
         InvalidRequestError: no file is, or one does not lie in the table.
-        UnsupportedError: a change of the partition keys is under way.
+        UnsupportedError: a change of the partition keys is in progress.
     """
     entries = latest_state(files, takes=ANY_KEYS).entries
     former = _former_uri(files, moved_from, entries)
@@ -48,7 +48,7 @@ def find_moved(files: TableFiles, moved_from: str) -> list[ManifestEntry]:
         )
     if not keys_stand(files):
         raise UnsupportedError(
-            f"a change of the partition keys of {files.name} was under way when the table was "
+            f"a change of the partition keys of {files.name} was in progress when the table was "
             "moved or copied; end it at the former place (respec with its keys), and copy the "
             "table again"
         )
@@ -91,7 +91,7 @@ def check_is_home(files: TableFiles) -> None:
     Snapshots of before keep the former places, and can be expired.
 
     Raises:
-        UnsupportedError: a change of the partition keys is under way, or files are named by their
+        UnsupportedError: a change of the partition keys is in progress, or files are named by their
             places.
     """
     for line in _lines(files):
@@ -100,8 +100,9 @@ def check_is_home(files: TableFiles) -> None:
             continue
         if not keys_stand(line):
             raise UnsupportedError(
-                f"a change of the partition keys of {line.name} is under way, or was stopped, and "
-                "its files are named by their places; end it with its present keys before it moves "
+                f"a change of the partition keys of {line.name} is in progress, or was stopped, "
+                "and its files are named by their places; end it with its present keys before it "
+                "moves "
                 f"(lakewright respec '{line.name}' --keys "
                 f"'{','.join(line.schema.partition_keys)}')"
             )

@@ -86,7 +86,7 @@ class ExpireChangelogsOptions:
     every: bool = option(
         FLAG,
         default=False,
-        text="Delete every changelog, whatever the table's options retain.",
+        text="Delete every changelog, regardless of what the table's options retain.",
         flag="--all",
     )
     retain_min: int | None = option(

@@ -129,7 +129,7 @@ class OrphansOptions:
         DURATION,
         None,
         "Only files of at least that age by the clock of the store. Without one, 1d. A write that "
-        "has been under way for longer loses its files.",
+        "has run for longer loses its files.",
     )
     before_ms: int | None = None
     even_recent: bool = option(
@@ -249,7 +249,7 @@ def _check_age(files: TableFiles, oldest: int, now: int, *, even_recent: bool) -
         )
     if oldest > now - _LEAST_AGE_MS and not even_recent:
         raise InvalidRequestError(
-            f"files of {files.name} younger than an hour may belong to a write under way; name "
+            f"files of {files.name} younger than an hour may belong to a write in progress; name "
             "an age of an hour or more, or allow recent files (--even-recent, even_recent) if no "
             "process writes to the table"
         )

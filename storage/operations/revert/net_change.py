@@ -172,7 +172,7 @@ def _kept(files: TableFiles, snapshot_id: int) -> Snapshot:
     has = f"snapshots {ids[0]} to {ids[-1]}" if ids else "no snapshot"
     raise SnapshotNotFound(
         f"{files.name} has no snapshot {snapshot_id} to take back: it has {has}; if it expired, "
-        "take that expiry back first, while it is condemned "
+        "undo that expiry first, while its files are marked for deletion "
         f"(lakewright condemned list {files.name})"
     )
 
@@ -237,7 +237,7 @@ def _state_before(
         files,
         snapshot,
         f"snapshot {snapshot.id - 1}, which held the files that it replaced, expired, and no tag "
-        "holds it: they are gone for good",
+        "holds it: they are deleted",
     )
 
 

@@ -240,7 +240,7 @@ def _check_there(files: TableFiles, found: Standing) -> None:
 
 def _gone(files: TableFiles, path: str) -> str:
     return (
-        f"file {path} of {files.name} is gone for good, so it cannot come back: the snapshot that "
+        f"file {path} of {files.name} is deleted, so it cannot be restored: the snapshot that "
         "held it expired"
     )
 

@@ -17,7 +17,7 @@ class Effect(Enum):
     REWRITES = "commits the same rows, or drops some"
     EXPIRES = "expires snapshots, tags or changelogs"
     REMOVES = "removes files that no snapshot needs"
-    COLLECTS = "deletes what was condemned"
+    COLLECTS = "deletes what was marked for deletion"
     CHANGES_KEYS = "changes the partition keys"
     ANALYZES = "reads all rows of a snapshot"
     READS = "reads some files"

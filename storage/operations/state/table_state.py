@@ -216,10 +216,10 @@ class TableState:
                 return
             if others.isdisjoint(foreign):
                 raise UnsupportedError(
-                    f"a change of the partition keys of {files.name} is under way or was stopped, "
-                    "and another client committed rows meanwhile, which may replace others; the "
-                    f"next commit to the table ends the change, or lakewright respec {files.name} "
-                    f"--keys {','.join(files.schema.partition_keys)!r}"
+                    f"a change of the partition keys of {files.name} is in progress or was "
+                    "stopped, and another client committed rows meanwhile, which may replace "
+                    "others; the next commit to the table ends the change, or lakewright respec "
+                    f"{files.name} --keys {','.join(files.schema.partition_keys)!r}"
                 )
         self._refuse_files_of(foreign)
 

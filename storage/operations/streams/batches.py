@@ -210,8 +210,8 @@ def _holds(files: TableFiles, batch: StreamBatch, record: StreamRecord | None) -
                 "start the stream again, and it goes on where the rows of the table end"
                 if batch.start is not None
                 else f"its checkpoint {batch.checkpoint} is ahead of the rows: {forget}, and let a "
-                "new checkpoint begin where the rows of the table end, or go on without those that "
-                "were taken away"
+                "new checkpoint begin where the rows of the table end, or continue without those "
+                "that were removed"
             )
         )
     return False

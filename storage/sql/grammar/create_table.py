@@ -179,7 +179,7 @@ def _clause(cursor: Cursor, found: _Found) -> None:
             "PARTITIONED BY, WITH, AS"
         )
     if clause in found.clauses:
-        cursor.refuse(f"clause {word} stands twice; write it once", back=1)
+        cursor.refuse(f"clause {word} is given twice; write it once", back=1)
     found.clauses.add(clause)
     match word:
         case "COMMENT":

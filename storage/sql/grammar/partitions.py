@@ -49,7 +49,7 @@ def _equality(cursor: Cursor, seen: set[str]) -> tuple[str, object]:
 def once(cursor: Cursor, name: str, seen: set[str]) -> str:
     """A name of a list in which none stands twice."""
     if name in seen:
-        cursor.refuse(f"{name} stands twice in the list; name it once", back=1)
+        cursor.refuse(f"{name} is twice in the list; name it once", back=1)
     seen.add(name)
     return name
 

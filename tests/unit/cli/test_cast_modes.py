@@ -46,7 +46,7 @@ def test_a_rewrite_says_how_many_values_it_made_null_for_good(
     table_of(catalog, "explicit-null")
     lakewright(catalog, "alter", "db.t", "--set", "compaction.force-rewrite-all-files=true")
     said = lakewright(catalog, "compact", "db.t", "--full").out
-    assert "1 value that does not fit the type of its column became null for good" in said
+    assert "1 value that does not fit the type of its column became null permanently" in said
     assert catalog.table("db.t").read().column("s").to_pylist() == [None, 2]
 
 

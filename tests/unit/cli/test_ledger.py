@@ -162,7 +162,7 @@ def test_savings_are_those_of_the_last_week(
     (month,) = lakewright(catalog, "savings", "--since", "30d", "--format", "json").json
 
     assert (week["runs"], month["runs"]) == (1, 2)
-    assert lakewright(catalog, "savings", "db.none").lines == ["no action is recorded"]
+    assert lakewright(catalog, "savings", "db.none").lines == ["no run is recorded"]
 
 
 _HELP = re.compile(r"# (HELP|TYPE) ([a-z_]+) (.+)")

@@ -44,7 +44,7 @@ def test_orphans_are_named_and_condemned_and_undone(
     assert planned["summary"] == {"files": 1, "size_bytes": 4}
 
     done = lakewright(catalog, "remove-orphans", "db.t")
-    assert done.lines[0].startswith("orphans of db.t removed; 1 file, 4 B condemned in ")
+    assert done.lines[0].startswith("orphans of db.t removed; 1 file, 4 B marked for deletion in ")
     assert orphan.exists()
     (run,) = table.upkeep.condemned()
     shown = lakewright(catalog, "show", "db.t")
@@ -93,7 +93,7 @@ def test_a_removal_of_many_orphans_goes_in_steps_until_none_is_left(
     # Three records, of 3, 3 and 1 files: a step holds the first, then the next.
     collect = ("condemned", "collect", "db.t", "--now")
     dry = lakewright(catalog, *collect, "--dry-run").lines
-    assert dry[0] == "what 1 run condemned of db.t to go, 3 files, 12 B"
+    assert dry[0] == "3 files, 12 B of db.t to delete, marked by 1 run"
     assert "this is one step; 2 more runs in further steps" in "\n".join(dry)
     collected = lakewright(catalog, *collect, "--format", "json").json
     assert (collected["files_deleted"], collected["bytes_deleted"]) == (7, 28)
@@ -108,7 +108,7 @@ def test_young_files_are_orphans_only_when_that_is_said(
     lakewright(catalog, "remove-orphans", "db.t", "--older-than", "1", code=2)
     refused = lakewright(catalog, "remove-orphans", "db.t", "--older-than", "59min", code=2)
     assert orphan.exists()
-    assert "may belong to a write under way" in refused.err
+    assert "may belong to a write in progress" in refused.err
     any_age = ("--older-than", "0s", "--even-recent", "--grace", "0")
     lakewright(catalog, "remove-orphans", "db.t", *any_age)
     assert not orphan.exists()
@@ -119,7 +119,7 @@ def test_what_is_condemned_is_listed_put_back_and_collected(
 ) -> None:
     table, orphan = with_orphan(catalog)
     assert lakewright(catalog, "condemned", "list", "db.t").lines == [
-        "nothing of db.t is condemned"
+        "nothing of db.t is marked for deletion"
     ]
     lakewright(catalog, "remove-orphans", "db.t")
     (run,) = table.upkeep.condemned()
@@ -139,7 +139,7 @@ def test_what_is_condemned_is_listed_put_back_and_collected(
     dry = lakewright(catalog, "condemned", "put-back", "db.t", run.id, "--dry-run")
     assert dry.lines[0].endswith("0 references, 1 file, 4 B, to come back")
     young = lakewright(catalog, "condemned", "collect", "db.t")
-    assert young.lines == ["nothing condemned of db.t is due"]
+    assert young.lines == ["no file of db.t that is marked for deletion is due"]
     assert on_disk(catalog) == before
 
     orphan.unlink()

@@ -232,8 +232,10 @@ def test_a_table_goes_back(catalog: Catalog, lakewright: Lakewright) -> None:
         "  4 snapshots (3 to 6) to go",
         "  tag late to go",
         "  consumer me to read on from 3",
-        "  undo works until the next commit to db.t: stop its writers first; after a commit, roll "
-        "back to snapshot 2 again, which loses the commit, and undo",
+        (
+            "  undo works until the next commit to db.t: stop its writers first; after a commit, "
+            "roll back to snapshot 2 again, which loses the commit, and undo"
+        ),
         "  lakewright undo RUN takes it back for 1 h; then its files go",
         "dry run: nothing was written",
     ]

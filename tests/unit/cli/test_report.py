@@ -106,7 +106,14 @@ def test_the_page_tells_state_debt_what_is_due_and_each_table(
     assert "6 small files to join" in text
     assert _ERROR in text
     (trend,) = [each for each in page.data if isinstance(each, list) and "what" in each[0]]
-    assert [each["count"] for each in trend if each["what"] == "debt"] == [0, 2, 3, 4, 5, 6]
+    debts = [each for each in trend if each["what"] == "debt"]
+    assert [each["count"] for each in debts] == [0, 2, 3, 4, 5, 6, 6]
+    # A plot ends at the moment of the report, and a tick is a minute at least.
+    ends = re.search(r'data-plot="trend" data-from="(\d+)" data-to="(\d+)"', written.read_text())
+    assert ends is not None
+    assert int(ends[2]) == debts[-1]["at"] >= catalog.env.now_ms() - 600_000
+    assert int(ends[2]) - int(ends[1]) >= 3_600_000
+    assert "<h1>warehouse</h1>" in written.read_text()
     shapes = [each for each in page.data if isinstance(each, list) and "level" in each[0]]
     assert {each[0]["size"] for each in shapes} == {"< 1.0 MiB"}
     assert 6 in {each[0]["files"] for each in shapes}
@@ -131,6 +138,26 @@ def test_no_text_of_a_table_or_of_an_error_is_code(
     assert any(_ERROR in each for each in page.texts)
     digests = re.findall(r"script-src '(sha256-[^']+)'", written.read_text())
     assert len(digests) == 1
+
+
+def test_tables_of_lakewright_itself_come_last_and_apart(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    neglected(catalog, "db.orders__rejects", 9)
+    neglected(catalog, "db.orders", 3)
+    failed(catalog, "db.orders")
+    written = tmp_path / "page.html"
+
+    lakewright(catalog, "report", "--output", str(written))
+
+    text = " ".join(_Page(written.read_text()).texts)
+    own = text.split("Tables of Lakewright itself")
+    assert len(own) == 3
+    for before, after in zip(("Tables", "Table by table"), (own[1], own[2]), strict=True):
+        assert before in text
+        assert {"db.orders__rejects", "lakewright.ledger", "lakewright.surveys"} <= set(
+            after.split("Runs of the last")[0].split()
+        )
 
 
 @pytest.mark.skipif(_CHROMIUM is None, reason="no Chromium on this machine")

@@ -16,6 +16,7 @@ from lakewright.storage import Catalog
 from tests.pipelines.lake import ingest_job
 from tests.unit.cli.conftest import Lakewright
 
+REPORTS = "http://127.0.0.1:3002"
 SETTINGS = Path(__file__).parents[3] / "dagster_home" / "dagster.yaml"
 
 
@@ -37,6 +38,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     commands: list[list[str]] = []
     monkeypatch.setattr(os, "execv", lambda _, command: commands.append(command))
     monkeypatch.setattr(os, "environ", os.environ.copy())
+    # The server would live as long as this process does.
+    monkeypatch.setattr("lakewright.project.serve.start_server", lambda *_: REPORTS)
     return commands
 
 
@@ -50,6 +53,8 @@ def test_an_empty_folder_is_served_on_loopback_and_says_what_to_do_first(
     assert "--module-name lakewright.definitions --host 127.0.0.1 --port 3001" in shown
     said = capsys.readouterr().out
     assert "lakewright init" in said
+    assert f"report: {REPORTS} " in said
+    assert os.environ["LAKEWRIGHT_REPORTS_URL"] == REPORTS
     assert "lakewright adopt" in said
     assert (elsewhere / "dagster_home" / "dagster.yaml").read_bytes() == SETTINGS.read_bytes()
     assert os.environ["DAGSTER_HOME"] == str(elsewhere / "dagster_home")

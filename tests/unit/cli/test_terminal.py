@@ -92,6 +92,20 @@ def test_a_row_stays_a_row_in_eighty_columns(
     assert sum(line.split()[:1] == [title] for line in lines) == 1, lines
 
 
+@pytest.mark.parametrize("columns", [26, 40, 80])
+@pytest.mark.sampled(2)
+def test_adopt_prints_a_table_at_any_width(catalog: Catalog, columns: int) -> None:
+    table = new_table(catalog, EVENTS)
+    for start in range(6):
+        table.write(rows(table, events(start, start + 1)))
+    lines = lines_of(on_terminal(catalog, "adopt", columns=columns))
+    head = next(at for at, line in enumerate(lines) if line.startswith("──"))
+    assert max(map(len, lines[head - 1 : head + 4])) <= columns
+    assert lines[head - 1].split()[0] == "table"
+    assert "debt" in lines[head - 1]
+    assert lines[head + 1].split()[0] == "db.t"
+
+
 def test_listings_lose_nothing_on_a_narrow_terminal(long_values: Catalog) -> None:
     users = [each.commit_user for each in long_values.table("db.t").history.snapshots()]
     for columns in (40, 100):

@@ -51,7 +51,7 @@ def test_snapshots_are_taken_back_by_a_saved_plan(
     assert len(content(table)) == 1
     lakewright(catalog, "revert", "db.t", "--plan", plan, code=5)
     refused = lakewright(catalog, "revert", "db.t", "--snapshot", "9", code=3)
-    assert "take that expiry back first" in refused.err
+    assert "undo that expiry first" in refused.err
 
 
 def test_an_undo_is_in_the_ledger_and_what_it_took_back_is_no_saving(

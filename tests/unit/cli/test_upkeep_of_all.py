@@ -68,7 +68,7 @@ def test_partitions_that_wait_for_the_same_are_one_line_for_people_and_each_one_
     written.write_text(f"warehouse:{COMPACTION_ONLY.replace('0 b', '1 GB, at_latest: 100000d')}")
     call = ("upkeep", "--policy", str(written), "--dry-run")
 
-    told = [line for line in lakewright(catalog, *call).lines if line.startswith("waits")]
+    told = [line for line in lakewright(catalog, *call).lines if line.startswith("deferred")]
     assert len(told) == 1
     assert told[0].endswith("after the last write; and 199 more partitions")
     assert len(lakewright(catalog, *call, "--format", "json").json) == 200

@@ -288,7 +288,7 @@ def test_a_truncate_empties_a_table_or_a_partition(session: Session, catalog: Ca
                 "MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN "
                 "INSERT (id, price, price) VALUES (1, 2, 3)"
             ),
-            "price stands twice in the list",
+            "price is twice in the list",
         ),
         (
             (
@@ -305,9 +305,9 @@ def test_a_truncate_empties_a_table_or_a_partition(session: Session, catalog: Ca
             "the source has two columns price",
         ),
         ("TRUNCATE t", "write TRUNCATE TABLE t"),
-        ("TRUNCATE TABLE t PARTITION (day = 'a', day = 'b')", "day stands twice in the list"),
+        ("TRUNCATE TABLE t PARTITION (day = 'a', day = 'b')", "day is twice in the list"),
         ("INSERT INTO t BY NAME SELECT 1 AS id, 2 AS id, 'a' AS day", "the query names id twice"),
-        ("INSERT INTO t (id, day, id) VALUES (1, 'a', 2)", "id stands twice in the list"),
+        ("INSERT INTO t (id, day, id) VALUES (1, 'a', 2)", "id is twice in the list"),
     ],
 )
 def test_a_wrong_statement_says_what_to_write(session: Session, statement: str, says: str) -> None:

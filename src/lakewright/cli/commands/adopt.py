@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     TextColumn("table"),
-    TextColumn("kind"),
-    TextColumn("files", right=True),
-    TextColumn("size", right=True),
-    TextColumn("partitions", right=True),
-    TextColumn("snapshots", right=True),
+    TextColumn("kind", minor=True),
+    TextColumn("files", right=True, minor=True),
+    TextColumn("size", right=True, minor=True),
+    TextColumn("partitions", right=True, minor=True),
+    TextColumn("snapshots", right=True, minor=True),
     TextColumn("debt", right=True),
     TextColumn("what is wrong"),
 )
@@ -265,5 +265,5 @@ def _next(ill: Sequence[TableSurvey], program: str, policy: str | None) -> list[
             commands.append(f"{program} expire-snapshots {worst.table} --dry-run")
         if worst.orphans.estimated_files:
             commands.append(f"{program} remove-orphans {worst.table} --dry-run")
-    said: list[Block] = [] if policy is None else [f"wrote {policy}; it only watches at first"]
+    said: list[Block] = [] if policy is None else [f"wrote {policy}; it starts in shadow mode"]
     return [*said, Heading("next:"), *(f"  {each}" for each in commands)] if commands else said

@@ -319,7 +319,7 @@ def _lines(records: Sequence[Mapping[str, object]]) -> list[list[str]]:
         key, told = str(each["partition"]), str(each["result"])
         known = first.setdefault(told, key)
         if told and each["rows"] is None and known != key:
-            told = f"as {known}"
+            told = f"same error as {known}"
         lines.append([key, _rows(each), told])
     return lines
 

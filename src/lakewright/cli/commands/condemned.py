@@ -1,4 +1,4 @@
-"""`lakewright condemned`: what verbs have deleted, putting it back, and deleting it for good."""
+"""`lakewright condemned`: what verbs have marked for deletion: list it, restore it, delete it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from lakewright.storage import CondemnedRun
 
 @command("list", examples="lakewright condemned list nyc.flights")
 def _list(call: Call) -> Answer:
-    """List what verbs have condemned of a table, and until when it can be undone."""
+    """List what verbs have marked for deletion, and until when it can be restored."""
     table = call.table()
     found = table.upkeep.condemned()
 
     def text() -> list[Block]:
         if not found:
-            return [f"nothing of {table.name} is condemned"]
+            return [f"nothing of {table.name} is marked for deletion"]
         return [TextTable(_COLUMNS, [_cells(each) for each in found])]
 
     return Answer(text=text, value=lambda: [_record(each) for each in found])
@@ -41,7 +41,7 @@ def _cells(run: CondemnedRun) -> list[Cell]:
     verb = run.run or run.verb.replace("_", " ")
     return [
         run.id,
-        verb if run.done else f"{verb}, stopped or under way",
+        verb if run.done else f"{verb}, stopped or in progress",
         time_text(run.condemned_ms),
         time_text(run.due_ms),
         run.files,
@@ -65,6 +65,6 @@ def _record(run: CondemnedRun) -> dict[str, object]:
 
 condemned = group(
     "condemned",
-    "List what was deleted and can be undone, put it back, or delete it for good.",
+    "List what is marked for deletion, restore it, or delete it permanently.",
     [_list, verb_command(PUT_BACK), verb_command(COLLECT)],
 )

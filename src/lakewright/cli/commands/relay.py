@@ -29,7 +29,7 @@ lakewright relay shop.orders
 lakewright relay shop.orders --follow
 """,
 )
-@click.option("--follow", is_flag=True, help="Go on with what is committed later.")
+@click.option("--follow", is_flag=True, help="Continue with later commits.")
 @click.option("--anew", is_flag=True, help="Make the topic again, with all present rows.")
 def relay(call: Call, *, follow: bool, anew: bool) -> Answer:
     """Publish what was committed in the table's log."""

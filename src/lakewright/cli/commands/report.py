@@ -21,8 +21,9 @@ from lakewright.storage.errors import InvalidRequestError
     of_table=False,
     notes="""
 The page has the state of the tables, debt over time, what upkeep cost and saved beside what was
-predicted, what waits and why, and a section for each table. It needs no other file and no network,
-so it can be sent and kept. Its plots need the extra `report`. It changes nothing in the warehouse.
+predicted, what is deferred and why, and a section for each table. It needs no other file and no
+network, so it can be sent and kept. Its plots need the extra `report`. It changes nothing in the
+warehouse.
 """,
     examples="""
 lakewright report --policy policy.yaml

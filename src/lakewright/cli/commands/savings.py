@@ -26,12 +26,14 @@ _MEANING = "two figures are ACTUAL / PREDICTED; an error is a median over runs (
     of_table=False,
     examples="lakewright savings\nlakewright savings nyc.flights --since 30d --by verb",
     notes="""
-Each figure that was predicted is shown as ACTUAL / PREDICTED. The errors are medians: in half of
-the runs that were done, the prediction was closer to what came.
-  took, read, wrote   the time of all runs, and bytes of data files
-  files fewer         files that a reader no longer opens
-  read less           bytes that a reader no longer reads, by compression, merging and drops
-  freed               storage that was given back
+Figures that were predicted are shown as ACTUAL / PREDICTED, times in columns of their own. An error
+is a median: in half of the runs that were done, the prediction was closer to the actual value. The
+error of times counts runs of a second and more; below that, time is overhead.
+  predicted, took   the time of all runs
+  read, wrote       bytes of data files
+  files removed     files that a reader no longer opens
+  bytes saved       bytes that a reader no longer reads, by compression, merging and drops
+  freed             storage that was released
 """,
 )
 @click.argument("table", metavar="[TABLE]", required=False)
@@ -60,7 +62,7 @@ def savings(call: Call, *, table: str | None, since_ms: int, by: str) -> Answer:
     actions = actions_since(call, table=table, verb=None, since_ms=since_ms)
     found = summed(actions, By(by))
     return Answer(
-        text=lambda: _text(by, [*found, total(actions)]) if found else ["no action is recorded"],
+        text=lambda: _text(by, [*found, total(actions)]) if found else ["no run is recorded"],
         value=lambda: [_record(by, each) for each in found],
     )
 
@@ -73,14 +75,15 @@ def _text(by: str, found: list[Saving]) -> list[Block]:
             for name in (
                 "runs",
                 "failed",
+                "predicted",
                 "took",
                 "error",
                 "read",
                 "wrote",
-                "files fewer",
+                "files removed",
                 "error",
-                "snapshots fewer",
-                "read less",
+                "snapshots removed",
+                "bytes saved",
                 "freed",
             )
         ),
@@ -97,7 +100,8 @@ def _cells(saving: Saving) -> list[Cell]:
         saving.key,
         saving.runs,
         saving.failed,
-        f"{duration_text(cost.milliseconds)} / {duration_text(foreseen.milliseconds)}",
+        duration_text(foreseen.milliseconds),
+        duration_text(cost.milliseconds),
         error_text(error.milliseconds),
         size_text(cost.bytes),
         f"{size_text(cost.bytes_written)} / {size_text(foreseen.bytes_written)}",

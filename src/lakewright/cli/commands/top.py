@@ -37,7 +37,7 @@ _MOST_TEXT = 100
     of_table=False,
     notes="""
 Tables stand in order of debt, the number of files that upkeep could take away. "due" is what the
-policies ask for now, "waits" what is due and kept back, each with its reason; for debt without
+policies ask for now, "deferred" what is due and kept back, each with its reason; for debt without
 due work it shows what the debt consists of. It is drawn again every few seconds; q or Ctrl-C ends
 it. Without a terminal, one frame is printed. It writes nothing.
 """,
@@ -120,7 +120,7 @@ def _frame(seen: Overview, *, where: str) -> Sequence[Block]:
     spent = f"{size_text(seen.spent.bytes)} and {duration_text(seen.spent.milliseconds)} today"
     counts = (
         f"{counted(len(seen.tables), 'table')}, debt of {counted(debt, 'file')}, {due:,} due, "
-        f"{waits:,} waiting, {spent}"
+        f"{waits:,} deferred, {spent}"
     )
     blocks: list[Block] = [
         Heading(f"{where}  {time_text(seen.at_ms)}  looked for {duration_text(seen.took_ms)}"),
@@ -153,7 +153,7 @@ def _cells(line: TableLine) -> list[Cell]:
         state, why = f"due: {verbs}", line.due[0].reason
     elif line.waits:
         first = line.waits[0]
-        state = f"waits: {first.verb.replace('_', ' ')}, {first.why_not.value.replace('_', ' ')}"
+        state = f"deferred: {first.verb.replace('_', ' ')}, {first.why_not.value.replace('_', ' ')}"
         why = first.reason
     elif line.debt.files and line.left:
         left = line.left[0]
@@ -218,7 +218,7 @@ def _line_value(line: TableLine) -> dict[str, object]:
     return {
         **_line_record(line),
         "due": [plain_decision("due", each) for each in line.due],
-        "waits": [plain_decision("waits", each) for each in line.waits],
+        "waits": [plain_decision("deferred", each) for each in line.waits],
         "working": list(line.working),
         "trend": [] if line.trend is None else line.trend.debt(_STEPS),
     }

@@ -19,6 +19,7 @@ from lakewright.cli.upkeep.policies import policy_options
     notes="""
 Serves the declared tables, and with policies all tables of the warehouse; without either, the
 Dagster project of this folder. The Dagster home is $DAGSTER_HOME, or dagster_home in this folder.
+The page that the asset warehouse_report writes is served on the next port, or on a free one.
 """,
     examples="""
 lakewright up --port 3001

@@ -41,8 +41,8 @@ from lakewright.storage.errors import InvalidRequestError
     notes="""
 Reads the metadata of every table, decides by the policies what is due, and carries it out, the most
 useful first, within the budget of the day. With --dry-run it only shows what is due and why, and
-what waits and for what. Tables whose policy says `mode: shadow` are not touched: what would be done
-is recorded in the ledger.
+what is deferred, and why. Tables whose policy says `mode: shadow` are not touched: what would be
+done is recorded in the ledger.
 This command does once what the upkeep sensor in Dagster does all the time.
 """,
     examples="""
@@ -50,7 +50,7 @@ lakewright upkeep --policy policy.yaml --dry-run
 lakewright upkeep --policy policies --only "sales.*"
 """,
 )
-@click.option("--dry-run", is_flag=True, help="Show what is due and what waits; do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what is due and what is deferred; do nothing.")
 @policy_options
 @click.option(
     "--only",
@@ -100,7 +100,7 @@ def upkeep(
 # --- what is shown -------------------------------------------------------------------------------
 
 
-_ORDER = {"due": 0, "shadow": 1, "waits": 2}
+_ORDER = {"due": 0, "shadow": 1, "deferred": 2}
 _COLUMNS = [
     TextColumn("state"),
     TextColumn("table"),
@@ -118,7 +118,7 @@ _DONE_COLUMNS = [
 
 
 def _told(look: Look, *, everything: bool) -> Answer:
-    """What is due, what waits and for what, of all tables."""
+    """What is due and deferred, and why, of all tables."""
     rows = sorted(
         states_of(look, everything=everything),
         key=lambda row: (_ORDER.get(row[0], len(_ORDER)), row[1].table, row[1].verb),
@@ -183,7 +183,7 @@ def _done(done: Upkept, program: str, *, shadows: int) -> Answer:
             ]
             for each in actions
         ]
-        told = f"{program} undo {run} takes back what can be taken back"
+        told = f"{program} undo {run} reverts what it can"
         return [TextTable(_DONE_COLUMNS, cells), "", *_left(left), told]
 
     def records() -> list[Record]:
@@ -205,7 +205,7 @@ def _done(done: Upkept, program: str, *, shadows: int) -> Answer:
 
 
 def _left(look: Look) -> list[str]:
-    """How many verbs wait or are declined, by state, and where their reasons are told."""
+    """How many verbs are deferred or declined, by state, and where their reasons are told."""
     states = Counter(state for state, _ in states_of(look, everything=False))
     told = [f"{count} {state}" for state, count in states.items() if state not in ("due", "shadow")]
     return [f"not done: {', '.join(told)} (see --dry-run)"] if told else []

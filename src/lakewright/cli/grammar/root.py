@@ -41,7 +41,7 @@ _OWN: dict[str, dict[str, str]] = {
         "diff": "what a declaration or contract would change and break",
         "export-contract": "a table as a data contract (ODCS)",
         "retention": "what other retention times would free and lose",
-        "condemned": "deletions that can be undone: list, put back, collect",
+        "condemned": "files marked for deletion: list, put back, collect",
         "undo": "take back everything that a run did",
     },
     "Record": {
@@ -61,12 +61,12 @@ _OWN: dict[str, dict[str, str]] = {
         "consumer": "the positions of readers of changes",
         "changelog": "the changes that outlive their snapshots",
     },
-    "Outside of tables": {
+    "External data": {
         "format-table": "folders of plain files, such as CSV, as tables",
         "connectors": "connectors of external tables, and their options",
         "formats": "formats of external tables, and their options",
     },
-    "Work under way": {
+    "In progress": {
         "stream": "rows that arrive, written batch by batch, each once",
         "relay": "what was committed, published in the table's log",
         "pending": "batches that wait to be committed",

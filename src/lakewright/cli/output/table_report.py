@@ -278,9 +278,9 @@ def _contents(report: TableReport) -> dict[str, str]:
         count = sum(each.files for each in report.condemned)
         size = sum(each.bytes for each in report.condemned)
         until = time_text(max(each.due_ms for each in report.condemned))
-        contents["condemned"] = (
-            f"{counted(count, 'file')}, {size_text(size)} more: deletions that can be undone, the "
-            f"last until {until} UTC"
+        contents["marked for deletion"] = (
+            f"{counted(count, 'file')}, {size_text(size)} more, which can be restored until "
+            f"{until} UTC"
         )
     if report.table.schema.has_primary_key:
         contents["rows"] += " in files, including older versions of a key"

@@ -23,14 +23,20 @@ if TYPE_CHECKING:
 _MOST_WHOLE = (24, 12)
 # A cell that would need more lines than this in its column makes each row a block of its own.
 _MOST_LINES = 4
+# In a column of fewer characters no name can be read.
+_LEAST = 4
 
 
 @dataclass(frozen=True, slots=True)
 class TextColumn:
-    """A column of a printed table."""
+    """A column of a printed table; a minor one is left out where a terminal is too narrow for it.
+
+    A table with minor columns stays a table at any width, whatever it takes of lines.
+    """
 
     title: str
     right: bool = False
+    minor: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,10 @@ def _print_fitted(block: TextTable | Facts) -> None:
         cells = [[cell_text(cell) for cell in row] for row in block.rows]
         room = (width_of_terminal(sys.stdout) or 0) - indent
         columns, rows = _without_empty(block.columns, cells, room)
-        fitted = _fitted(columns, rows, room)
+        stays = any(each.minor for each in block.columns)
+        columns, rows, fitted = _without_minor(columns, rows, room)
+        if fitted is None and stays:
+            fitted = fitted_widths(column_widths(columns, rows), [_LEAST] * len(columns), room)
         if fitted is None:
             _print_rows_as_facts(columns, rows)
             return
@@ -151,6 +160,19 @@ def _without_empty(
     if not kept or sum(widths) + len(GAP) * (len(widths) - 1) <= room:
         return columns, cells
     return [columns[at] for at in kept], [[row[at] for at in kept] for row in cells]
+
+
+def _without_minor(
+    columns: Sequence[TextColumn], cells: Sequence[Sequence[str]], room: int
+) -> tuple[Sequence[TextColumn], Sequence[Sequence[str]], list[int] | None]:
+    """The table with as many of its minor columns, from the left, as there is room for."""
+    while (fitted := _fitted(columns, cells, room)) is None:
+        minor = [at for at, each in enumerate(columns) if each.minor]
+        if not minor:
+            break
+        columns = [each for at, each in enumerate(columns) if at != minor[-1]]
+        cells = [[each for at, each in enumerate(row) if at != minor[-1]] for row in cells]
+    return columns, cells, fitted
 
 
 def _fitted(

@@ -162,7 +162,7 @@ def test_what_no_whole_day_covers_is_cut_to_what_is_left() -> None:
     assert (cut.options, cut.cost.bytes) == ({"max_bytes": 40}, 40)
     (waits,) = choose([huge], limits(100), {"b": Cost(bytes=80)}).declined
     assert waits.why_not is WhyNot.OUT_OF_BYTES
-    assert "is cut to what is left once that is a quarter" in waits.reason
+    assert "it runs in part once 25 % is free" in waits.reason
     assert not choose([huge], limits(0), {}).chosen
 
 
@@ -177,7 +177,7 @@ def test_what_no_day_covers_and_cannot_be_cut_begins_while_half_of_a_day_is_left
             assert replace(chosen, told=sorting.told) == sorting
         spent = {"b": Cost(bytes=51, milliseconds=51)}
         (waits,) = choose([sorting], limit, spent).declined
-        assert "it is larger than the whole, and begins while half of that is left" in waits.reason
+        assert "it exceeds the daily budget; it starts once 50 % is free" in waits.reason
         # One a day.
         (done,) = choose([sorting, replace(sorting, table="c")], limit, {}).chosen
         assert done.table == sorting.table

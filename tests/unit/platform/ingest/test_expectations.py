@@ -38,7 +38,7 @@ def test_offending_rows_are_counted_and_shown_by_partition() -> None:
     assert outcome.unexpected_by_partition == {"dt=a": 1}
     assert outcome.sample[0]["carrier"] is None
     assert outcome.summary == (
-        "expect_column_values_to_not_be_null(column=carrier): 1 of 4 rows does not meet it"
+        "expect_column_values_to_not_be_null(column=carrier): 1 of 4 rows fails"
     )
     assert report.blocking == (outcome,)
 

@@ -179,7 +179,7 @@ def test_a_partition_that_does_not_meet_an_expectation_is_left_out(
     assert isinstance(outcome, Published)
     (rejected,) = outcome.rejected
     assert (rejected.spec, rejected.row_count) == ({"dt": "b"}, 2)
-    assert rejected.not_met == {"id_between": "1 row does not meet it"}
+    assert rejected.not_met == {"id_between": "1 failing row"}
     assert [each.spec["dt"] for each in outcome.partitions] == ["a", "c"]
     assert content(table) == [("a", 1), ("b", 7), ("c", 3)]
     assert len(table.history.snapshots()) == 2

@@ -96,6 +96,35 @@ def test_predictions_come_to_what_a_machine_and_a_table_are_like(
     assert (foreseen.cost.files, foreseen.cost.bytes) == (last.cost.files, last.cost.bytes)
 
 
+@pytest.mark.parametrize("overhead_ms", [10, 400, 3000])
+@pytest.mark.parametrize("slowness", [0.3, 1.0, 5.0])
+def test_runs_of_small_tables_are_overhead_and_predict_large_ones(
+    overhead_ms: int, slowness: float
+) -> None:
+    """The fixed part of a run and its slope are told apart, though one run of four is disturbed."""
+
+    def took(cost: Cost, disturbed: float = 1.0) -> Cost:
+        work = modelled_ms(cost) - modelled_ms(Cost())
+        return replace(cost, milliseconds=round((overhead_ms + slowness * work) * disturbed))
+
+    history = []
+    for at in range(24):
+        cost = Cost(files=5 + 3 * (at % 8), bytes=(1 + at % 8) << 18)
+        # Of tables of a warehouse, few are large.
+        cost = Cost(files=900, bytes=30 * _MIB) if at % 12 == 5 else cost
+        history.append(replace(run(at, cost), cost=took(cost, 3.0 if at % 4 == 3 else 1.0)))
+
+    known = Calibration.of(history)
+
+    for large in (Cost(files=900, bytes=30 * _MIB), Cost(files=4000, bytes=200 * _MIB)):
+        actual = took(large).milliseconds
+        assert known.milliseconds("compact", "db.new", large) == pytest.approx(actual, rel=0.3)
+    small = Cost(files=8, bytes=_MIB)
+    assert known.milliseconds("compact", "db.new", small) == pytest.approx(
+        took(small).milliseconds, rel=0.4, abs=20
+    )
+
+
 def test_a_table_of_few_runs_is_predicted_by_those_of_its_verb_elsewhere() -> None:
     cost = Cost(files=10, bytes=_MIB)
     own = [run(at, cost, slowness=3.0) for at in range(2)]
@@ -141,7 +170,12 @@ def test_the_error_of_predictions_is_the_median_share_of_what_came() -> None:
         came = run(0, Cost(files=5), predicted=foreseen)
         return replace(came, cost=Cost(files=5, milliseconds=ms), benefit=Benefit(files_fewer=4))
 
-    told = prediction_error([pair(110, 100, 4), pair(50, 100, 2), pair(90, 100, 4)])
+    runs = [pair(1100, 1000, 4), pair(500, 1000, 2), pair(900, 1000, 4)]
+    # Of runs below a second, the time is overhead, and no error of it is told.
+    short = [pair(50, 900, 4), pair(900, 50, 4)]
 
-    assert told == PredictionError(runs=3, milliseconds=0.1, files_fewer=0.0)
+    assert prediction_error([*runs, *short]) == PredictionError(
+        runs=5, milliseconds=0.1, files_fewer=0.0
+    )
+    assert prediction_error(short) == PredictionError(runs=2, files_fewer=0.0)
     assert prediction_error([]) == PredictionError()

@@ -274,7 +274,7 @@ def test_a_change_of_keys_that_no_ledger_knows_names_its_way_back(
 def test_a_run_that_left_nothing_is_not_found(catalog: Catalog) -> None:
     table_of(catalog, "db.one")
     with pytest.raises(
-        NotFoundError, match=r"no snapshot, and nothing condemned, of db\.one is of run"
+        NotFoundError, match=r"no snapshot, and nothing marked for deletion, of db\.one is of run"
     ):
         plan_undo(catalog, RUN, tables=["db.one"])
 

@@ -38,7 +38,7 @@ def test_a_record_and_its_names_are_read_as_they_were_written() -> None:
 
 @pytest.mark.parametrize("length", range(0, len(encode_condemned(RECORD)), 9))
 def test_a_record_that_is_cut_short_names_nothing(length: int) -> None:
-    with pytest.raises(CorruptionError, match="r does not say what is condemned"):
+    with pytest.raises(CorruptionError, match="r does not say what is marked for deletion"):
         decode_condemned(encode_condemned(RECORD)[:length], name="r")
 
 

@@ -52,7 +52,7 @@ def test_tables_get_other_names_and_all_else_stays_as_written(text: str, given: 
         ("DELETE FROM batch", "is not one query"),
         ("SELECT 1 FROM batch; SELECT 2", "is not one query"),
         ("", "is not one query"),
-        ("SELECT sum(x), max(y) FROM batch", "returns one row, whatever the rows are"),
+        ("SELECT sum(x), max(y) FROM batch", "always returns one row"),
     ],
 )
 def test_what_is_no_query_of_rows_is_refused(text: str, said: str) -> None:

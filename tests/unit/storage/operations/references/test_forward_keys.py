@@ -45,7 +45,7 @@ def test_main_is_not_forwarded_while_keys_change(catalog: Catalog, whose: str) -
     table, _ = parted(catalog)
     stop_before_the_schema(catalog, whose, ["dt", "hh"])
     shown = f"'{whose}'" if "$" in whose else whose
-    with pytest.raises(UnsupportedError, match="is under way, or was stopped") as told:
+    with pytest.raises(UnsupportedError, match="is in progress, or was stopped") as told:
         table.history.fast_forward("side")
     assert f"lakewright respec {shown} --keys 'dt'" in str(told.value)
     catalog.table(whose).upkeep.respec(["dt"])

@@ -297,7 +297,7 @@ def test_a_gap_that_a_crash_left_loses_and_leaves_nothing(catalog: Catalog) -> N
         broken.history.run(plan)
     assert ids(table) == [2, 7, 8]
     table.history.run(table.history.plan_delete_tags("t"))
-    with pytest.raises(StalePlan, match="is under way or was stopped halfway"):
+    with pytest.raises(StalePlan, match="is in progress or was stopped halfway"):
         expire(table)
     table.upkeep.collect(under_way=True)
     expire(table)

@@ -456,11 +456,11 @@ def test_files_of_an_expired_snapshot_come_back_only_if_a_tag_holds_them(
         table.history.delete_tags("before")
         assert content(table) == before
     else:
-        with pytest.raises(NotRevertible, match=rf"snapshot {drop - 1}, .*gone for good"):
+        with pytest.raises(NotRevertible, match=rf"snapshot {drop - 1}, .*they are deleted"):
             table.history.plan_revert(drop)
     table.write(rows(table, events(0, 1, day="b")))
     expire(table)
-    with pytest.raises(SnapshotNotFound, match="take that expiry back first"):
+    with pytest.raises(SnapshotNotFound, match="undo that expiry first"):
         table.history.plan_revert(drop)
 
 
