@@ -91,7 +91,7 @@ def build_upkeep_sensor(
         description=(
             "Looks at the metadata of every kept table and asks for the upkeep that is due: the "
             "most useful first, in few runs, within the budget of the day. Fails while a policy "
-            "file is wrong; the policies of before decide until it is right."
+            "file is wrong; the last valid policies decide until it is right."
             + (f" The asset `{page}` shows all of it on one page." if page else "")
             + ("" if begins else _STOPPED)
         ),

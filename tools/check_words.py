@@ -77,7 +77,7 @@ def texts_of_code(source: str, *, docstrings: bool) -> Iterator[tuple[int, str]]
     """The strings of a module that have words, by line; docstrings only of public names."""
     tree = ast.parse(source)
     documented = dict(_docstrings(tree))
-    parts: set[ast.AST] = set()
+    parts: set[int] = set()
     for node in ast.walk(tree):
         match node:
             case ast.JoinedStr(values=values):

@@ -448,7 +448,7 @@ def test_while_a_policy_file_is_wrong_ticks_fail_and_the_policies_of_before_deci
         failure = lake.failure_of(UpkeepNames().sensor)
         assert "policy.yaml:3: " in failure
         assert "did you mean 'small_files'" in failure
-        assert "upkeep goes on by the policies of before" in failure
+        assert "upkeep uses the last valid policies" in failure
         (text,) = texts
         assert "policies are wrong: " in text
         assert "policy.yaml:3: " in text
