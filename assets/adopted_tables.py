@@ -97,12 +97,15 @@ def _told(adopted: AdoptedTable, resolved: ResolvedPolicy) -> Iterator[str]:
 
 
 def _names(columns: Sequence[str]) -> str:
-    return ", ".join(f"`{each}`" for each in columns)
+    return ", ".join(f"`{column}`" for column in columns)
 
 
 def _partitions(adopted: AdoptedTable) -> dg.PartitionsDefinition[str] | None:
     """Dynamic partitions, whose keys the upkeep sensor registers; none if no schema was read."""
     types = {name: parse_data_type(kind) for name, kind, _ in adopted.columns}
-    columns = [PartitionColumn(each, types[each]) for each in adopted.partition_keys]
+    columns = [
+        PartitionColumn(partition_key, types[partition_key])
+        for partition_key in adopted.partition_keys
+    ]
     scheme = found_in_data(columns)
     return None if scheme is None else partitions_def(scheme, TableNames(adopted.table))

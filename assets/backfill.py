@@ -103,7 +103,11 @@ def build_backfill_job(
     """The job for all tables that are written here by partition; a run names those it is for."""
     names, hooks = names or UpkeepNames(), hooks or PlainHooks()
     keys = resources or ResourceKeys()
-    by_name = {each.table: each for each in declarations if can_be_backfilled(each)}
+    by_name = {
+        declaration.table: declaration
+        for declaration in declarations
+        if can_be_backfilled(declaration)
+    }
 
     @dg.op(
         name=names.op(VERB),
@@ -408,23 +412,25 @@ class _Backfill:
 
 def _raise_for(backfills: Sequence[_Backfill]) -> None:
     """Fail or try again for the partitions that were not published."""
-    for each in backfills:
-        if each.again is not None:
-            raise each.again
-    if not any(each.reasons for each in backfills):
+    for backfill in backfills:
+        if backfill.again is not None:
+            raise backfill.again
+    if not any(backfill.reasons for backfill in backfills):
         return
-    told = "; ".join(each.outcome(with_reasons=True) for each in backfills)
+    told = "; ".join(backfill.outcome(with_reasons=True) for backfill in backfills)
     rejected: dict[str, Any] = {}
-    for each in backfills:
-        if each.rejects:
-            rejected |= rejected_metadata(each.declaration.table, each.outcome(with_reasons=True))
+    for backfill in backfills:
+        if backfill.rejects:
+            rejected |= rejected_metadata(
+                backfill.declaration.table, backfill.outcome(with_reasons=True)
+            )
     raise dg.Failure(
         description=f"{told}; run again from the failure, or with failed: true, to write only "
         "these",
         metadata={
-            **{each.declaration.table: each.table() for each in backfills},
+            **{backfill.declaration.table: backfill.table() for backfill in backfills},
             **rejected,
-            OUTCOME: "; ".join(each.outcome() for each in backfills),
+            OUTCOME: "; ".join(backfill.outcome() for backfill in backfills),
         },
         allow_retries=False,
     )

@@ -311,7 +311,7 @@ class IngestRun:
         if self.declaration.partition_keys and self.partitions is not None:
             specs = list(self.partitions)
         elif self.declaration.partition_keys and not isinstance(outcome, AlreadyPublished):
-            specs = [each.spec for each in outcome.partitions]
+            specs = [partition.spec for partition in outcome.partitions]
             specs += [each.spec for each in rejected]
         texts = {}
         for spec in specs:
@@ -319,9 +319,9 @@ class IngestRun:
                 texts[scheme.key_of(spec)] = describe_partition(spec)
         judged = set(texts) if self.write_kind is WriteKind.OVERWRITE else set()
         if not isinstance(outcome, AlreadyPublished):
-            for each in outcome.partitions:
+            for partition in outcome.partitions:
                 with suppress(InvalidPartitionKeyError):
-                    judged |= {scheme.key_of(each.spec)} if each.row_count else set()
+                    judged |= {scheme.key_of(partition.spec)} if partition.row_count else set()
         not_met = {}
         for one in rejected:
             with suppress(InvalidPartitionKeyError):
@@ -362,7 +362,7 @@ class IngestRun:
             return
         assert isinstance(self.context, dg.AssetExecutionContext)
         scheme = self.declaration.scheme
-        totals = {scheme.key_of(each.spec): each for each in outcome.partitions}
+        totals = {scheme.key_of(partition.spec): partition for partition in outcome.partitions}
         earlier = {scheme.key_of(each) for each in outcome.earlier}
         for key in self._asked or ():
             if key in earlier and key not in totals:
@@ -387,7 +387,7 @@ class IngestRun:
         scheme = self.declaration.scheme
         known = partitions_def(scheme, self.names)
         assert known is not None
-        totals = {scheme.key_of(each.spec): each for each in outcome.partitions}
+        totals = {scheme.key_of(partition.spec): partition for partition in outcome.partitions}
         told = {scheme.key_of(each.spec) for each in outcome.rejected}
         told |= {scheme.key_of(each) for each in outcome.earlier} - set(totals)
         whole = self.metadata(table, outcome)
@@ -426,9 +426,9 @@ class IngestRun:
         scheme = self.declaration.scheme
         common = {**table_metadata(table), **lineage_metadata(self.declaration, self.names.keys)}
         self._register(partitions)
-        for each in partitions:
+        for partition in partitions:
             try:
-                key = scheme.key_of(each.spec)
+                key = scheme.key_of(partition.spec)
             except InvalidPartitionKeyError as err:
                 self.context.log.warning("%s: %s", self.declaration.table, err)
                 continue
@@ -437,7 +437,7 @@ class IngestRun:
                 partition=key,
                 metadata={
                     **partition_metadata(
-                        each,
+                        partition,
                         are_all=self._writes_all,
                         left_out=self._left_out(key, left_out),
                     ),
@@ -449,7 +449,7 @@ class IngestRun:
         """Tell Dagster the keys of dynamic partitions that got rows."""
         for dimension in self.declaration.scheme.dimensions:
             if isinstance(dimension, DynamicDimension):
-                keys = {dimension.key_of(each.spec) for each in partitions}
+                keys = {dimension.key_of(partition.spec) for partition in partitions}
                 self.context.instance.add_dynamic_partitions(
                     dynamic_name(dimension, self.names), sorted(keys)
                 )

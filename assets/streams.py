@@ -125,7 +125,7 @@ def _skipped(ingest: IngestRun, why: str) -> str:
     """Why a run leaves what is new to another process, which is named if it is known here."""
     context, names = ingest.context, ingest.names
     runs = runs_that_write(context.instance, names, [dg.DagsterRunStatus.STARTED])
-    others = [f"run {each.run_id}" for each in runs if each.run_id != context.run.run_id]
+    others = [f"run {run.run_id}" for run in runs if run.run_id != context.run.run_id]
     other = " and ".join(others) or "a process that this Dagster does not know"
     told = f"{other} runs the stream into {names.table}, and writes what this run leaves"
     context.log.warning("%s: %s", told, why)
@@ -168,18 +168,18 @@ def _told(batch: CommittedBatch) -> str:
 
 def _of_all(declaration: TableDeclaration, report: ValidationReport) -> ValidationReport:
     """A result for each expectation; without a new batch nothing speaks against one."""
-    judged = {each.check_name: each for each in report.outcomes}
+    judged = {outcome.check_name: outcome for outcome in report.outcomes}
     outcomes = [
-        judged.get(each.check_name)
+        judged.get(expectation.check_name)
         or ExpectationOutcome(
-            check_name=each.check_name,
-            expectation=each.text,
-            severity=each.severity,
+            check_name=expectation.check_name,
+            expectation=expectation.text,
+            severity=expectation.severity,
             met=True,
             observed="no new rows",
             unexpected_by_partition={},
         )
-        for each in declaration.expectations
+        for expectation in declaration.expectations
     ]
     return replace(report, outcomes=tuple(outcomes))
 

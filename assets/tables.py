@@ -160,7 +160,10 @@ def derived_spec(
     }
     if declaration.columns:
         metadata["dagster/column_schema"] = column_schema(
-            ((each.name, parse_data_type(each.type), each.comment) for each in declaration.columns),
+            (
+                (column.name, parse_data_type(column.type), column.comment)
+                for column in declaration.columns
+            ),
             partition_keys=declaration.partition_keys,
             primary_keys=declaration.primary_key,
         )

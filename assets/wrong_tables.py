@@ -99,8 +99,8 @@ def build_declarations_sensor(
     )
     def declarations_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         problems = watch.problems()
-        for each in problems:
-            context.log.error("%s", each)
+        for problem in problems:
+            context.log.error("%s", problem)
         with suppress(DeclarationError, StorageError):
             recall_policies(context.instance, tables.files)
             warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)

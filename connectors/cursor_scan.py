@@ -54,7 +54,7 @@ class CursorScan(Scan):
         held = next((each for each in self._waiting if each[0] == after), None)
         if held is None:
             batches = [each for each in self._fetched(after) if each.num_rows]
-            last = max((self._greatest(each) for each in batches), default=after, key=self._order)
+            last = max((self._greatest(batch) for batch in batches), default=after, key=self._order)
             held = after, last, batches
             self._waiting.append(held)
         return {_VALUE: held[1]}
@@ -67,7 +67,7 @@ class CursorScan(Scan):
         after, until = start[_VALUE], end[_VALUE]
         held = next((each for each in self._waiting if each[:2] == (after, until)), None)
         batches = self._fetched(after) if held is None else held[2]
-        return [self._up_to(each, until) for each in batches]
+        return [self._up_to(batch, until) for batch in batches]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         if split is None:

@@ -67,14 +67,14 @@ class Datagen(DynamicTableFactory):
     option_prefixes = (_FIELDS,)
 
     def create_source(self, context: Context) -> ScanTableSource:
-        columns = tuple(_column(context, each) for each in context.table.fields)
-        _check_names(context, {each.name for each in context.table.fields})
+        columns = tuple(_column(context, field) for field in context.table.fields)
+        _check_names(context, {field.name for field in context.table.fields})
         options = context.options
-        ends = [each.count for each in columns if each.count is not None]
+        ends = [column.count for column in columns if column.count is not None]
         count = options["number-of-rows"]
         if ends:
             count = min([*ends, *([] if count is None else [count])])
-        names = tuple(each.name for each in context.table.fields)
+        names = tuple(field.name for field in context.table.fields)
         rows = _Rows(columns, count, options["rows-per-second"], options["seed"], names)
         return _DatagenSource(rows, context.env)
 
@@ -130,11 +130,11 @@ class _Column:
         if root.is_timestamp:
             zone = dt.UTC if root is TypeRoot.TIMESTAMP_LTZ else None
             offsets = drawn.whole(0, 3650 * 86_400_000)
-            moments = [_MOMENT + dt.timedelta(milliseconds=each) for each in offsets]
-            return [each.replace(tzinfo=zone) for each in moments]
+            moments = [_MOMENT + dt.timedelta(milliseconds=offset) for offset in offsets]
+            return [moment.replace(tzinfo=zone) for moment in moments]
         letters = np.stack([_HEX[drawn.bits(at) & _LAST_FOUR] for at in range(self.length)], axis=1)
         texts = [bytes(row) for row in letters]
-        return texts if root.is_bytes else [each.decode() for each in texts]
+        return texts if root.is_bytes else [text.decode() for text in texts]
 
 
 class _Drawn:

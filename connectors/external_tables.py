@@ -42,7 +42,7 @@ class ExternalTables:
 
     def names(self, database: str) -> tuple[str, ...]:
         """The external tables of a database, temporary ones too."""
-        found = {name for each in self._catalogs() for name in _names(each, database)}
+        found = {name for catalog in self._catalogs() for name in _names(catalog, database)}
         return tuple(sorted(found))
 
     def has(self, name: str) -> bool:
@@ -127,15 +127,15 @@ class ExternalTables:
             NotFoundError: its connector is not installed.
             InvalidOption: an option is missing, unknown or wrong.
         """
-        found = self.resolved(name) if table is None else table
-        found = replace(
-            found, definition=found.definition.copy(with_environment(found.options, name))
+        resolved = self.resolved(name) if table is None else table
+        resolved = replace(
+            resolved, definition=resolved.definition.copy(with_environment(resolved.options, name))
         )
-        identifier = found.definition.connector or MANAGED
+        identifier = resolved.definition.connector or MANAGED
         factory = self.registry.factory(CONNECTORS, identifier)
         return Context(
-            table=found,
-            options=connector_options(factory, found),
+            table=resolved,
+            options=connector_options(factory, resolved),
             registry=self.registry,
             env=self.catalog.env,
             configuration=self.configuration,
@@ -147,7 +147,7 @@ class ExternalTables:
         """The same of a managed table."""
         schema = self.catalog.table(name).schema
         columns = (Column(each.name, each.type) for each in schema.fields)
-        computed = (each for each in unstored_columns(schema.options) if each.expression)
+        computed = (column for column in unstored_columns(schema.options) if column.expression)
         table = CatalogTable(
             columns=tuple(columns),
             unstored=tuple(computed),
@@ -165,7 +165,10 @@ class ExternalTables:
         """The catalog that keeps a definition: the session's hides the warehouse's."""
         if "$" in name or name.count(".") != 1:
             return None
-        return next((each for each in self._catalogs() if each.fs.exists(_path(each, name))), None)
+        return next(
+            (catalog for catalog in self._catalogs() if catalog.fs.exists(_path(catalog, name))),
+            None,
+        )
 
 
 def _path(catalog: Catalog, name: str) -> str:

@@ -165,15 +165,15 @@ class _Interface:
         path = self.options["total"]
         if path is None:
             return None
-        found = _at(answer, path)
-        if isinstance(found, str) and found.isdecimal():
-            found = int(found)
-        if type(found) is not int:
+        total = _at(answer, path)
+        if isinstance(total, str) and total.isdecimal():
+            total = int(total)
+        if type(total) is not int:
             raise InvalidRows(
-                f"{self.owner}: at {path} of the answer is {found!r:.80}, and no number of rows; "
+                f"{self.owner}: at {path} of the answer is {total!r:.80}, and no number of rows; "
                 "set total to the path of one, or leave it out"
             )
-        return found
+        return total
 
     def same_host(self, link: str) -> str:
         """A link; headers with secrets go nowhere else."""

@@ -29,7 +29,7 @@ def listed(group: str, registry: Registry | None = None) -> list[Listed]:
         try:
             found.append(one(group, name, registry))
         except StorageError as error:
-            brought = ", ".join(each.distribution for each in registry.entries(group, name))
+            brought = ", ".join(entry.distribution for entry in registry.entries(group, name))
             found.append(
                 Listed(
                     identifier=name,

@@ -219,7 +219,7 @@ class ManagedWrites(Sink):
         return TableStream(self._table, fixed=self._partition).of_stream(name, checkpoint)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Sequence[CommitMessage]:
-        return write_all(self._prepared, (pa.Table.from_batches([each]) for each in batches))
+        return write_all(self._prepared, (pa.Table.from_batches([batch]) for batch in batches))
 
     def commit(self, written: Sequence[Sequence[CommitMessage]], epoch: int | None = None) -> None:
         job, self._job = self._prepared, None

@@ -43,7 +43,7 @@ def created(
     Raises:
         InvalidOption: an option is one that only the factories give.
     """
-    own = next((each for each in spec.options if each.startswith(KEPT_LOG)), None)
+    own = next((option for option in spec.options if option.startswith(KEPT_LOG)), None)
     if own is not None:
         raise InvalidOption(
             f"{own} of {name} is how a table keeps an option of its log; write "
@@ -70,7 +70,9 @@ def _made(
     )
     notification = _notification(externals, name, table, temporary)
     # Nothing is made for a log that is refused.
-    check_no_secret({each: spec.options[each] for each in spec.options if _is_of_log(each)}, name)
+    check_no_secret(
+        {option: spec.options[option] for option in spec.options if _is_of_log(option)}, name
+    )
     for factory in _factories(externals, table.options):
         if isinstance(factory, CreateTableListener):
             notification = notification.copy(factory.on_table_creation(notification))
@@ -103,11 +105,15 @@ def altered(
         InvalidOption: the topic or the format of a log would change.
     """
     schema = externals.catalog.table(name).schema
-    others = [each for each in changes if not _of_log(each)]
+    others = [change for change in changes if not _of_log(change)]
     given = {
-        each.name: each.value for each in changes if _of_log(each) and isinstance(each, SetOption)
+        change.name: change.value
+        for change in changes
+        if _of_log(change) and isinstance(change, SetOption)
     }
-    reset = [each.name for each in changes if _of_log(each) and isinstance(each, ResetOption)]
+    reset = [
+        change.name for change in changes if _of_log(change) and isinstance(change, ResetOption)
+    ]
     if not given and not reset:
         yield changes
     elif not has_log(schema.options) and not reset:
@@ -130,7 +136,7 @@ def altered(
         before_drop(externals, name)
         yield [
             *others,
-            *(ResetOption(each) for each in schema.options if each.startswith(KEPT_LOG)),
+            *(ResetOption(option) for option in schema.options if option.startswith(KEPT_LOG)),
         ]
         _let_go(externals, name)
     else:
@@ -203,7 +209,7 @@ def _let_go(externals: ExternalTables, name: str) -> None:
 
 
 def _of_schema(schema: TableSchema) -> CatalogTable:
-    columns = (Column(each.name, each.type) for each in schema.fields)
+    columns = (Column(field.name, field.type) for field in schema.fields)
     return CatalogTable(
         columns=tuple(columns),
         partition_keys=schema.partition_keys,
@@ -222,7 +228,7 @@ def _tell_drop(externals: ExternalTables, notification: TableNotification) -> No
 def _factories(externals: ExternalTables, options: Mapping[str, str]) -> list[Any]:
     """The factory of tables, and that of logs for a table with one."""
     names = [MANAGED, MANAGED_LOG] if LOG_SYSTEM in options or has_log(options) else [MANAGED]
-    return [externals.registry.factory(CONNECTORS, each) for each in names]
+    return [externals.registry.factory(CONNECTORS, name) for name in names]
 
 
 def _notification(

@@ -220,7 +220,7 @@ class TableStream(Sink):
 
     def _taken(self, written: Sequence[_Staged]) -> StagedWrite:
         job, self._job = self._prepared, None
-        return staged_write(job, [each for some in written for each in some.messages])
+        return staged_write(job, [message for some in written for message in some.messages])
 
     @property
     def _prepared(self) -> StagingJob:

@@ -334,4 +334,4 @@ class _StreamWriter(DataSourceStreamArrowWriter):
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
-    return [each.written for each in messages if isinstance(each, _Message)]
+    return [message.written for message in messages if isinstance(message, _Message)]

@@ -66,9 +66,9 @@ def cursor_field(context: Context, name: str | None) -> DataField | None:
     """
     if name is None:
         return None
-    found = next((each for each in context.table.fields if each.name == name), None)
+    found = next((field for field in context.table.fields if field.name == name), None)
     if found is None:
-        names = ", ".join(each.name for each in context.table.fields)
+        names = ", ".join(field.name for field in context.table.fields)
         raise InvalidOption(
             f"incremental of {context.name} is {name}, which is no column; there are {names}",
             option=_INCREMENTAL,
@@ -95,7 +95,7 @@ def row_batches(rows: Any, fields: Sequence[DataField], owner: str) -> Iterator[
     Raises:
         InvalidRows: a value does not fit its column, or Arrow lacks one.
     """
-    names = [each.name for each in fields]
+    names = [field.name for field in fields]
     pieces: Iterable[Any] = [rows] if isinstance(rows, (pa.Table, pa.RecordBatch)) else rows
     waiting = iter(pieces)
     first = next(waiting, None)

@@ -148,7 +148,7 @@ class Registry:
         if not entries:
             raise self._unknown(group, what, identifier)
         if len(entries) > 1:
-            told = ", ".join(f"{each.distribution} ({each.value})" for each in entries)
+            told = ", ".join(f"{entry.distribution} ({entry.value})" for entry in entries)
             raise InvalidRequestError(
                 f"{what} {identifier} is brought by {len(entries)} installed packages: {told}; "
                 "uninstall all but one"
@@ -190,10 +190,10 @@ class Registry:
         for group, names in _BUILT_IN.items():
             for name, value in names.items():
                 found[group].setdefault(name, {})[Entry(name, value, OWN)] = None
-        for each in distributions():
-            for point in each.entry_points:
+        for distribution in distributions():
+            for point in distribution.entry_points:
                 if point.group in found:
-                    entry = Entry(point.name, point.value, each.metadata["Name"])
+                    entry = Entry(point.name, point.value, distribution.metadata["Name"])
                     found[point.group].setdefault(point.name, {})[entry] = None
         return {
             group: {name: tuple(entries) for name, entries in names.items()}

@@ -18,7 +18,7 @@ def build_automation_sensors(
     declarations: Sequence[TableDeclaration], *, names: UpkeepNames, resources: ResourceKeys
 ) -> list[dg.SensorDefinition]:
     """A sensor for each stream that follows its upstream or source, and one for other tables."""
-    automated = [each for each in declarations if each.automation is not None]
+    automated = [declaration for declaration in declarations if declaration.automation is not None]
     sensors: list[dg.SensorDefinition] = []
     if others := [each.table for each in automated if not each.is_stream]:
         sensors.append(build_automation_sensor(others, names=names))
@@ -39,7 +39,7 @@ def build_automation_sensor(
     """The sensor that evaluates the `automation` of these tables."""
     return dg.AutomationConditionSensorDefinition(
         names.automation_sensor,
-        target=dg.AssetSelection.assets(*(names.keys.of(each) for each in tables)),
+        target=dg.AssetSelection.assets(*(names.keys.of(table) for table in tables)),
         # Dagster's own sensor for these conditions is stopped until a person starts it.
         default_status=dg.DefaultSensorStatus.RUNNING,
         run_tags={VERB_TAG: VERB},

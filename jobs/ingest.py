@@ -46,7 +46,10 @@ def build_ingest_schedule(
             return context.instance.get_dynamic_partitions(name)
 
         scheme, at = declaration.scheme, context.scheduled_execution_time
-        time = next((each for each in scheme.dimensions if isinstance(each, TimeDimension)), None)
+        time = next(
+            (dimension for dimension in scheme.dimensions if isinstance(dimension, TimeDimension)),
+            None,
+        )
         if time is None or declaration.is_stream:
             yield dg.RunRequest(tags=names.tags(VERB))
             return

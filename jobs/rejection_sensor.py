@@ -26,7 +26,11 @@ def build_rejection_sensor(
         description="Sends alerts of rejected rows, as `alerts` of the warehouse's policy says.",
     )
     def rejection_sensor(context: dg.RunFailureSensorContext) -> None:
-        found = [each for each in _rejections(context) if each.table in tables.declarations]
+        found = [
+            rejection
+            for rejection in _rejections(context)
+            if rejection.table in tables.declarations
+        ]
         if not found:
             return
 

@@ -44,32 +44,32 @@ def build_replay_rejects_job(
             why = "; its declaration is wrong: " + "; ".join(wrong) if wrong else ""
             raise NotFoundError(f"{config.table} is not declared here{why}")
         context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag([config.table])})
-        found = replay_rejects(catalog, declaration, dry_run=config.dry_run)
+        replayed = replay_rejects(catalog, declaration, dry_run=config.dry_run)
         told: dict[str, Any] = {
-            "lakewright/rows_replayed": found.appended,
-            "lakewright/rejects": found.rejects,
-            "lakewright/run": found.run,
+            "lakewright/rows_replayed": replayed.appended,
+            "lakewright/rejects": replayed.rejects,
+            "lakewright/run": replayed.run,
         }
-        left = [dg.TableRecord({"id": a, "why": b}) for a, b in found.left.items()][:_MOST_SHOWN]
+        left = [dg.TableRecord({"id": a, "why": b}) for a, b in replayed.left.items()][:_MOST_SHOWN]
         schema = dg.TableSchema([dg.TableColumn("id"), dg.TableColumn("why")])
         context.add_output_metadata(
             {
                 **told,
-                "lakewright/rows_left": len(found.left),
+                "lakewright/rows_left": len(replayed.left),
                 "left": dg.MetadataValue.table(records=left, schema=schema),
             }
         )
-        if found.appended and not config.dry_run:
+        if replayed.appended and not config.dry_run:
             table = catalog.table(config.table)
             context.log_event(
                 dg.AssetObservation(
                     keys.of(config.table),
                     metadata={**told, **whole_table_metadata(table)},
-                    description=found.summary,
+                    description=replayed.summary,
                 )
             )
             rejects = Rejects(catalog=catalog, table=config.table)
-            context.log_event(rejects_written(rejects, keys.of(found.rejects), found.summary))
+            context.log_event(rejects_written(rejects, keys.of(replayed.rejects), replayed.summary))
 
     return build_warehouse_job(
         VERB, run, description=_DESCRIPTION, names=names, resources=resources

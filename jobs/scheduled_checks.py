@@ -34,16 +34,25 @@ def build_scheduled_checks(
     declarations: Sequence[TableDeclaration], names: UpkeepNames
 ) -> tuple[Jobs, list[dg.ScheduleDefinition]]:
     """The jobs that evaluate checks of declared tables, and their schedules."""
-    deadlines = {each.table: found for each in declarations if (found := deadlines_of(each))}
-    validation = {each.table: each.schema_policy.validation for each in declarations}
+    deadlines = {
+        declaration.table: found
+        for declaration in declarations
+        if (found := deadlines_of(declaration))
+    }
+    validation = {
+        declaration.table: declaration.schema_policy.validation for declaration in declarations
+    }
     jobs: Jobs = []
     schedules: list[dg.ScheduleDefinition] = []
     for verb, checks, moments, description in (
         (
             VALIDATE_SCHEMA,
             {
-                each.table: (STORED_ROWS_FIT, *((SCHEMA_MATCHES,) if each.columns else ()))
-                for each in declarations
+                declaration.table: (
+                    STORED_ROWS_FIT,
+                    *((SCHEMA_MATCHES,) if declaration.columns else ()),
+                )
+                for declaration in declarations
             },
             {
                 table: (each.schedule, each.timezone)

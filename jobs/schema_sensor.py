@@ -57,7 +57,9 @@ def build_schema_sensor(
     """The sensor of tables whose columns are declared; a tick reads their latest schema files."""
     keys, names = resources or ResourceKeys(), names or UpkeepNames()
     asset_keys = names.keys
-    comparison = _Comparison(workspace, {each.table: each for each in declarations}, names)
+    comparison = _Comparison(
+        workspace, {declaration.table: declaration for declaration in declarations}, names
+    )
 
     @dg.sensor(
         name=names.schema_sensor,

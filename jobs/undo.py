@@ -78,8 +78,8 @@ def _run(
             "what is reverted: terminate it, or wait until it ended"
         )
     _tag(context, found)
-    for each in found.parts:
-        context.log.info("%s: %s", each.table, each.summary)
+    for part in found.parts:
+        context.log.info("%s: %s", part.table, part.summary)
     for left in found.unread:
         context.log.warning(
             "%s cannot be read; by the ledger, the run changed nothing there: %s",
@@ -94,20 +94,20 @@ def _run(
     if config.dry_run:
         context.log.info("dry run: nothing was written")
         return
-    for each in found.parts:
-        table = catalog.table(each.table)
-        empty = _forget_empty(context, table, each, tables.declarations.get(each.table), names)
+    for part in found.parts:
+        table = catalog.table(part.table)
+        empty = _forget_empty(context, table, part, tables.declarations.get(part.table), names)
         told = f"; without rows now: {first_few(empty)}" if empty else ""
         context.log_event(
             dg.AssetObservation(
-                names.keys.of(each.table),
+                names.keys.of(part.table),
                 metadata={
-                    "lakewright/verb": each.verb,
+                    "lakewright/verb": part.verb,
                     "lakewright/undone_run": found.run,
                     **({"lakewright/emptied_partitions": list(empty)} if empty else {}),
                     **whole_table_metadata(table),
                 },
-                description=f"run {found.run} undone: {each.summary}{told}",
+                description=f"run {found.run} undone: {part.summary}{told}",
             )
         )
     if not found.is_whole:
@@ -129,7 +129,7 @@ def _forget_empty(
     scheme = scheme_shown(declaration, table)
     if scheme is None or not part.partitions:
         return []
-    there = {partition_identity(each.spec) for each in table.at().partitions()}
+    there = {partition_identity(partition.spec) for partition in table.at().partitions()}
     gone: list[str] = []
     for spec in part.partitions:
         if partition_identity(spec) not in there:
@@ -148,14 +148,14 @@ def _forget_empty(
 
 
 def _tag(context: dg.OpExecutionContext, found: Undo) -> None:
-    tables = {each.table for each in found.parts} | {each.table for each in found.left_alone}
+    tables = {part.table for part in found.parts} | {each.table for each in found.left_alone}
     if tables:
         context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag(sorted(tables))})
 
 
 def _metadata(found: Undo) -> dict[str, Any]:
     columns = [dg.TableColumn(name) for name in ("table", "what", "result")]
-    rows = [(each.table, each.what, each.summary) for each in found.parts]
+    rows = [(part.table, part.what, part.summary) for part in found.parts]
     rows += [(each.table, each.what, f"skipped: {each.why}") for each in found.left_alone]
     return {
         "undone_run": dg.MetadataValue.text(found.run),

@@ -127,7 +127,7 @@ def build_upkeep_sensor(
             problems=problems,
             warn=context.log.warning,
         )
-        warnings = {f"{each}; {IN_FORCE}" for each in problems}
+        warnings = {f"{problem}; {IN_FORCE}" for problem in problems}
         if not context.instance.run_monitoring_enabled:
             warnings.add(_UNMONITORED)
         for warning in sorted(warnings - logged):
@@ -194,9 +194,9 @@ def _interval_ms(tables: KeptTables) -> int:
     warehouse = tables.files.shown().warehouse
     sections: list[CompactionPolicy | WarehousePolicy] = [
         warehouse,
-        *(each.maintenance.compaction for each in tables.declarations.values()),
+        *(declaration.maintenance.compaction for declaration in tables.declarations.values()),
     ]
-    written = [each.interval for each in sections if "interval" in each.model_fields_set]
+    written = [section.interval for section in sections if "interval" in section.model_fields_set]
     return min(written, default=warehouse.interval)
 
 

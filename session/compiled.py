@@ -51,12 +51,12 @@ class CompiledPlan:
     def to_json(self) -> str:
         tables = [
             {
-                "name": each.name,
-                "role": each.role,
-                "definition": each.definition,
-                "abilities": list(each.abilities),
+                "name": table.name,
+                "role": table.role,
+                "definition": table.definition,
+                "abilities": list(table.abilities),
             }
-            for each in self.tables
+            for table in self.tables
         ]
         found = {
             "version": _VERSION,
@@ -74,9 +74,9 @@ class CompiledPlan:
             CorruptionError: the text is none.
         """
         try:
-            found = json.loads(text)
-            if found["version"] != _VERSION:
-                raise ValueError(f"version {found['version']}")
+            data = json.loads(text)
+            if data["version"] != _VERSION:
+                raise ValueError(f"version {data['version']}")
             tables = tuple(
                 CompiledTable(
                     str(each["name"]),
@@ -84,10 +84,10 @@ class CompiledPlan:
                     dict(each["definition"]),
                     tuple(dict(ability) for ability in each["abilities"]),
                 )
-                for each in found["tables"]
+                for each in data["tables"]
             )
-            settings = {name: str(value) for name, value in dict(found["settings"]).items()}
-            return cls(str(found["statement"]), settings, tables)
+            settings = {name: str(value) for name, value in dict(data["settings"]).items()}
+            return cls(str(data["statement"]), settings, tables)
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptionError(
                 f"the compiled plan cannot be read: {error}; compile the statement again"
@@ -132,13 +132,13 @@ def check_compiled(externals: ExternalTables, plan: CompiledPlan) -> None:
             )
         context = externals.context(table.name)
         found = (source_of if table.role == "source" else sink_of)(context)
-        for each in table.abilities:
+        for ability in table.abilities:
             try:
-                ability_of(each, table.name).apply(found, context.table)
+                ability_of(ability, table.name).apply(found, context.table)
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 raise CorruptionError(
                     f"the plan has an ability of {table.name} that is not of this table: "
-                    f"{dict(each)!r:.200}; compile the statement again"
+                    f"{dict(ability)!r:.200}; compile the statement again"
                 ) from error
 
 
@@ -160,7 +160,7 @@ def _sources(
                 )
             )
             columns = tuple(
-                scanned.columns[each] for each in scan.columns if each in scanned.columns
+                scanned.columns[column] for column in scan.columns if column in scanned.columns
             )
             name = scanned.source.name
             planned = scanned.source.planned(where, columns)
@@ -181,5 +181,5 @@ def _sink(
 def _table(
     externals: ExternalTables, name: str, role: str, abilities: tuple[AbilitySpec, ...]
 ) -> CompiledTable:
-    shown = tuple(json.loads(json.dumps(each.to_json(), default=str)) for each in abilities)
+    shown = tuple(json.loads(json.dumps(ability.to_json(), default=str)) for ability in abilities)
     return CompiledTable(name, role, externals.definition(name).to_json(), shown)

@@ -358,21 +358,21 @@ def _push_down(bound: RunningQuery, externals: ExternalTables) -> None:
     except duckdb.Error:
         # It is said where the query is run.
         return
-    found = aggregated(externals, scanned.source, text, asked.columns)
-    if found is None:
+    pushed = aggregated(externals, scanned.source, text, asked.columns)
+    if pushed is None:
         source = limited(externals, scanned.source, node, [*bound.plan.operators()])
         scanned.source = source or scanned.source
         return
-    groups = ScannedTable(found.source, len(bound.scanned), bound.failures)
-    _bind(bound, TableName("", found.view), groups, found.casts)
+    groups = ScannedTable(pushed.source, len(bound.scanned), bound.failures)
+    _bind(bound, TableName("", pushed.view), groups, pushed.casts)
     try:
-        made = bound.connection.sql(found.text)
+        made = bound.connection.sql(pushed.text)
         same = (made.columns, made.types) == (asked.columns, asked.types)
-        same &= is_of_rows([*plan_of(bound.connection, found.text).operators()])
+        same &= is_of_rows([*plan_of(bound.connection, pushed.text).operators()])
     except duckdb.Error:
         same = False
     if same:
-        timed = replace(bound.asked.timed, text=found.text, edits=())
+        timed = replace(bound.asked.timed, text=pushed.text, edits=())
         bound.asked = replace(bound.asked, timed=timed)
     else:
         bound.scanned.remove(groups)
@@ -409,9 +409,9 @@ def _check_moments_of_rows(bound: RunningQuery, full_name: Callable[[str], str])
 
 def _has_proctime(schema: TableSchema, name: str) -> bool:
     return any(
-        each.name.lower() == name.lower()
-        and (each.expression or "").replace(" ", "").upper() == "PROCTIME()"
-        for each in unstored_columns(schema.options)
+        column.name.lower() == name.lower()
+        and (column.expression or "").replace(" ", "").upper() == "PROCTIME()"
+        for column in unstored_columns(schema.options)
     )
 
 
@@ -444,7 +444,7 @@ def _bind(
 
 def _with_computed(schema: TableSchema, rows: str) -> str:
     """The rows of a table with its computed columns in their places, where DuckDB computes them."""
-    given = [_quoted(each) for each in schema.field_names]
+    given = [_quoted(field_name) for field_name in schema.field_names]
     for column in unstored_columns(schema.options):
         found = duckdb_expression(column, schema.field_names)
         if found is not None:

@@ -163,7 +163,9 @@ class EarlierTries:
     ) -> None:
         schema = catalog.table(name).schema
         # A second time, they may mean other columns of the same names.
-        by_name = any(isinstance(each, (RenameColumn, DropColumn)) for each in statement.changes)
+        by_name = any(
+            isinstance(change, (RenameColumn, DropColumn)) for change in statement.changes
+        )
         assert self.since_ms is not None
         if by_name and schema.id > 0 and schema.time_millis > self.since_ms:
             raise InvalidRequestError(

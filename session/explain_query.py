@@ -27,13 +27,13 @@ def _of_table(
 ) -> Iterator[tuple[str, str | None]]:
     source = scanned.source
     yield "table", source.name
-    yield "columns", ", ".join(scanned.columns.get(each, each) for each in columns)
+    yield "columns", ", ".join(scanned.columns.get(column, column) for column in columns)
     yield "filter", " AND ".join(named(each, [scanned]) for each in filters) or None
     where = conjunction(
         tuple(part for each in filters for part in duckdb_filters(each, scanned.fields))
     )
     if source.planned is not None:
-        asked = [scanned.columns[each] for each in columns if each in scanned.columns]
+        asked = [scanned.columns[column] for column in columns if column in scanned.columns]
         for line in source.planned(where, asked).explained():
             yield "connector", line
     if source.at is None:

@@ -69,7 +69,7 @@ def aggregated_source(
         return made
 
     def pieces(_: Predicate | None, columns: Sequence[str]) -> Iterator[pa.Table]:
-        return (each.select(list(columns)) for each in made.rows())
+        return (row.select(list(columns)) for row in made.rows())
 
     schema = TableSchema(id=0, fields=made.fields, highest_field_id=len(made.fields))
     return Source(name, schema, pieces, planned=planned)

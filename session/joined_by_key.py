@@ -60,7 +60,7 @@ def key_joins(
     places = [tree.full(each) for each in tree_nodes(node) if each.get("type") == "BASE_TABLE"]
     # Behind other joins, rows that WHERE leaves out may change which rows there are.
     joins = [each for each in tree_nodes(node["from_table"]) if each.get("type") == "JOIN"]
-    is_plain = all(_is_plain(each) and each["join_type"] in ("INNER", "LEFT") for each in joins)
+    is_plain = all(_is_plain(join) and join["join_type"] in ("INNER", "LEFT") for join in joins)
     where = _conjuncts(node["where_clause"]) if is_plain else []
     return [
         KeyJoin(joined.full, columns)
@@ -82,12 +82,16 @@ class _Named:
 
     def column(self, name: str) -> str | None:
         """A stored column, as the table spells it."""
-        names = (each for each in self.schema.field_names if each.lower() == name.lower())
+        names = (
+            field_name
+            for field_name in self.schema.field_names
+            if field_name.lower() == name.lower()
+        )
         return next(names, None)
 
     def has(self, name: str) -> bool:
         """Whether a column has this name, a computed one too."""
-        unstored = (each.name for each in unstored_columns(self.schema.options))
+        unstored = (column.name for column in unstored_columns(self.schema.options))
         return name.lower() in {each.lower() for each in (*self.schema.field_names, *unstored)}
 
 
@@ -104,9 +108,9 @@ class _Scope:
             return None
         match node["column_names"]:
             case [str(alias), str(name)]:
-                owners = [each for each in self.tables if each.alias == alias.lower()]
+                owners = [table for table in self.tables if table.alias == alias.lower()]
             case [str(name)] if self.is_known:
-                owners = [each for each in self.tables if each.has(name)]
+                owners = [table for table in self.tables if table.has(name)]
             case _:
                 return None
         column = owners[0].column(name) if len(owners) == 1 else None
@@ -164,18 +168,18 @@ class _Tree:
         join: Mapping[str, Any],
         where: Sequence[Mapping[str, Any]],
     ) -> dict[str, str]:
-        parts = [self.named(each) for each in _parts(other)]
-        tables = [joined, *(each for each in parts if each is not None)]
+        parts = [self.named(part) for part in _parts(other)]
+        tables = [joined, *(part for part in parts if part is not None)]
         found: dict[str, str] = {}
         # In WHERE, a name alone may be that of several columns that a JOIN made one.
         for scope, conditions in (
             (_Scope(tables, None not in parts), _conjuncts(join["condition"])),
             (_Scope(tables, is_known=False), where),
         ):
-            for each in conditions:
-                if each.get("type") != "COMPARE_EQUAL":
+            for condition in conditions:
+                if condition.get("type") != "COMPARE_EQUAL":
                     continue
-                sides = scope.column(each["left"]), scope.column(each["right"])
+                sides = scope.column(condition["left"]), scope.column(condition["right"])
                 for own, theirs in (sides, sides[::-1]):
                     if own is None or theirs is None:
                         continue
@@ -253,7 +257,7 @@ class LookedUp:
             self._table, self._lookup, self._columns = context.table, None, ()
             self._source, self._keys = self._looked_up(source_of(context), context.table.fields)
         if self._source is None or not {*read.schema.field_names} <= {
-            each.name for each in context.table.fields
+            field.name for field in context.table.fields
         }:
             return None
 
@@ -272,7 +276,7 @@ class LookedUp:
         self, source: object, fields: Sequence[DataField]
     ) -> tuple[LookupTableSource | None, dict[str, str]]:
         """The source if it can look up rows, and the columns that it does it by."""
-        own = {each.name: each.type for each in fields}
+        own = {field.name: field.type for field in fields}
         alike = {
             name: other
             for name, other in self._join.columns.items()
@@ -287,14 +291,16 @@ class LookedUp:
         fields = schema.fields_of(columns)
         keys = _keys_of(batch, {schema.field(own): name for own, name in self._keys.items()})
         if not keys.num_rows:
-            return pa.table([pa.nulls(0, to_arrow_type(each.type)) for each in fields], columns)
+            return pa.table([pa.nulls(0, to_arrow_type(field.type)) for field in fields], columns)
         found = looked_up(self._lookup_of(schema, columns), keys)
         return conform(found.select(list(columns)), fields, table=self.name)
 
     def _lookup_of(self, schema: TableSchema, columns: Sequence[str]) -> Lookup | AsyncLookup:
         if self._lookup is None or not {*columns} <= {*self._columns}:
             needed = {*self._columns, *columns, *self._keys}
-            self._columns = tuple(each for each in schema.field_names if each in needed)
+            self._columns = tuple(
+                field_name for field_name in schema.field_names if field_name in needed
+            )
             assert self._source is not None
             source = self._source.copy()
             if isinstance(source, SupportsProjectionPushDown):

@@ -63,7 +63,7 @@ def limited(
     `operators` are those of DuckDB's plan.
     """
     modifiers = node.get("modifiers", ())
-    if not {*operators} <= _ROW_BY_ROW or [each["type"] for each in modifiers] != _LIMIT:
+    if not {*operators} <= _ROW_BY_ROW or [modifier["type"] for modifier in modifiers] != _LIMIT:
         return None
     try:
         where = _One(source.schema, node["from_table"]).where(node["where_clause"])
@@ -101,7 +101,7 @@ def aggregated(
 
 def is_of_rows(operators: Sequence[str]) -> bool:
     """Whether a plan looks at rows one by one."""
-    return not any(word in each for each in operators for word in _OF_MANY_ROWS)
+    return not any(word in operator for operator in operators for word in _OF_MANY_ROWS)
 
 
 def is_of_one_table(node: Mapping[str, Any]) -> bool:
@@ -213,12 +213,12 @@ class _One:
         if not is_plain or sets not in ([], [[*range(len(expressions))]]):
             raise _BeyondError
         groups = []
-        for each in expressions:
-            is_place = each["type"] == "VALUE_CONSTANT"
-            at = _whole(each) - 1 if is_place else 0
+        for expression in expressions:
+            is_place = expression["type"] == "VALUE_CONSTANT"
+            at = _whole(expression) - 1 if is_place else 0
             if at not in range(len(node["select_list"])):
                 raise _BeyondError
-            groups.append(self.column(node["select_list"][at] if is_place else each).name)
+            groups.append(self.column(node["select_list"][at] if is_place else expression).name)
         return tuple(dict.fromkeys(groups))
 
     def _check_alias(self, item: Mapping[str, Any]) -> None:

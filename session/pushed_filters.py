@@ -58,7 +58,7 @@ def pushed_filter(expression: Any, fields: Mapping[str, DataField]) -> PushedFil
         text = batch.schema.to_string(truncate_metadata=False, show_schema_metadata=True)
         _, _, steps = text.partition("-- schema metadata --\n")
         named = frozenset(_COLUMN.findall(steps)) & frozenset(fields)
-        tree = _tree(iter(steps.splitlines()), [each[0] for each in batch.columns])
+        tree = _tree(iter(steps.splitlines()), [column[0] for column in batch.columns])
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, pa.ArrowException):
         return PushedFilter(frozenset(fields), None)
     return PushedFilter(named, None if tree is None else _weaker(tree, fields))
@@ -71,21 +71,21 @@ def _tree(steps: Iterator[str], literals: list[pa.Scalar]) -> Any:
         ValueError: a step is of a kind that is not known here.
     """
     step = next(steps, "")
-    found = _STEP.match(step)
-    if found is None:
+    matched = _STEP.match(step)
+    if matched is None:
         raise ValueError(step)
-    match found[1]:
+    match matched[1]:
         case "call":
             arguments = []
             while (part := _tree(steps, literals)) is not None:
                 arguments.append(part)
-            return _Call(found[2], tuple(arguments))
+            return _Call(matched[2], tuple(arguments))
         case "field_ref":
-            return found[2]
+            return matched[2]
         case "end":
             return None
         case _:
-            return literals[int(found[2])]
+            return literals[int(matched[2])]
 
 
 def _weaker(part: Any, fields: Mapping[str, DataField]) -> Predicate | None:

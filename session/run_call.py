@@ -86,7 +86,7 @@ def _compact(_: Catalog, table: Table, given: _Given) -> object:
     partitions = given.partitions()
     where = given.text("where")
     if where is not None:
-        partitions = [each.spec for each in table.at().partitions(where)]
+        partitions = [partition.spec for partition in table.at().partitions(where)]
     order = given.text("order_strategy")
     if order is not None and order != "none":
         by = [each.strip() for each in given.needed("order_by").split(",")]
@@ -310,7 +310,7 @@ def call(catalog: Catalog, name: str, given: _Given) -> StatementResult:
     result = _PROCEDURES[given.procedure].run(catalog, catalog.table(name), given)
     facts: dict[str, object] = {}
     if is_dataclass(result):
-        values = {each.name: getattr(result, each.name) for each in fields(result)}
+        values = {field.name: getattr(result, field.name) for field in fields(result)}
         facts = {key: value for key, value in values.items() if isinstance(value, (int, str))}
     told = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in facts.items())
     message = f"sys.{given.procedure} of {name} is done" + (f": {told}" if told else "")

@@ -64,7 +64,7 @@ def create_as(
     pieces: Iterator[pa.Table],
 ) -> StatementResult:
     """A definition with the columns of a query, and its rows; one that fails leaves none."""
-    columns = tuple(Column(each.name, replace(each.type, nullable=True)) for each in fields)
+    columns = tuple(Column(field.name, replace(field.type, nullable=True)) for field in fields)
     create(externals, name, replace(asked, columns=columns), None)
     # A statement that writes nothing plans nothing.
     from lakewright.connectors.planning.plan_sink import (  # noqa: PLC0415
@@ -96,8 +96,8 @@ def alter(externals: ExternalTables, name: str, asked: AlterTable) -> StatementR
         UnsupportedError: the statement changes columns.
     """
     options = dict(externals.definition(name).options)
-    for each in asked.changes:
-        match each:
+    for change in asked.changes:
+        match change:
             case SetOption(name=option, value=value):
                 options[option] = value
             case ResetOption(name=option):
@@ -217,18 +217,19 @@ def _like(
 ) -> CatalogTable:
     """The columns, keys and options of a table, with those of the statement, which prevail."""
     is_external = externals.has(like)
-    found = externals.definition(like) if is_external else _of_managed(externals, like)
-    options = {} if "OPTIONS" in excluding else dict(found.options)
+    definition = externals.definition(like) if is_external else _of_managed(externals, like)
+    options = {} if "OPTIONS" in excluding else dict(definition.options)
     return replace(
-        found,
-        primary_keys=own.primary_keys or (() if "CONSTRAINTS" in excluding else found.primary_keys),
+        definition,
+        primary_keys=own.primary_keys
+        or (() if "CONSTRAINTS" in excluding else definition.primary_keys),
         partition_keys=own.partition_keys
-        or (() if "PARTITIONS" in excluding else found.partition_keys),
+        or (() if "PARTITIONS" in excluding else definition.partition_keys),
         distribution=own.distribution
-        or (None if "DISTRIBUTION" in excluding else found.distribution),
+        or (None if "DISTRIBUTION" in excluding else definition.distribution),
         options={**options, **own.options},
-        comment=own.comment or found.comment,
-        columns=(*found.columns, *own.columns),
+        comment=own.comment or definition.comment,
+        columns=(*definition.columns, *own.columns),
     )
 
 
@@ -239,7 +240,8 @@ def _of_managed(externals: ExternalTables, name: str) -> CatalogTable:
     if unstored_columns(schema.options):
         raise InvalidStatement(f"{name} has computed columns; write the columns of the table")
     columns = (
-        Column(each.name, each.type, each.description, each.default_value) for each in schema.fields
+        Column(field.name, field.type, field.description, field.default_value)
+        for field in schema.fields
     )
     # Options of managed tables mean nothing to a connector.
     return CatalogTable(

@@ -56,10 +56,10 @@ def show_tables(
     ]
     if not asked.extended:
         names += [
-            (database, each)
+            (database, name)
             for database in databases
-            for each in externals.names(database)
-            if _is_like(each, asked.pattern)
+            for name in externals.names(database)
+            if _is_like(name, asked.pattern)
         ]
         names = sorted({*names})
         return table_of({"database": "STRING", "table": "STRING"}, names)
@@ -93,7 +93,7 @@ def show_tables(
 
 def show_columns(schema: TableSchema) -> StatementResult:
     """Names of columns, in the order of the table."""
-    return table_of({"column": "STRING"}, [(each,) for each in schema.field_names])
+    return table_of({"column": "STRING"}, [(field_name,) for field_name in schema.field_names])
 
 
 def _is_like(name: str, pattern: str | None) -> bool:
@@ -146,9 +146,12 @@ def describe(catalog: Catalog, name: str, asked: Describe) -> StatementResult:
     if not asked.extended and asked.spec is None:
         return columns_of(schema)
     rows: list[tuple[str, str, object]] = [
-        ("column", each.name, each.type) for each in schema.fields
+        ("column", field.name, field.type) for field in schema.fields
     ]
-    rows += [("partition column", each.name, each.type) for each in schema.partition_fields]
+    rows += [
+        ("partition column", partition_field.name, partition_field.type)
+        for partition_field in schema.partition_fields
+    ]
     rows += [
         ("table", "name", table.name),
         ("table", "location", table.location),
@@ -179,14 +182,14 @@ def columns_of(schema: TableSchema) -> StatementResult:
         },
         [
             (
-                each.name,
-                _type_text(each),
-                each.type.nullable,
-                _key(each.name, schema),
-                each.default_value,
-                each.description,
+                field.name,
+                _type_text(field),
+                field.type.nullable,
+                _key(field.name, schema),
+                field.default_value,
+                field.description,
             )
-            for each in schema.fields
+            for field in schema.fields
         ],
     )
 
@@ -208,7 +211,10 @@ def _detail(table: Table, spec: dict[str, object]) -> StatementResult:
     is_small = bool(spec) or not table.schema.partition_keys
     rows = table.at().detail(named=[spec] if spec else None, files=is_small, name=clause_text)
     texts = ("partition", "file", "last_file")
-    kinds = {each: "STRING" if each in texts else "BIGINT" for each in rows.column_names}
+    kinds = {
+        column_name: "STRING" if column_name in texts else "BIGINT"
+        for column_name in rows.column_names
+    }
     return table_of(kinds, [tuple(each.values()) for each in rows.to_pylist()])
 
 
@@ -223,7 +229,7 @@ def _column(table: Table, field: DataField, *, extended: bool) -> StatementResul
     ]
     known = table.at().statistics() if extended and not is_format_table(table) else None
     columns = () if known is None else known.columns
-    stats = next((each for each in columns if each.field_id == field.id), None)
+    stats = next((column for column in columns if column.field_id == field.id), None)
     if stats is not None:
         rows += [
             ("statistics", name.replace("_", " "), getattr(stats, name))
@@ -255,11 +261,11 @@ def create_text(name: str, schema: TableSchema, distributed: str = "") -> str:
     `distributed` is what follows DISTRIBUTED, where no option says it. A secret that a table of
     before keeps in an option is not shown.
     """
-    columns = [_column_text(each) for each in schema.fields]
-    types = {each.name: str(each.type) for each in schema.fields}
+    columns = [_column_text(field) for field in schema.fields]
+    types = {field.name: str(field.type) for field in schema.fields}
     for unstored in unstored_columns(schema.options):
         columns.insert(unstored.index, _unstored_text(unstored, types))
-    lines = [f"  {each}" for each in columns]
+    lines = [f"  {column}" for column in columns]
     if (mark := watermark(schema.options)) is not None:
         lines.append(f"  WATERMARK FOR {quote_name(mark.column)} AS {mark.expression}")
     if schema.primary_keys:

@@ -94,7 +94,7 @@ def on_duckdb(
 
 def names_of(query: SparkQuery, full_name: FullName) -> dict[str, str]:
     """The full name of each table that a query names."""
-    return {each: full_name(each) for each in query.tables}
+    return {table: full_name(table) for table in query.tables}
 
 
 def spark_frame(catalog: Catalog, query: SparkQuery, names: Mapping[str, str]) -> DataFrame:

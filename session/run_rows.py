@@ -105,7 +105,7 @@ def merge_into(table: Table, asked: MergeInto, rows: pa.Table) -> StatementResul
     shared = shared_columns(table.schema.field_names, rows.column_names, "the source")
 
     def clauses(kind: str) -> tuple[Clause, ...]:
-        return tuple(_clause(each) for each in asked.clauses if each.kind == kind)
+        return tuple(_clause(clause) for clause in asked.clauses if clause.kind == kind)
 
     def _clause(each: MergeClause) -> Clause:
         if each.action == "delete":

@@ -89,9 +89,9 @@ def _named(query: Query, *, in_spark: bool) -> Sequence[str]:
         return spark_query(query).tables
     asked = duck_query(query)
     return [
-        each.said
-        for each in asked.tables
-        if each.table.lower() not in asked.maybe and each.database not in asked.timed.databases
+        table.said
+        for table in asked.tables
+        if table.table.lower() not in asked.maybe and table.database not in asked.timed.databases
     ]
 
 
@@ -154,13 +154,13 @@ def follow_into(
         scan, sink, externals.catalog.env, checkpoint=settings.checkpoint, transform=transform
     )
     total = 0
-    for each in batches:
-        total += each.rows
+    for batch in batches:
+        total += batch.rows
         yield done(
-            f"{counted(each.rows, 'row')} written into {target}, batch {each.number}",
+            f"{counted(batch.rows, 'row')} written into {target}, batch {batch.number}",
             table=target,
-            rows=each.rows,
-            batch=each.number,
+            rows=batch.rows,
+            batch=batch.number,
         )
     yield done(f"{endless} has ended: {counted(total, 'row')} written into {target}", rows=total)
 
@@ -197,8 +197,8 @@ def _row_by_row(
             f"{endless} has no end, and the query looks at several of its rows at once "
             f"({found}); INSERT its rows INTO a table, and query that one, or SELECT it"
         )
-    types = {each.name: each.type for each in scan.given.fields}
-    joined = [LookedUp(externals, each, types) for each in joins]
+    types = {field.name: field.type for field in scan.given.fields}
+    joined = [LookedUp(externals, join, types) for join in joins]
     return (_with_kinds(asked, query) if scan.given.changes else asked), joined
 
 
@@ -269,7 +269,7 @@ def _of_rows(planned: PlannedScan, rows: pa.Table) -> Source:
     """Rows in memory as the table of a query."""
     fields = planned.given.fields
     if planned.given.changes:
-        number = max((each.id for each in fields), default=0) + 1
+        number = max((field.id for field in fields), default=0) + 1
         fields = (*fields, DataField(number, ROW_KIND_COLUMN, STRING))
     base = planned.table.schema
     schema: TableSchema = replace(base, fields=fields)

@@ -64,8 +64,8 @@ def create_table_as(
     """A table with the columns and rows of a query; one that fails leaves no table."""
     keys = {*asked.primary_keys, *_key_option(asked)}
     columns = tuple(
-        Column(each.name, each.type if each.name in keys else replace(each.type, nullable=True))
-        for each in fields
+        Column(field.name, field.type if field.name in keys else replace(field.type, nullable=True))
+        for field in fields
     )
     # A table that another process makes meanwhile is not filled a second time.
     made_here = replace(asked, columns=columns, if_not_exists=False)
@@ -74,9 +74,9 @@ def create_table_as(
 
     def passing() -> Iterator[pa.Table]:
         nonlocal count
-        for each in pieces:
-            count += each.num_rows
-            yield each
+        for piece in pieces:
+            count += piece.num_rows
+            yield piece
 
     table = catalog.table(name)
     try:
@@ -181,8 +181,8 @@ def _like(catalog: Catalog, name: str, own: SchemaSpec, excluding: frozenset[str
     return SchemaSpec(
         columns=(
             *(
-                Column(each.name, each.type, each.description, each.default_value)
-                for each in schema.fields
+                Column(field.name, field.type, field.description, field.default_value)
+                for field in schema.fields
             ),
             *own.columns,
         ),
@@ -216,9 +216,9 @@ def drop_database(catalog: Catalog, asked: DropDatabase) -> StatementResult:
             "dropped: look at them, and move them elsewhere before"
         )
     stays: list[str] = []
-    for each in tables:
-        before_drop(ExternalTables(catalog), f"{name}.{each}")
-        stays += catalog.drop_table(f"{name}.{each}").stays
+    for table in tables:
+        before_drop(ExternalTables(catalog), f"{name}.{table}")
+        stays += catalog.drop_table(f"{name}.{table}").stays
     catalog.drop_database(name)
     told = f"database {name} is dropped"
     if tables:
@@ -254,7 +254,7 @@ def alter_table(catalog: Catalog, name: str, asked: AlterTable) -> StatementResu
             _check_default(table.schema.field(column), value)
     with altered(ExternalTables(catalog), name, asked.changes) as kept:
         schema = table.alter(*kept).schema
-    changes = [shown(each) for each in asked.changes]
+    changes = [shown(change) for change in asked.changes]
     return done(
         f"{name}: {'; '.join(changes)}; schema {schema.id}",
         table=name,

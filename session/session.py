@@ -173,8 +173,8 @@ class Session:
 
         check_compiled(self._externals, plan)
         self.settings = Settings(dict(plan.settings))
-        of_statement = {(each.name, each.role) for each in self.compile(plan.statement).tables}
-        if of_statement != {(each.name, each.role) for each in plan.tables}:
+        of_statement = {(table.name, table.role) for table in self.compile(plan.statement).tables}
+        if of_statement != {(table.name, table.role) for table in plan.tables}:
             names = ", ".join(sorted(name for name, _ in of_statement)) or "no external table"
             raise CorruptionError(
                 f"the plan is not that of its statement, which reads or writes {names}; compile it "
@@ -513,7 +513,7 @@ class Session:
     # --- names ----------------------------------------------------------------------------------
 
     def _names(self, *tables: str) -> Mapping[str, str]:
-        return {each: self._name(each) for each in tables}
+        return {table: self._name(table) for table in tables}
 
     def _name(self, table: str) -> str:
         return _full_name(self.settings, table)

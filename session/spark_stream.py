@@ -71,9 +71,9 @@ def follow_into_by_spark(
     # The column of a watermark became an instant.
     fields = table.schema.fields_of(filled)
     times = [
-        each.name
-        for each in fields
-        if isinstance(each.type, AtomicType) and each.type.root is TypeRoot.TIMESTAMP
+        field.name
+        for field in fields
+        if isinstance(field.type, AtomicType) and field.type.root is TypeRoot.TIMESTAMP
     ]
     rows = with_clock_times(rows.toDF(*filled), times)
     output = "update" if table.schema.has_primary_key else "append"

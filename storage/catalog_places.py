@@ -87,7 +87,7 @@ class Places:
         fs, path = self.database(database)
         folders = fs.list_subdirs(path)
         return tuple(
-            each for each in folders if SchemaStore(fs, TablePaths(f"{path}/{each}")).ids()
+            folder for folder in folders if SchemaStore(fs, TablePaths(f"{path}/{folder}")).ids()
         )
 
     def files(self, name: str, env: Env, run: str | None) -> TableFiles:

@@ -163,7 +163,7 @@ class CatalogSync:
         """Why a table that lies there is not listed yet, or cannot be."""
         fs, path = self.places.table(database, table)
         files = fs.list_dir(TablePaths(path).schema_dir)
-        newest = max((each.modified_ms for each in files), default=0)
+        newest = max((file.modified_ms for file in files), default=0)
         if self.env.now_ms() - newest < age_ms:
             return f"was written within the last {age_ms / 1000:g} s"
         return None if self.places.hive is None else self.places.hive.unfit(database, table)

@@ -180,9 +180,9 @@ def shown_text(text: str) -> str:
 def covered_text(text: str) -> str:
     """The same with a star for each character of a secret, so that others keep their places."""
     spans = [*_found_in(text, is_option=False), *_queries(text)]
-    for each in spans:
-        stars = "".join(c if c == "\n" else "*" for c in text[each.start : each.end])
-        text = text[: each.start] + stars + text[each.end :]
+    for span in spans:
+        stars = "".join(c if c == "\n" else "*" for c in text[span.start : span.end])
+        text = text[: span.start] + stars + text[span.end :]
     return text
 
 
@@ -227,28 +227,28 @@ def _found_in_option(name: str, text: str) -> list[_Span]:
 def _found_in(text: str, *, is_option: bool) -> Iterator[_Span]:
     """The secrets in a text; that of an option is a value, and no sentence goes on behind it."""
     if "-----BEGIN " in text:
-        for found in _PEM.finditer(text):
-            if not found[1].endswith(_PUBLIC):
-                yield from _span(text, *found.span(), "pem")
+        for spans in _PEM.finditer(text):
+            if not spans[1].endswith(_PUBLIC):
+                yield from _span(text, *spans.span(), "pem")
     if "//" in text:
         yield from _users(text)
         in_web = "http" in text.lower()
-        for found in _PARAMETER.finditer(text):
-            if _is_secret_parameter(found[1], found[2], in_web=in_web):
-                yield from _span(text, *found.span(2), found[1])
+        for spans in _PARAMETER.finditer(text):
+            if _is_secret_parameter(spans[1], spans[2], in_web=in_web):
+                yield from _span(text, *spans.span(2), spans[1])
     if "jdbc:oracle" in text.lower():
-        for found in _THIN.finditer(text):
-            yield from _span(text, *found.span("secret"), "password")
+        for spans in _THIN.finditer(text):
+            yield from _span(text, *spans.span("secret"), "password")
     if "=" in text or ":" in text:
         yield from _pairs(text, is_option=is_option)
     yield from _clauses(text)
     for pattern, part in ((_LINE, "header"), (_BEARER, "token"), (_TOKEN, "token")):
-        for found in pattern.finditer(text):
+        for spans in pattern.finditer(text):
             group = "secret" if "secret" in pattern.groupindex else 0
-            yield from _span(text, *found.span(group), part)
-    for found in _BASIC.finditer(text):
-        if _is_user_and_password(found["secret"]):
-            yield from _span(text, *found.span("secret"), "password")
+            yield from _span(text, *spans.span(group), part)
+    for spans in _BASIC.finditer(text):
+        if _is_user_and_password(spans["secret"]):
+            yield from _span(text, *spans.span("secret"), "password")
 
 
 def _clauses(text: str) -> Iterator[_Span]:

@@ -103,7 +103,7 @@ class Table(Readable):
         return find_committed(self.table_files, commit_user, commit_identifier)
 
     def __repr__(self) -> str:
-        columns = ", ".join(f"{each.name} {each.type}" for each in self.schema.fields)
+        columns = ", ".join(f"{field.name} {field.type}" for field in self.schema.fields)
         keys = {"partitioned by": self.schema.partition_keys, "key": self.schema.primary_keys}
         layout = "".join(f"; {what} {', '.join(names)}" for what, names in keys.items() if names)
         return f"<Table {self.name}: {columns}{layout}; {self.location}>"
@@ -112,13 +112,13 @@ class Table(Readable):
         fields, schema = self.schema.fields, self.schema
         rows = [
             (
-                each.name,
-                each.type,
-                "yes" if each.name in schema.primary_keys else "",
-                "yes" if each.name in schema.partition_keys else "",
-                each.description or "",
+                field.name,
+                field.type,
+                "yes" if field.name in schema.primary_keys else "",
+                "yes" if field.name in schema.partition_keys else "",
+                field.description or "",
             )
-            for each in fields
+            for field in fields
         ]
         shown = html_table(
             ("column", "type", "key", "partition", "comment"),

@@ -211,7 +211,7 @@ AnyVerb = Verb[Any, Any, Any, Any]
 
 def verbs_of(face: type[Any]) -> Iterator[AnyVerb]:
     """The verbs that a class has as methods."""
-    return (each for each in vars(face).values() if isinstance(each, Verb))
+    return (var for var in vars(face).values() if isinstance(var, Verb))
 
 
 def verb_of(face: type[Any], plan: Plan[Any]) -> AnyVerb:

@@ -206,7 +206,7 @@ class Lines(FileFormat):
             return
         # Of a file without names, the place of a column tells what it is.
         every = fields if form.names_columns else self.fields
-        names = [each.name for each in fields]
+        names = [field.name for field in fields]
         for rows in _rows_of_file(file, form, every, report):
             yield rows.select(names) if names else rows
 
@@ -216,7 +216,7 @@ class Lines(FileFormat):
         """The rows of a format of messages, one on each line."""
         assert self.decoding is not None
         decoder = self.decoding.decoder(self.fields)
-        others = {each.name for each in self.fields} - {each.name for each in fields}
+        others = {field.name for field in self.fields} - {field.name for field in fields}
         line = 0
         for records in read_lines(file):
             rows = _decoded(decoder, records, report, line, file.path)
@@ -254,13 +254,13 @@ class _LineWriter(RecordWriter):
     def write(self, rows: pa.RecordBatch) -> None:
         records = [each for each in self._encoder.encode(rows) if each is not None]
         if not self._quotes:
-            for each in records:
-                if b"\n" in each or each.endswith(b"\r"):
+            for record in records:
+                if b"\n" in record or record.endswith(b"\r"):
                     raise InvalidRows(
-                        f"{each!r:.80} has an end of a line, and each line of {self._path} is a "
+                        f"{record!r:.80} has an end of a line, and each line of {self._path} is a "
                         "row; write another format"
                     )
-        data = b"".join(each + b"\n" for each in records)
+        data = b"".join(record + b"\n" for record in records)
         self._stream.write(data)
         self.size_bytes += len(data)
 

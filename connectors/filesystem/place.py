@@ -105,7 +105,7 @@ class Place:
     def data_fields(self) -> tuple[DataField, ...]:
         """The columns that files hold; the others are in the names of folders."""
         keys = self.schema.partition_keys
-        return tuple(each for each in self.schema.fields if each.name not in keys)
+        return tuple(field for field in self.schema.fields if field.name not in keys)
 
     def partitions(self, where: Predicate | None = None) -> list[PartitionFolder]:
         return list_partitions(self.files, self.spec, where)

@@ -91,7 +91,7 @@ class FilesystemSink(DynamicTableSink):
         folders = folders_on_disk(place.files, place.spec)
         old = [status.path for _, status in list_data_files(place.files, place.spec, folders)]
         marks = [each for each in place.fs.list_dir(place.spec.location) if _is_mark(each.name)]
-        delete_files(place.fs, [*old, *(each.path for each in marks)])
+        delete_files(place.fs, [*old, *(mark.path for mark in marks)])
 
     def sink(self) -> Sink:
         stored = self._place.files.partitions.stored(self._static)
@@ -263,7 +263,7 @@ class _Task:
     def _parts(self, batch: pa.RecordBatch) -> Iterator[tuple[Partition, pa.RecordBatch]]:
         """Rows by partition, in their order, without the columns of partitions."""
         keys = self.place.files.partitions.keys
-        names = [each.name for each in self.place.data_fields]
+        names = [data_field.name for data_field in self.place.data_fields]
         if not batch.num_rows:
             return
         dynamic = [each for each in keys.fields if each.name not in self.static]
@@ -280,5 +280,5 @@ class _Task:
                 else value_of(rows.column(each.name)[0], each.type)
                 for each in keys.fields
             ]
-            kinds = [each for each in rows.schema.names if each == ROW_KIND_COLUMN]
+            kinds = [name for name in rows.schema.names if name == ROW_KIND_COLUMN]
             yield self.place.files.partitions.of_values(values), rows.select([*names, *kinds])  # type: ignore[arg-type]

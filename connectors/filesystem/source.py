@@ -61,7 +61,7 @@ class FilesystemSource(ScanTableSource):
         return self._reading.format.changelog_mode()
 
     def list_partitions(self) -> Sequence[Mapping[str, str | None]] | None:
-        return [_texts(each) for each in self._reading.place.partitions()]
+        return [_texts(partition) for partition in self._reading.place.partitions()]
 
     def apply_partitions(self, remaining: Sequence[Mapping[str, str | None]]) -> None:
         self._reading = replace(self._reading, partitions=tuple(dict(each) for each in remaining))
@@ -156,7 +156,7 @@ class FilesystemScan(Scan):
     def _rows(self, split: Split, report: ReportBad | None) -> Iterator[pa.RecordBatch]:
         assert isinstance(split, Found)
         reading = self._reading
-        by_name = {each.name: each for each in reading.place.data_fields}
+        by_name = {data_field.name: data_field for data_field in reading.place.data_fields}
         stored = [by_name[name] for name in reading.columns if name in by_name]
         status = split.status
         file = FoundFile(fs=reading.place.fs, path=status.path, size_bytes=status.size)
@@ -193,7 +193,9 @@ class FilesystemScan(Scan):
         if wanted is None:
             yield from place.found()
             return
-        yield from place.found([each for each in place.partitions() if _texts(each) in wanted])
+        yield from place.found(
+            [partition for partition in place.partitions() if _texts(partition) in wanted]
+        )
 
     def _name(self, found: Found) -> str:
         root = self._reading.place.spec.location
@@ -207,7 +209,7 @@ def _files_of(limit: int) -> int:
 
 def _texts(folder: PartitionFolder) -> dict[str, str | None]:
     partition = folder.partition
-    fields = {each.name: each for each in partition.keys.fields}
+    fields = {field.name: field for field in partition.keys.fields}
     return {
         name: None if value is None else str(to_python(value, fields[name].type))
         for name, value in partition.stored.items()

@@ -189,7 +189,7 @@ class _ConfluentDecoder(MessageDecoder):
             return batch_of(columns, self.fields, None)
         present = [at for at, kind in enumerate(kinds) if not kind.retracts]
         check_nulls(
-            [each.take(pa.array(present, pa.int64())) for each in columns],
+            [column.take(pa.array(present, pa.int64())) for column in columns],
             self.fields,
             [numbers[at] for at in present],
         )
@@ -293,7 +293,7 @@ class _ConfluentEncoder:
         else:
             kinds_of(rows, frozenset((RowKind.INSERT,)), self.format_name)
             records = encoded_records(rows, self.fields, parsed)
-        return [head + each for each in records]
+        return [head + record for record in records]
 
 
 def _event(kind: RowKind, row: dict[str, Any]) -> dict[str, Any]:

@@ -215,7 +215,7 @@ class _AvroDecoder(MessageDecoder):
                 bad.add(number, str(error))
         bad.check()
         numbers = [number for number, _ in messages]
-        values = [[each[field.name] for each in records] for field in self.fields]
+        values = [[record[field.name] for record in records] for field in self.fields]
         columns = python_columns(values, self.fields, Reading(_reader), numbers)
         check_nulls(columns, self.fields, numbers)
         return batch_of(columns, self.fields, None)
@@ -268,8 +268,8 @@ def encoded_records(
     Raises:
         InvalidRows: a row cannot be encoded.
     """
-    columns = [avro_values(rows.column(each.name), each.type) for each in fields]
-    names = [each.name for each in fields]
+    columns = [avro_values(rows.column(field.name), field.type) for field in fields]
+    names = [field.name for field in fields]
     for at, row in enumerate(zip(*columns, strict=True)):
         target = BytesIO()
         try:
@@ -296,7 +296,7 @@ def avro_values(array: pa.Array, data_type: DataType) -> list[Any]:
         case MultisetType():
             return _maps(array, AtomicType(TypeRoot.INT))
         case RowType(fields=fields):
-            names = [each.name for each in fields]
+            names = [field.name for field in fields]
             members = [
                 avro_values(part, each.type)
                 for part, each in zip(array.flatten(), fields, strict=True)

@@ -82,9 +82,9 @@ class BeforeAfterJson(ChangeJson):
             LostChangeError: names it.
         """
         lacking = [
-            each.name
-            for each in fields
-            if each.name not in after and before.get(each.name) is not None
+            field.name
+            for field in fields
+            if field.name not in after and before.get(field.name) is not None
         ]
         if self.omits_unchanged and lacking:
             raise LostChangeError(
@@ -108,7 +108,7 @@ class BeforeAfterJson(ChangeJson):
         """
         if not isinstance(before, dict):
             return None
-        names = self.key or [each.name for each in fields]
+        names = self.key or [field.name for field in fields]
         # A database that logs keys alone leaves the others null.
         changed = [
             name
@@ -191,7 +191,7 @@ class BeforeAfterJson(ChangeJson):
         """Which updates give a row another key; None if the slow way has to say."""
         if not (updates & before.is_valid().to_numpy(zero_copy_only=False)).any():
             return np.zeros(len(updates), bool)
-        names = [each.name for each in fields]
+        names = [field.name for field in fields]
         if not self.key or not {*self.key} <= {*names}:
             return None
         former, now = before.flatten(), after.flatten()

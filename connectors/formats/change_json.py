@@ -136,7 +136,7 @@ class _ChangeDecoder(MessageDecoder):
 
     def rows(self, messages: Sequence[Numbered]) -> pa.RecordBatch:
         form = JsonForm.of(self.format.options)
-        physical = [each for each in self.fields if not self._is_metadata(each)]
+        physical = [field for field in self.fields if not self._is_metadata(field)]
         found = None
         if len(physical) == len(self.fields):
             found = self.format.quick_changes(messages, physical, form)
@@ -204,10 +204,10 @@ class _ChangeDecoder(MessageDecoder):
 
         A database that logs keys alone leaves the others out of it.
         """
-        if all(each.type.nullable for each in fields):
+        if all(field.type.nullable for field in fields):
             return
         at = np.flatnonzero(~np.isin(found.kinds, [each for each in RowKind if each.retracts]))
-        present = [each.take(pa.array(at)) for each in found.columns]
+        present = [column.take(pa.array(at)) for column in found.columns]
         check_nulls(present, fields, found.numbers[at])
 
 
@@ -264,6 +264,6 @@ def moment_of(number: object, unit_ms: int = 1) -> object:
 
 def each_row(rows: object, name: str, what: str) -> Iterator[Row]:
     """The rows of an array; raises a ValueError if it is none."""
-    if not isinstance(rows, list) or not all(isinstance(each, dict) for each in rows):
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError(f"the event is {what}, and {name} is no array of rows: {cut(repr(rows))}")
     yield from rows

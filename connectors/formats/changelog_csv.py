@@ -130,7 +130,7 @@ class _ChangelogEncoder:
     def encode(self, rows: pa.RecordBatch) -> list[bytes | None]:
         names = {kind: name for name, kind in _KINDS.items()}
         kinds: list[str | None] = [names[each] for each in kinds_of(rows, _MODE.kinds, _NAME)]
-        columns = [self.form.texts(rows.column(each.name), each) for each in self.fields]
+        columns = [self.form.texts(rows.column(field.name), field) for field in self.fields]
         quotes = dict.fromkeys(range(1, len(columns) + 1), self._checked)
         return joined([kinds, *columns], self.delimiter, self.form.null_literal or "", quotes)
 

@@ -217,7 +217,7 @@ class _CsvEncoder:
     form: TextForm
 
     def encode(self, rows: pa.RecordBatch) -> list[bytes | None]:
-        columns = [self.form.texts(rows.column(each.name), each) for each in self.fields]
+        columns = [self.form.texts(rows.column(field.name), field) for field in self.fields]
         null = self.form.null_literal or ""
         if len(self.fields) == 1 and not null:
             # A message without bytes is no row.

@@ -31,10 +31,10 @@ def type_problem(data_type: DataType) -> str | None:
         case ArrayType(element=element):
             parts = [element]
         case RowType(fields=fields):
-            parts = [each.type for each in fields]
+            parts = [field.type for field in fields]
         case _:
             return "texts have no form for maps; use the format json"
-    if all(isinstance(each, AtomicType) for each in parts):
+    if all(isinstance(part, AtomicType) for part in parts):
         return None
     return "its parts are parted by one delimiter, so they have no parts; use the format json"
 
@@ -102,7 +102,7 @@ class TextForm:
         return [None if each is None else self._joined(each, field) for each in lists]
 
     def _joined(self, parts: Sequence[str | None], field: DataField) -> str:
-        texts = [self.null_literal or "" if each is None else each for each in parts]
+        texts = [self.null_literal or "" if part is None else part for part in parts]
         for text in texts:
             if self.element_delimiter in text:
                 raise InvalidRows(
@@ -147,7 +147,7 @@ def joined(
     for at, texts in enumerate(columns):
         quote = quotes.get(at)
         if quote is None:
-            parts.append([null if each is None else each for each in texts])
+            parts.append([null if text is None else text for text in texts])
         else:
-            parts.append([null if each is None else quote(each) for each in texts])
+            parts.append([null if text is None else quote(text) for text in texts])
     return [delimiter.join(row).encode() for row in zip(*parts, strict=True)]

@@ -167,8 +167,8 @@ def _record(fields: Sequence[DataField]) -> DataField:
 
 def encoded_rows(rows: pa.RecordBatch, fields: Sequence[DataField], form: JsonForm) -> list[str]:
     """The columns named by the fields as a JSON object for each row."""
-    members = [_texts(rows.column(each.name), each.type, form) for each in fields]
-    return _objects([each.name for each in fields], members, rows.num_rows, form)
+    members = [_texts(rows.column(field.name), field.type, form) for field in fields]
+    return _objects([field.name for field in fields], members, rows.num_rows, form)
 
 
 def _objects(

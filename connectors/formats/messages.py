@@ -168,8 +168,8 @@ def _check_type(
             _check_type(key, f"{path}.key", name, problem)
             _check_type(value, f"{path}.value", name, problem)
         case RowType(fields=members):
-            for each in members:
-                _check_type(each.type, f"{path}.{each.name}", name, problem)
+            for member in members:
+                _check_type(member.type, f"{path}.{member.name}", name, problem)
         case AtomicType():
             return
 

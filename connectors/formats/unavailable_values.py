@@ -53,7 +53,7 @@ class Placeholder:
     def may_be_in(self, data: bytes) -> bool:
         """Whether a message of JSON may have it, and has to be looked at more closely."""
         return (
-            any(each in data for each in self.traces)
+            any(trace in data for trace in self.traces)
             or self.array.search(data) is not None
             or _ESCAPED.search(data) is not None
         )

@@ -181,7 +181,7 @@ class _Query:
     @property
     def summary(self) -> str:
         """The statement with the columns as they are called."""
-        return self.text([quoted(each.name) for each in self.fields])
+        return self.text([quoted(field.name) for field in self.fields])
 
     def text(self, columns: Sequence[str]) -> str:
         # A projection of nothing still counts rows.
@@ -214,7 +214,7 @@ def _asked(context: Context) -> _Query:
     options, fields = context.options, context.table.fields
     ranges, column = None, options[_COLUMN]
     if column is not None:
-        found = next((each for each in fields if each.name == column), None)
+        found = next((field for field in fields if field.name == column), None)
         root = found.type.root if found and isinstance(found.type, AtomicType) else None
         if root is None or root not in _WHOLE:
             raise InvalidOption(
@@ -228,7 +228,7 @@ def _asked(context: Context) -> _Query:
 class _JdbcSource(ScanTableSource, LookupTableSource):
     def __init__(self, query: _Query, context: Context) -> None:
         self._query, self._context = query, context
-        self._types = {each.name: each.type for each in context.table.fields}
+        self._types = {field.name: field.type for field in context.table.fields}
         # The columns that the filters of the query are of.
         self._filtered: Sequence[str] = ()
 
@@ -252,7 +252,7 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
     def apply_projection(self, columns: Sequence[str]) -> None:
         self._query = replace(
             self._query,
-            fields=tuple(each for each in self._query.fields if each.name in columns),
+            fields=tuple(field for field in self._query.fields if field.name in columns),
         )
 
     def apply_limit(self, limit: int) -> None:
@@ -261,23 +261,28 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
     def apply_aggregates(self, group_by: Sequence[str], aggregates: Sequence[Aggregate]) -> bool:
         """What the database counts, compares, adds and groups as it is done with the rows."""
         database = self._query.database
-        by_name = {each.name: each for each in self._query.fields}
+        by_name = {field.name: field for field in self._query.fields}
         groups = [database.group_text(by_name[name]) for name in group_by]
         # A filter reads its columns too, and a value that is none of the type is refused then.
         of_columns = [("count", name) for name in self._filtered]
-        of_columns += [(each.function, each.column) for each in aggregates if each.column]
+        of_columns += [
+            (aggregate.function, aggregate.column) for aggregate in aggregates if aggregate.column
+        ]
         known = [text for text in groups if text is not None]
         if len(known) < len(groups) or not all(
             database.can_aggregate(function, by_name[name]) for function, name in of_columns
         ):
             return False
         shown = [
-            f"{each.function.upper()}({'*' if each.column is None else quoted(each.column)})"
-            for each in aggregates
+            f"{one.function.upper()}({'*' if one.column is None else quoted(one.column)})"
+            for one in aggregates
         ]
         self._query = replace(
             self._query,
-            fields=(*(by_name[name] for name in group_by), *(each.output for each in aggregates)),
+            fields=(
+                *(by_name[name] for name in group_by),
+                *(aggregate.output for aggregate in aggregates),
+            ),
             expressions=(*known, *shown),
             group_by=tuple(known),
             guards=tuple(
@@ -293,7 +298,7 @@ class _JdbcSource(ScanTableSource, LookupTableSource):
         return _JdbcScan(self._query)
 
     def lookup_keys(self, columns: Sequence[str]) -> Sequence[str]:
-        by_name = {each.name: each for each in self._context.table.fields}
+        by_name = {field.name: field for field in self._context.table.fields}
         return [name for name in columns if self._query.database.can_find(by_name[name])]
 
     def lookup(self, keys: Sequence[str]) -> Lookup:
@@ -396,7 +401,7 @@ class _JdbcLookup(Lookup):
     query: _Query
 
     def lookup(self, keys: pa.Table) -> pa.Table:
-        by_name = {each.name: each for each in self.query.fields}
+        by_name = {field.name: field for field in self.query.fields}
         wanted = [by_name[name] for name in keys.column_names]
         batches: list[pa.RecordBatch] = []
         most = _KEYS_AT_ONCE if len(wanted) == 1 else _ROWS_OF_KEYS_AT_ONCE

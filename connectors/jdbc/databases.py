@@ -444,7 +444,7 @@ class Postgres(Database):
             columns = self._selected(cursor, query, fields)
             guarded = [at for at, each in enumerate(columns) if each.guard is not None]
             guards = [columns[at].guard or "" for at in guarded]
-            cursor.execute(query.text([*(each.expression for each in columns), *guards]))
+            cursor.execute(query.text([*(column.expression for column in columns), *guards]))
             for batch in cursor.fetch_record_batch():
                 if not batch.num_rows:
                     continue

@@ -178,7 +178,7 @@ class Cluster:
             level = IsolationLevel.READ_COMMITTED
             if self.properties.get("isolation.level") == "read_uncommitted":
                 level = IsolationLevel.READ_UNCOMMITTED
-            asked = {TopicPartition(*each): spec for each in partitions}
+            asked = {TopicPartition(*partition): spec for partition in partitions}
             if not asked:
                 return {}
             found = admin.list_offsets(asked, isolation_level=level, request_timeout=ANSWER_SECONDS)

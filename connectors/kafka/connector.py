@@ -200,7 +200,7 @@ class _Layout:
                     option=_FIELDS,
                 )
         self.values = tuple(
-            each for each in table.fields if not (is_apart and each.name in self.keys)
+            field for field in table.fields if not (is_apart and field.name in self.keys)
         )
         if not self.values:
             raise InvalidOption(

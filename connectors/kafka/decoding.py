@@ -123,7 +123,7 @@ class RowReader:
             else:
                 known = to_arrow_type(METADATA[key])
                 read = _KNOWN[key][1]
-                found.append(pa.array([read(each) for each in messages], known).cast(kind))
+                found.append(pa.array([read(message) for message in messages], known).cast(kind))
         schema = to_arrow_schema(fields)
         if ROW_KIND_COLUMN in columns:
             found.append(columns[ROW_KIND_COLUMN])

@@ -73,5 +73,5 @@ class RowWriter:
 
 def keyed(names: Sequence[str], fields: Sequence[DataField], prefix: str) -> list[DataField]:
     """The fields of a key's format, whose names lack the prefix that they have in the table."""
-    by_name = {each.name: each for each in fields}
+    by_name = {field.name: field for field in fields}
     return [replace(by_name[name], name=name.removeprefix(prefix)) for name in names]

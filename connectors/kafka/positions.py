@@ -86,20 +86,23 @@ class Bound:
                 return cluster.offsets(admin, partitions, _BEGINNING)
             case "timestamp":
                 assert self.timestamp_ms is not None
-                found = cluster.offsets(admin, partitions, self.timestamp_ms)
-                late = [each for each in partitions if found[each] < 0]
-                return found | cluster.offsets(admin, late, _END)
+                offsets = cluster.offsets(admin, partitions, self.timestamp_ms)
+                late = [partition for partition in partitions if offsets[partition] < 0]
+                return offsets | cluster.offsets(admin, late, _END)
             case "specific-offsets":
-                found = {each: (self.specific or {}).get(each[1], -1) for each in partitions}
+                offsets = {
+                    partition: (self.specific or {}).get(partition[1], -1)
+                    for partition in partitions
+                }
             case "group-offsets":
-                found = _of_group(cluster, partitions)
-                unset = [each for each in partitions if found[each] < 0]
+                offsets = _of_group(cluster, partitions)
+                unset = [partition for partition in partitions if offsets[partition] < 0]
                 if self.reset is not None:
                     asked = _BEGINNING if self.reset == "earliest" else _END
-                    found |= cluster.offsets(admin, unset, asked)
+                    offsets |= cluster.offsets(admin, unset, asked)
             case _:
                 return cluster.offsets(admin, partitions, _END)
-        lacking = [f"{topic}/{number}" for (topic, number), at in found.items() if at < 0]
+        lacking = [f"{topic}/{number}" for (topic, number), at in offsets.items() if at < 0]
         if lacking:
             hint = "; or set properties.auto.offset.reset" if self.mode == "group-offsets" else ""
             raise InvalidOption(
@@ -107,7 +110,7 @@ class Bound:
                 f"{', '.join(lacking[:5])}; say it{hint}",
                 option=self.option,
             )
-        return found
+        return offsets
 
 
 def _of_group(cluster: Cluster, partitions: list[Partition]) -> Positions:
@@ -117,7 +120,7 @@ def _of_group(cluster: Cluster, partitions: list[Partition]) -> Positions:
         with cluster.told(f"offsets of group {cluster.group}"):
             from confluent_kafka import TopicPartition  # noqa: PLC0415
 
-            asked = [TopicPartition(*each) for each in partitions]
+            asked = [TopicPartition(*partition) for partition in partitions]
             found = consumer.committed(asked, timeout=ANSWER_SECONDS)
             return {(each.topic, each.partition): max(each.offset, -1) for each in found}
     finally:

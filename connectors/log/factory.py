@@ -158,7 +158,7 @@ class LogScan(Scan):
                 return []
             files = self._table.table_files
             reader, splits = whole_state(files, files.snapshots.read(number))
-            return [(reader, each) for each in splits]
+            return [(reader, split) for split in splits]
         name = self._log.topic
         found = self._messages.plan({name: start[_LOG]}, {name: end[_LOG]})
         return [(number, each) for each in found]

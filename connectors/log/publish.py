@@ -321,11 +321,13 @@ class Relay:
 
 def _check_columns(then: TableSchema, now: TableSchema, stale: Stale) -> None:
     """Readers know columns by their names, so these may be added alone."""
-    present = {each.id: each for each in now.fields}
-    for each in then.fields:
-        found = present.get(each.id)
-        if found is None or found.name != each.name or _loose(found) != _loose(each):
-            raise stale(f"column {each.name} of the log was dropped, renamed or given another type")
+    present = {field.id: field for field in now.fields}
+    for field in then.fields:
+        found = present.get(field.id)
+        if found is None or found.name != field.name or _loose(found) != _loose(field):
+            raise stale(
+                f"column {field.name} of the log was dropped, renamed or given another type"
+            )
 
 
 def _loose(field: DataField) -> DataType:

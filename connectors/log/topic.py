@@ -98,7 +98,7 @@ class LogTopic:
         ends = self._cluster.offsets(self._admin, places, _END)
         found: list[Published] = []
         back = _LAST
-        left = [each for each in places if ends[each] > first[each]]
+        left = [place for place in places if ends[place] > first[place]]
         consumer = self._cluster.consumer()
         try:
             while left:
@@ -124,13 +124,13 @@ class LogTopic:
             while left and silent < ANSWER_SECONDS:
                 messages = consumer.consume(_MOST, _WAIT_SECONDS)
                 silent = 0.0 if messages else silent + _WAIT_SECONDS
-                for each in messages:
-                    place, error = (each.topic(), each.partition()), each.error()
+                for message in messages:
+                    place, error = (message.topic(), message.partition()), message.error()
                     if error is not None and error.name() != "_PARTITION_EOF":
                         raise self._cluster.failure(error, f"the end of topic {self._name}")
-                    if error is not None or each.offset() >= ends[place] - 1:
+                    if error is not None or message.offset() >= ends[place] - 1:
                         left.discard(place)
-                    headers = {} if error is not None else dict(each.headers() or ())
+                    headers = {} if error is not None else dict(message.headers() or ())
                     if snapshot_of(headers):
                         commit = headers.get(COMMIT, b"").decode()
                         found[place] = Published(snapshot_of(headers), commit)

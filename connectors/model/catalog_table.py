@@ -89,32 +89,32 @@ class CatalogTable:
         return found if self.watermark is None else found | dict(self.watermark.options())
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        data: dict[str, Any] = {
             "version": _VERSION,
-            "columns": [_column_json(each) for each in self.columns],
+            "columns": [_column_json(column) for column in self.columns],
             "options": dict(self.options),
         }
         if self.unstored:
-            found["unstored"] = [
+            data["unstored"] = [
                 {name: getattr(each, name) for name in UnstoredColumn.__slots__}
                 for each in self.unstored
             ]
         if self.watermark is not None:
             mark = self.watermark
-            found["watermark"] = [mark.column, mark.expression, mark.type]
+            data["watermark"] = [mark.column, mark.expression, mark.type]
         if self.partition_keys:
-            found["partitionKeys"] = list(self.partition_keys)
+            data["partitionKeys"] = list(self.partition_keys)
         if self.primary_keys:
-            found["primaryKeys"] = list(self.primary_keys)
+            data["primaryKeys"] = list(self.primary_keys)
         if self.comment:
-            found["comment"] = self.comment
+            data["comment"] = self.comment
         if self.distribution is not None:
-            found["distribution"] = {
+            data["distribution"] = {
                 "kind": self.distribution.kind.name,
                 "bucketCount": self.distribution.bucket_count,
                 "bucketKeys": list(self.distribution.bucket_keys),
             }
-        return found
+        return data
 
     @classmethod
     def from_json(cls, text: str | bytes | Mapping[str, Any], name: str) -> CatalogTable:
@@ -124,18 +124,18 @@ class CatalogTable:
             CorruptionError: the text is none.
         """
         try:
-            found = text if isinstance(text, Mapping) else json.loads(text)
-            if found["version"] != _VERSION:
-                raise ValueError(f"version {found['version']}")
-            mark, spread = found.get("watermark"), found.get("distribution")
+            data = text if isinstance(text, Mapping) else json.loads(text)
+            if data["version"] != _VERSION:
+                raise ValueError(f"version {data['version']}")
+            mark, spread = data.get("watermark"), data.get("distribution")
             return cls(
-                columns=tuple(_column_of(each) for each in found["columns"]),
-                unstored=tuple(UnstoredColumn(**each) for each in found.get("unstored", ())),
+                columns=tuple(_column_of(each) for each in data["columns"]),
+                unstored=tuple(UnstoredColumn(**each) for each in data.get("unstored", ())),
                 watermark=None if mark is None else Watermark(*mark),
-                partition_keys=tuple(found.get("partitionKeys", ())),
-                primary_keys=tuple(found.get("primaryKeys", ())),
-                options=dict(found["options"]),
-                comment=found.get("comment", ""),
+                partition_keys=tuple(data.get("partitionKeys", ())),
+                primary_keys=tuple(data.get("primaryKeys", ())),
+                options=dict(data["options"]),
+                comment=data.get("comment", ""),
                 distribution=None
                 if spread is None
                 else TableDistribution(

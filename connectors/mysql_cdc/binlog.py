@@ -256,11 +256,13 @@ def _described(
     facts = found.optional_metadata
     numbers = iter(facts.charset_collation_list or ())
     columns = []
-    for each in found.columns:
-        has_charset = each.type in _TEXTS or (each.type == _GEOMETRY and found.dbms == "mariadb")
+    for column in found.columns:
+        has_charset = column.type in _TEXTS or (
+            column.type == _GEOMETRY and found.dbms == "mariadb"
+        )
         number = next(numbers, None) if has_charset else None
         charset = charsets.get(number, f"collation {number}") if number is not None else None
-        columns.append(_column(each, charset))
+        columns.append(_column(column, charset))
     key = facts.simple_primary_key_list or list(facts.primary_keys_with_prefix)
     if not has_checksums:
         # The client takes the last four bytes for a checksum, in which a short key may be.

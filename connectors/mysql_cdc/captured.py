@@ -101,42 +101,42 @@ class Captured:
             NotFoundError: there is no such table.
             InvalidRequestError: its kind, key or columns are not as they have to be.
         """
-        found = connection.table(self.server.database, self.table)
-        if found is None:
+        described = connection.table(self.server.database, self.table)
+        if described is None:
             raise NotFoundError(
                 f"{self.owner}: database {self.server.database} has no table {self.table} that "
                 f"user {self.server.username} sees"
             )
-        if found.kind != "BASE TABLE" or found.engine.lower() != "innodb":
+        if described.kind != "BASE TABLE" or described.engine.lower() != "innodb":
             raise self.error(
-                f"{self.place} is a {found.kind.lower()} of engine {found.engine or 'none'}; "
-                "tables of InnoDB are captured"
+                f"{self.place} is a {described.kind.lower()} of engine "
+                f"{described.engine or 'none'}; tables of InnoDB are captured"
             )
-        self.check_key(found.key)
-        self.check_columns(found.columns)
-        self.check_readable(found.columns)
-        by_name = {each.name: each for each in found.columns}
+        self.check_key(described.key)
+        self.check_columns(described.columns)
+        self.check_readable(described.columns)
+        by_name = {column.name: column for column in described.columns}
         if unusable := [
-            by_name[each].shown for each in found.key if by_name[each].kind not in _KEYS
+            by_name[each].shown for each in described.key if by_name[each].kind not in _KEYS
         ]:
             raise self.error(
                 f"its key has a column of type {unusable[0]}, which chunks cannot be cut by; "
                 "numbers, texts, bytes and times can be keys"
             )
-        if virtual := [each.name for each in self.fields if each.name in found.virtual]:
+        if virtual := [field.name for field in self.fields if field.name in described.virtual]:
             raise self.error(
                 f"{', '.join(virtual)} of {self.place} is computed when it is read, so the log "
                 "does not have it; leave it out"
             )
-        if found.cascades:
+        if described.cascades:
             _LOG.warning(
                 "%s: foreign keys (%s) change rows of %s when other tables change, and the log "
                 "does not tell such changes; use RESTRICT, or triggers",
                 self.owner,
-                ", ".join(found.cascades),
+                ", ".join(described.cascades),
                 self.place,
             )
-        return found
+        return described
 
     def check_key(self, key: Sequence[str], *, logged: bool = False) -> None:
         if {*key} != {*self.primary_keys}:
@@ -151,12 +151,12 @@ class Captured:
 
     def check_readable(self, columns: Sequence[SourceColumn]) -> None:
         """Refuse columns, declared or not, behind which a row of the log cannot be read."""
-        for each in columns:
-            is_compressed = "COMPRESSED" in each.text.upper() and not each.labels
-            if is_compressed or each.kind.startswith(NOT_READ):
+        for column in columns:
+            is_compressed = "COMPRESSED" in column.text.upper() and not column.labels
+            if is_compressed or column.kind.startswith(NOT_READ):
                 raise self.error(
-                    f"column {each.name} of {self.place} is {each.shown}, whose form in the log is "
-                    "not read, so rows with it are not, even if it is not declared; keep it in "
+                    f"column {column.name} of {self.place} is {column.shown}, whose form in the "
+                    "log is not read, so rows with it are not, even if it is not declared; keep it in "
                     "another table, or without COMPRESSED"
                 )
 
@@ -168,7 +168,7 @@ class Captured:
     def zone_of(self, field: DataField, facts: TableFacts) -> str | None:
         """The zone in which a column's moments are shown, if it has moments and they are."""
         assert isinstance(field.type, AtomicType)
-        moments = [each.name for each in facts.columns if each.kind == "timestamp"]
+        moments = [column.name for column in facts.columns if column.kind == "timestamp"]
         is_shown = field.name in moments and field.type.root is TypeRoot.TIMESTAMP
         return self.zone if is_shown else None
 
@@ -176,18 +176,18 @@ class Captured:
 
     def checked_status(self, connection: Connection) -> tuple[Status, str]:
         """The end of the log, if it has the table's rows as they are read, and its server."""
-        found = connection.variables()
+        variables = connection.variables()
         status = connection.status()
-        if status is None or found.get("log_bin") != "ON":
+        if status is None or variables.get("log_bin") != "ON":
             raise self.error("the server writes no binary log; start it with --log-bin")
-        if "binlog_row_metadata" not in found:
+        if "binlog_row_metadata" not in variables:
             raise self.error(
                 "the server's log does not name columns; MySQL 8.0.14 and MariaDB 10.5 do"
             )
         wrong = [
             f"{name} = '{value}'"
             for name, value in _NEEDED.items()
-            if found.get(name, value) != value
+            if variables.get(name, value) != value
         ]
         if wrong:
             raise self.error(
@@ -199,13 +199,13 @@ class Captured:
             raise self.error(
                 f"the binary log leaves out database {database} (binlog-do-db, binlog-ignore-db)"
             )
-        if "OFF" in (found.get(each) for each in _REPLICATED) and connection.is_replica():
+        if "OFF" in (variables.get(each) for each in _REPLICATED) and connection.is_replica():
             raise self.error(
                 "the server is a replica, and its binary log leaves out what it replicates; start "
                 "it with --log-slave-updates (--log-replica-updates), or capture from the server "
                 f"that it replicates; {self.anew}"
             )
-        ids = (found.get(each) for each in ("server_uuid", "server_uid", "server_id"))
+        ids = (variables.get(each) for each in ("server_uuid", "server_uid", "server_id"))
         server = next((each for each in ids if each), None)
         if server is None:
             raise self.error(
@@ -243,8 +243,8 @@ class Captured:
 
     def rests(self, server: str, file: str, made: int | None, columns: ColumnFacts) -> Facts:
         """What a position in a file of the log rests on; `made` is when the file was made."""
-        by_name = {each.name: each for each in columns.columns}
-        declared = [each.name for each in self.fields if each.name in by_name]
+        by_name = {column.name: column for column in columns.columns}
+        declared = [field.name for field in self.fields if field.name in by_name]
         return {
             "server": server,
             "log": None if made is None else f"{file} of {_moment(made)}",
@@ -294,7 +294,7 @@ class Captured:
         It does not tell what a session with sql_log_bin = 0 does.
         """
         now = self.rests("", "", None, columns)[COLUMNS]
-        missing = dict.fromkeys((each.name for each in self.fields), "not there")
+        missing = dict.fromkeys((field.name for field in self.fields), "not there")
         changes = {f"column {name}": value for name, value in before.get(COLUMNS, {}).items()}
         found = {f"column {name}": now.get(name, value) for name, value in missing.items()}
         check_facts(self.owner, changes, found, self._way)

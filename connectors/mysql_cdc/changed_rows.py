@@ -24,8 +24,8 @@ class ChangedRows:
 
     def __init__(self, captured: Captured, facts: TableFacts, *, all_kinds: bool) -> None:
         self._of, self._facts, self._all_kinds = captured, facts, all_kinds
-        self._names = [each.name for each in captured.fields]
-        self._key = [self._names.index(each) for each in captured.primary_keys]
+        self._names = [field.name for field in captured.fields]
+        self._key = [self._names.index(primary_key) for primary_key in captured.primary_keys]
         self._columns: tuple[SourceColumn, ...] | None = None
         self._reader: RowReader | None = None
 
@@ -64,7 +64,7 @@ class ChangedRows:
     def _settled(self, event: Rows) -> RowReader:
         """The reader of an event's rows. Writers differ in what they log, so each is judged."""
         of = self._of
-        if not event.is_whole or not all(each.name for each in event.columns):
+        if not event.is_whole or not all(column.name for column in event.columns):
             raise of.error(
                 f"the log has rows of {of.place} without all columns and their names: "
                 "binlog_row_image or binlog_row_metadata was not FULL for the session that wrote "
@@ -75,10 +75,10 @@ class ChangedRows:
             return self._reader
         of.check_columns(event.columns, logged=True)
         of.check_readable(event.columns)
-        names = [each.name for each in event.columns]
-        wanted = [names.index(each) for each in self._names]
+        names = [column.name for column in event.columns]
+        wanted = [names.index(name) for name in self._names]
         self._columns = event.columns
-        self._reader = RowReader([self._labelled(each) for each in event.columns], wanted)
+        self._reader = RowReader([self._labelled(column) for column in event.columns], wanted)
         return self._reader
 
     def _labelled(self, column: SourceColumn) -> SourceColumn:

@@ -136,7 +136,7 @@ class CaptureSource(ScanTableSource):
         return ChangelogMode.all() if self._has_all_kinds else ChangelogMode.upsert()
 
     def apply_projection(self, columns: Sequence[str]) -> None:
-        fields = tuple(each for each in self._captured.fields if each.name in columns)
+        fields = tuple(field for field in self._captured.fields if field.name in columns)
         self._captured = replace(self._captured, fields=fields)
 
     def source_columns(self) -> Sequence[str]:
@@ -144,7 +144,7 @@ class CaptureSource(ScanTableSource):
         with of.server.told():
             connection = of.server.connect()
             with closing(connection.client):
-                return [each.name for each in of.facts(connection).columns]
+                return [column.name for column in of.facts(connection).columns]
 
     def scan(self) -> Scan:
         return CaptureScan(self._captured, all_kinds=self._has_all_kinds)

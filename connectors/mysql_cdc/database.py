@@ -280,7 +280,7 @@ class Connection:
 
     def logs(self) -> dict[str, int]:
         """The files of the log, with their sizes."""
-        return {each[0]: int(each[1]) for each in self.rows("SHOW BINARY LOGS")}
+        return {row[0]: int(row[1]) for row in self.rows("SHOW BINARY LOGS")}
 
     def charsets(self) -> dict[int, str]:
         """The character set of each collation, by the number that the log has."""

@@ -106,7 +106,7 @@ def _decimal(data: bytes, precision: int, scale: int) -> str:
     is_negative = not data[0] & 0x80
     digits = bytes((data[0] ^ 0x80, *data[1:]))
     if is_negative:
-        digits = bytes(each ^ 0xFF for each in digits)
+        digits = bytes(digit ^ 0xFF for digit in digits)
     whole, at = "", 0
     lead, groups = (precision - scale) % _GROUP, (precision - scale) // _GROUP
     tail = scale % _GROUP

@@ -131,20 +131,20 @@ class CaptureScan(CapturingScan):
                 return end
             if self._is_to_end:
                 self._end, self._is_to_end = status.end, False
-            found = self._end_of_changes(connection, start, status.end, limit)
-            if found is None:
+            position = self._end_of_changes(connection, start, status.end, limit)
+            if position is None:
                 of.check_definitions(before, columns)
             self._raise_at(_position(start))
-            if found is None or found == _position(start):
+            if position is None or position == _position(start):
                 return start
-            made = self._made.get(found.file)
-            rests = of.rests(server, found.file, made, columns)
-            if made is None and found.file == start["file"]:
+            made = self._made.get(position.file)
+            rests = of.rests(server, position.file, made, columns)
+            if made is None and position.file == start["file"]:
                 rests = {**rests, "log": before.get("log")}
             told = {"owner": of.owner, "place": of.place}
             tell_new_columns(before, rests, self._told, columns.defaults, **told)
-            void = {_VOID: True} if found == self._void_until else {}
-            return {"phase": "stream", **found._asdict(), **void, RESTS: rests}
+            void = {_VOID: True} if position == self._void_until else {}
+            return {"phase": "stream", **position._asdict(), **void, RESTS: rests}
 
     def _check_log(
         self, connection: Connection, offset: Offset, status: Status, server: str
@@ -246,11 +246,11 @@ class CaptureScan(CapturingScan):
     def _chunk(
         self, connection: Connection, after: Key | None, until: Key | None
     ) -> Iterator[pa.RecordBatch]:
-        kinds = {each.name: each.kind for each in self._known.columns}
+        kinds = {column.name: column.kind for column in self._known.columns}
         # A FLOAT is printed with six digits, and as a DOUBLE with all.
         columns = ", ".join(
-            f"{quoted(each.name)}{' * 1e0' if kinds[each.name] == 'float' else ''}"
-            for each in self._of.fields
+            f"{quoted(field.name)}{' * 1e0' if kinds[field.name] == 'float' else ''}"
+            for field in self._of.fields
         )
         where, values = self._between(after, until)
         query = f"SELECT {columns} FROM {self._of.quoted_place} WHERE {where}"  # noqa: S608 - quoted
@@ -265,13 +265,13 @@ class CaptureScan(CapturingScan):
     def _key_texts(self) -> str:
         """The key as it is kept in offsets: binary columns in hexadecimal digits."""
         return ", ".join(
-            f"HEX({quoted(each.name)})" if _is_binary(each) else quoted(each.name)
-            for each in self._key_columns
+            f"HEX({quoted(key_column.name)})" if _is_binary(key_column) else quoted(key_column.name)
+            for key_column in self._key_columns
         )
 
     def _between(self, after: Key | None, until: Key | None) -> tuple[str, list[str]]:
         """The condition of keys behind one, up to another, and its values."""
-        marks = [_mark(each) for each in self._key_columns]
+        marks = [_mark(key_column) for key_column in self._key_columns]
         parts, values = ["true"], list[str]()
         for sign, key in ((">", after), ("<=", until)):
             if key is not None:
@@ -284,7 +284,7 @@ class CaptureScan(CapturingScan):
 
     @property
     def _key_columns(self) -> list[SourceColumn]:
-        by_name = {each.name: each for each in self._known.columns}
+        by_name = {column.name: column for column in self._known.columns}
         return [by_name[each] for each in self._known.key]
 
     # --- changes ---
@@ -354,7 +354,7 @@ class CaptureScan(CapturingScan):
         """The changes of each event, the end of each transaction, and what stops the stream."""
         of = self._of
         reader = ChangedRows(of, self._known, all_kinds=self._all_kinds)
-        names = [each.name for each in of.fields]
+        names = [field.name for field in of.fields]
         table, end, is_open = (of.server.database, of.table), begin, False
         failures = of.server.client().err
         try:
@@ -400,7 +400,7 @@ class CaptureScan(CapturingScan):
             if logs.get(end.file, -1) < end.at:
                 raise of.lost(end) from error
             following = next(
-                (each for each in logs if Position(each, 0).order > Position(end.file, 0).order),
+                (log for log in logs if Position(log, 0).order > Position(end.file, 0).order),
                 None,
             )
             yield _Stop(of.unread_log(str(error.args[-1]), end, following))

@@ -53,7 +53,7 @@ def effect(
     `database` is that of the session. None if it does nothing of the kind.
     """
     captured = (captured[0].lower(), captured[1].lower())
-    declared = frozenset(each.lower() for each in columns)
+    declared = frozenset(column.lower() for column in columns)
     # Whether a backslash escapes is a setting of the session.
     for quoted in (_QUOTED, _QUOTED_PLAINLY) if "\\" in statement else (_QUOTED,):
         found = _Words(_words(statement, quoted), database.lower(), captured, declared).effect()
@@ -80,11 +80,11 @@ class _Words:
         columns: frozenset[str],
     ) -> None:
         self._database, self._captured, self._columns = database, captured, columns
-        upper = [each.upper() for each in words]
+        upper = [word.upper() for word in words]
         if upper[:2] == ["SET", "STATEMENT"] and "FOR" in upper:
             # Settings of MariaDB for one statement.
             words = words[upper.index("FOR") + 1 :]
-        self._words, self._upper = words, [each.upper() for each in words]
+        self._words, self._upper = words, [word.upper() for word in words]
 
     def effect(self) -> str | None:
         upper = self._upper
@@ -184,7 +184,7 @@ class _Words:
             names += [_name(each) for each in named[1:2]]
         if verb == "RENAME":
             names += [_name(each) for each in named[2:3]]
-        changed = next((each for each in names if each in self._columns), None)
+        changed = next((name for name in names if name in self._columns), None)
         return None if changed is None else f"changes column {changed}"
 
     # --- names ---
@@ -225,13 +225,13 @@ _PARTITION = "removes or brings rows with a partition"
 def _clauses(words: Sequence[str]) -> Iterator[list[str]]:
     clause: list[str] = []
     depth = 0
-    for each in words:
-        depth += (each == "(") - (each == ")")
-        if each == "," and not depth:
+    for word in words:
+        depth += (word == "(") - (word == ")")
+        if word == "," and not depth:
             yield from [clause] if clause else []
             clause = []
         else:
-            clause.append(each)
+            clause.append(word)
     if clause:
         yield clause
 
@@ -246,12 +246,12 @@ def _without_noise(words: Sequence[str]) -> list[str]:
 
 def _without_wait(words: Sequence[str]) -> list[str]:
     """The words behind the name of a table, without how long to wait for it."""
-    found = list(words)
-    if found and found[0].upper() == "NOWAIT":
-        del found[0]
-    elif found and found[0].upper() == "WAIT":
-        del found[:2]
-    return found
+    left_words = list(words)
+    if left_words and left_words[0].upper() == "NOWAIT":
+        del left_words[0]
+    elif left_words and left_words[0].upper() == "WAIT":
+        del left_words[:2]
+    return left_words
 
 
 def _name(word: str) -> str:

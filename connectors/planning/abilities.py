@@ -77,7 +77,7 @@ class PartitionPushDownSpec(AbilitySpec):
     ability = SupportsPartitionPushDown
 
     def _apply(self, target: SupportsPartitionPushDown, table: ResolvedCatalogTable) -> None:
-        target.apply_partitions([dict(each) for each in self.partitions])
+        target.apply_partitions([dict(partition) for partition in self.partitions])
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ class PlannedScan:
     def explained(self) -> list[str]:
         """What the plan shows: the source, and what it was given."""
         lines = [f"{self.table.name}: {shown_text(self.source.summary)}"]
-        lines += [f"  {_explained(each)}" for each in self.abilities]
+        lines += [f"  {_explained(ability)}" for ability in self.abilities]
         if self.remaining is not None:
             lines.append(f"  filtered behind it: {_text_of(self.remaining, self._read_schema)}")
         if self.limit is not None:
@@ -178,7 +178,7 @@ class PlannedScan:
         return lines
 
     def _field(self, name: str) -> DataField:
-        return next(each for each in self.fields if each.name == name)
+        return next(field for field in self.fields if field.name == name)
 
     @cached_property
     def _read_schema(self) -> TableSchema:
@@ -230,7 +230,7 @@ def plan_of(
     if not source.changelog_mode().is_insert_only:
         # What a change takes back is found by its key, or by the whole row.
         needed |= {*(table.primary_keys or table.schema.field_names)}
-    physical = [each for each in table.fields if each.name in needed]
+    physical = [field for field in table.fields if field.name in needed]
     if isinstance(source, SupportsProjectionPushDown) and len(physical) < len(table.fields):
         apply(ProjectionPushDownSpec(tuple(each.name for each in physical)))
     else:
@@ -267,25 +267,25 @@ def plan_aggregates(context: Context, request: AggregateRequest) -> PlannedScan 
     source, table = source_of(context), context.table
     if not isinstance(source, ScanTableSource) or not isinstance(source, SupportsAggregatePushDown):
         return None
-    found = source.copy()
+    pushed = source.copy()
     specs: list[AbilitySpec] = []
 
     def apply(spec: AbilitySpec) -> None:
-        spec.apply(found, table)
+        spec.apply(pushed, table)
         specs.append(spec)
 
-    remaining = _partitions(found, table, list(conjuncts(request.where)), apply)
-    remaining = _filters(found, table, remaining, specs)
-    if remaining or not found.changelog_mode().is_insert_only:
+    remaining = _partitions(pushed, table, list(conjuncts(request.where)), apply)
+    remaining = _filters(pushed, table, remaining, specs)
+    if remaining or not pushed.changelog_mode().is_insert_only:
         return None
-    if not found.apply_aggregates(list(request.group_by), list(request.aggregates)):
+    if not pushed.apply_aggregates(list(request.group_by), list(request.aggregates)):
         return None
-    outputs = tuple(each.output for each in request.aggregates)
+    outputs = tuple(aggregate.output for aggregate in request.aggregates)
     fields = (*(table.schema.field(name) for name in request.group_by), *outputs)
     return PlannedScan(
         table=table,
-        source=found,
-        columns=tuple(each.name for each in fields),
+        source=pushed,
+        columns=tuple(field.name for field in fields),
         fields=fields,
         abilities=(*specs, _aggregate_spec(request)),
     )
@@ -308,8 +308,8 @@ def _delay_ms(watermark: Watermark, source: DynamicTableSource, table: str) -> i
 
 def _aggregate_spec(request: AggregateRequest) -> AggregatePushDownSpec:
     told = tuple(
-        (each.function, each.column, each.output.name, str(each.output.type))
-        for each in request.aggregates
+        (aggregate.function, aggregate.column, aggregate.output.name, str(aggregate.output.type))
+        for aggregate in request.aggregates
     )
     return AggregatePushDownSpec(request.group_by, told)
 
@@ -345,7 +345,9 @@ def _partitions(
         return filters
     fields = table.schema.partition_fields
     kept = tuple(
-        each for each in partitions if all(matches(part, _typed(each, fields)) for part in on_keys)
+        partition
+        for partition in partitions
+        if all(matches(part, _typed(partition, fields)) for part in on_keys)
     )
     assert callable(apply)
     apply(PartitionPushDownSpec(kept))
@@ -354,8 +356,10 @@ def _partitions(
 
 def _typed(partition: Mapping[str, str | None], fields: Sequence[DataField]) -> dict[str, Value]:
     return {
-        each.name: None if (text := partition[each.name]) is None else from_python(text, each.type)
-        for each in fields
+        field.name: None
+        if (text := partition[field.name]) is None
+        else from_python(text, field.type)
+        for field in fields
     }
 
 

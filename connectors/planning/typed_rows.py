@@ -39,10 +39,10 @@ class TypedRows:
         Raises:
             InvalidRows: a value does not fit its column.
         """
-        for each in self.fields:
-            if each.name not in rows.column_names:
-                kind = to_arrow_schema([each]).types[0]
-                rows = rows.append_column(each.name, pa.nulls(rows.num_rows, kind))
+        for field in self.fields:
+            if field.name not in rows.column_names:
+                kind = to_arrow_schema([field]).types[0]
+                rows = rows.append_column(field.name, pa.nulls(rows.num_rows, kind))
         return self._typed(rows)
 
     def _typed(self, rows: pa.Table) -> pa.Table:

@@ -79,31 +79,31 @@ class Captured:
             NotFoundError: there is no such table.
             InvalidRequestError: its kind, key or columns are not as they have to be.
         """
-        found = connection.table(self.schema, self.table)
-        if found is None:
+        described = connection.table(self.schema, self.table)
+        if described is None:
             raise NotFoundError(
                 f"{self.owner}: database {self.server.database} has no table {self.place} that "
                 f"user {self.server.username} sees"
             )
-        if found.kind != "r":
+        if described.kind != "r":
             raise self.error(
-                f"{self.place} is a partitioned table or a view (relkind {found.kind}), whose "
+                f"{self.place} is a partitioned table or a view (relkind {described.kind}), whose "
                 "changes are not captured; define an external table for each of its partitions"
             )
-        self.check_identity(found.identity)
-        if found.identity == DEFAULT and found.is_deferrable:
+        self.check_identity(described.identity)
+        if described.identity == DEFAULT and described.is_deferrable:
             raise self.error(
                 f"the primary key of {self.place} is DEFERRABLE and identifies no row in the log: "
                 "once it is published, the server refuses every UPDATE and DELETE; make the key "
                 f"NOT DEFERRABLE, or run {self._alter_identity} FULL"
             )
-        if {*found.key} != {*self.primary_keys}:
+        if {*described.key} != {*self.primary_keys}:
             raise self.error(
                 f"its primary key is ({', '.join(self.primary_keys)}), and rows of {self.place} "
-                f"are identified by ({', '.join(found.key) or 'nothing'}); declare the same key"
+                f"are identified by ({', '.join(described.key) or 'nothing'}); declare the same key"
             )
-        self.check_columns(found.columns, connection)
-        return found
+        self.check_columns(described.columns, connection)
+        return described
 
     def check_identity(self, identity: str) -> None:
         alter = self._alter_identity
@@ -113,9 +113,9 @@ class Captured:
                 f"run {alter} DEFAULT, or FULL"
             )
         required = [
-            each.name
-            for each in self.fields
-            if not each.type.nullable and each.name not in self.primary_keys
+            field.name
+            for field in self.fields
+            if not field.type.nullable and field.name not in self.primary_keys
         ]
         if identity != FULL and required:
             raise self.error(
@@ -216,7 +216,7 @@ class Captured:
         """Compare what a position rests on with what is there now, which is returned."""
         state = self._state(connection)
         self._check_logged(state)
-        now = state.facts(connection.server(), self.slot, [each.name for each in self.fields])
+        now = state.facts(connection.server(), self.slot, [field.name for field in self.fields])
         check(self.owner, before, now, self._way)
         self._check_publication(state)
         tell_new_columns(before, now, told, state.defaults, owner=self.owner, place=self.place)
@@ -256,7 +256,7 @@ class Captured:
             )
         if not state.is_published:
             return f"is without {self.place}; {alter} ADD TABLE {self.quoted_place}"
-        names = [each.name for each in self.fields if not state.publishes(each.name)]
+        names = [field.name for field in self.fields if not state.publishes(field.name)]
         if names or state.is_filtered:
             what = f"columns ({', '.join(names)})" if names else "rows"
             return f"leaves out {what} of {self.place}; {alter} SET TABLE {self.quoted_place}"

@@ -38,7 +38,7 @@ class ChangedRows:
     ) -> None:
         self._of, self._facts, self._connection = captured, facts, connection
         self._all_kinds = all_kinds
-        self._names = [each.name for each in captured.fields]
+        self._names = [field.name for field in captured.fields]
         self._key = [self._names.index(name) for name in facts.key]
         # Where the declared columns are among those of the relation.
         self._places: list[int] | None = None
@@ -129,9 +129,9 @@ class ChangedRows:
                 "lack the rows before updates, with which the statement began; start it again, or "
                 f"if it has FULL now, {self._of.anew}"
             )
-        names = [each.name for each in relation.columns]
+        names = [column.name for column in relation.columns]
         self._places = [names.index(name) for name in self._names]
-        now = [each.name for each in self._facts.columns if each.name in self._names]
+        now = [column.name for column in self._facts.columns if column.name in self._names]
         if (then := [name for name in names if name in self._names]) != now:
             raise self._of.error(
                 f"changes of {self._of.place} were written while its columns were "

@@ -98,7 +98,7 @@ def _typed(texts: pa.Array, field: DataField) -> pa.Array:
     assert isinstance(field.type, AtomicType)
     root, kind = field.type.root, to_arrow_type(field.type)
     if root.is_bytes:
-        values = (each.as_py() for each in texts)
+        values = (text.as_py() for text in texts)
         return pa.array([each and bytes.fromhex(each[2:]) for each in values], pa.binary())
     if root is TypeRoot.BOOLEAN:
         return pc.equal(texts, "t")

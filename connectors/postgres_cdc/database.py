@@ -302,8 +302,8 @@ class Connection:
         if not found:
             return None
         oid, kind, identity, key, is_deferrable = found[0]
-        columns = tuple(Column(*each) for each in self.rows(_COLUMNS, oid))
-        types = {each.name: self.type_name(each) for each in columns if each.name in key}
+        columns = tuple(Column(*row) for row in self.rows(_COLUMNS, oid))
+        types = {column.name: self.type_name(column) for column in columns if column.name in key}
         return TableFacts(
             oid,
             kind,
@@ -364,7 +364,7 @@ class Connection:
         if not found:
             return None
         plugin, database, status, is_two_phase, *positions = found[0]
-        numbers = (int(each or 0) for each in positions)
+        numbers = (int(position or 0) for position in positions)
         return SlotFacts(plugin, database, status, bool(is_two_phase), *numbers)
 
     @contextmanager

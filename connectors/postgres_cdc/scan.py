@@ -215,7 +215,7 @@ class CaptureScan(CapturingScan):
     def _chunk(
         self, connection: Connection, after: Key | None, until: Key | None
     ) -> Iterator[pa.RecordBatch]:
-        names = [each.name for each in self._of.fields]
+        names = [field.name for field in self._of.fields]
         where, values = self._between(after, until)
         rows = connection.texts(
             f"SELECT {', '.join(map(marked, names))} FROM {self._of.only} "  # noqa: S608
@@ -228,7 +228,7 @@ class CaptureScan(CapturingScan):
 
     def _between(self, after: Key | None, until: Key | None) -> tuple[str, list[str]]:
         """The condition of keys behind one, up to another, and its values."""
-        marks = ", ".join(f"%s::text::{each}" for each in self._known.key_types)
+        marks = ", ".join(f"%s::text::{key_type}" for key_type in self._known.key_types)
         row, parts, values = f"({', '.join(self._keys)})", ["true"], list[str]()
         for sign, key in ((">", after), ("<=", until)):
             if key is not None:

@@ -116,9 +116,11 @@ class State:
         if self._published["all"]:
             return "with all tables"
         parts = [f"entry {each}" for each in self._published["schemas"] or ()]
-        for each in self._tables:
-            columns = "" if each["columns"] is None else f" of columns {', '.join(each['columns'])}"
-            parts.append(f"entry {each['oid']}{columns}{' with a filter' * bool(each['filter'])}")
+        for table in self._tables:
+            columns = (
+                "" if table["columns"] is None else f" of columns {', '.join(table['columns'])}"
+            )
+            parts.append(f"entry {table['oid']}{columns}{' with a filter' * bool(table['filter'])}")
         return " and ".join(parts)
 
     @property
@@ -151,7 +153,7 @@ class State:
     @property
     def _has_own_entry(self) -> bool:
         tables = () if self.publication is None else self._tables
-        return any(each["of"] == self.found["table"] for each in tables)
+        return any(table["of"] == self.found["table"] for table in tables)
 
 
 def check(owner: str, before: Facts, now: Facts, way: Callable[[str], str]) -> None:

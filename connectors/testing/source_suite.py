@@ -63,13 +63,13 @@ class SourceSuite:
             context_of(self.factory, self.columns, {**self.given_options(), "no-such": "1"})
 
     def test_a_required_option_that_is_missing_is_named(self) -> None:
-        for each in self.factory.required_options:
+        for required_option in self.factory.required_options:
             lacking = {
                 name: text
                 for name, text in self.given_options().items()
-                if name not in (each.name, *each.aliases)
+                if name not in (required_option.name, *required_option.aliases)
             }
-            with pytest.raises(InvalidOption, match=each.name):
+            with pytest.raises(InvalidOption, match=required_option.name):
                 context_of(self.factory, self.columns, lacking)
 
     # --- rows -------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class SourceSuite:
 
     def test_rows_have_kinds_of_the_changelog_mode_alone(self) -> None:
         planned = self.planned()
-        kinds = {each.short for each in planned.mode.kinds}
+        kinds = {kind.short for kind in planned.mode.kinds}
         for rows in self._changes(planned):
             if planned.given.changes:
                 assert {*rows.column(ROW_KIND_COLUMN).to_pylist()} <= kinds
@@ -125,7 +125,7 @@ class SourceSuite:
         source = source_of(context)
         if not isinstance(source, LookupTableSource):
             return
-        fields = {each.name: each for each in context.table.fields}
+        fields = {field.name: field for field in context.table.fields}
         for name in source.lookup_keys(tuple(fields)):
             values = {row[name] for row in self.rows if row[name] is not None}
             keys = pa.table({name: pa.array(values, to_arrow_type(fields[name].type))})

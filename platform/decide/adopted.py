@@ -71,7 +71,7 @@ def read_adopted(
 
 def write_adopted(tables: Sequence[AdoptedTable]) -> str:
     """Tables as the text of a state file."""
-    return json.dumps({"format": _FORMAT, "tables": [asdict(each) for each in tables]})
+    return json.dumps({"format": _FORMAT, "tables": [asdict(table) for table in tables]})
 
 
 def parse_adopted(text: str, *, name: str = "the state file") -> tuple[AdoptedTable, ...]:
@@ -116,7 +116,9 @@ def _read(catalog: Catalog, name: str) -> AdoptedTable:
             location=table.location,
             comment=schema.comment or schema.options.get("comment", ""),
             owner=schema.options.get("owner", ""),
-            columns=tuple((each.name, str(each.type), each.description) for each in schema.fields),
+            columns=tuple(
+                (field.name, str(field.type), field.description) for field in schema.fields
+            ),
             partition_keys=schema.partition_keys,
             primary_keys=schema.primary_keys,
             merge_engine=schema.options.get("merge-engine", MergeEngine.DEDUPLICATE.value)
@@ -145,4 +147,6 @@ def is_upkeep(commit: Snapshot) -> bool:
 def _last_write(table: Table, latest: Snapshot) -> Snapshot | None:
     """The last commit of rows, if it is one of the last few commits."""
     commits = table.table_files.snapshots.back_from(latest)
-    return next((each for each in islice(commits, _MOST_COMMITS) if not is_upkeep(each)), None)
+    return next(
+        (commit for commit in islice(commits, _MOST_COMMITS) if not is_upkeep(commit)), None
+    )

@@ -161,8 +161,8 @@ class Alerts:
         if new and now_ms >= self._again_ms:
             title = f"Lakewright: {counted(len(new), 'alert')} of {without_secrets(catalog.uri)}"
             sent, problems = send_alert(policy, title, _text(new), self.environment)
-            for each in problems:
-                warn(each)
+            for problem in problems:
+                warn(problem)
             self._again_ms = 0 if sent else now_ms + _AGAIN_MS
         new = new if sent else []
         gone = over - {each.key for each in new}
@@ -226,18 +226,18 @@ def _failing(look: Look, watch: TableWatch, past: Past) -> Iterable[Alert]:
         if state is not None and state.survey.problem is not None:
             text = f"cannot be read: {state.survey.problem}"
             yield Alert(table=table, event=AlertEvent.FAILED, text=text)
-        for each in decisions:
-            if not isinstance(each, Declined) or each.why_not is not WhyNot.ASKED_BEFORE:
+        for decision in decisions:
+            if not isinstance(decision, Declined) or decision.why_not is not WhyNot.ASKED_BEFORE:
                 continue
-            tried = past.tries.get((table, each.verb))
+            tried = past.tries.get((table, decision.verb))
             if tried is None or not ((tried.error and not tried.beaten) or tried.times >= _STUCK):
                 continue
-            text = each.reason.removeprefix(f"{table}, ").removeprefix(f"{table}: ")
+            text = decision.reason.removeprefix(f"{table}, ").removeprefix(f"{table}: ")
             yield Alert(
                 table=table,
                 event=AlertEvent.FAILED,
-                what=each.verb,
-                text=f"{each.verb.replace('_', ' ')} does not come through: {text}",
+                what=decision.verb,
+                text=f"{decision.verb.replace('_', ' ')} does not come through: {text}",
             )
 
 
@@ -252,8 +252,8 @@ def _spent(look: Look, day_ends_ms: int) -> Iterable[Alert]:
 
 def _text(alerts: Sequence[Alert]) -> str:
     lines = [
-        without_secrets(" ".join(f"{each.table} {each.text}".split()))[:_LONGEST]
-        for each in alerts[:_MOST_TOLD]
+        without_secrets(" ".join(f"{alert.table} {alert.text}".split()))[:_LONGEST]
+        for alert in alerts[:_MOST_TOLD]
     ]
     if len(alerts) > _MOST_TOLD:
         lines.append(f"and {len(alerts) - _MOST_TOLD:,} more; `lakewright report` shows all")

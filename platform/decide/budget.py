@@ -51,7 +51,7 @@ def choose(
     }
     for given in sorted(intents, key=_order):
         verbs = taken.setdefault(given.table, [])
-        first = next((each for each in verbs if waits_for(given.verb, each)), None)
+        first = next((verb for verb in verbs if waits_for(given.verb, verb)), None)
         if first is not None:
             told = f"waits for {first.replace('_', ' ')} of the same table"
             declined.append(given.waiting(WhyNot.CAPPED, told))

@@ -49,7 +49,7 @@ def debt_of(survey: TableSurvey) -> Debt:
 
 def total_debt(surveys: Iterable[TableSurvey]) -> Debt:
     """The sum over tables."""
-    every = [debt_of(each) for each in surveys]
+    every = [debt_of(survey) for survey in surveys]
     return Debt(files=sum(each.files for each in every), bytes=sum(each.bytes for each in every))
 
 

@@ -134,7 +134,7 @@ def decide(
 
 def intents(decisions: Iterable[Decision]) -> tuple[Intent, ...]:
     """What is to be carried out."""
-    return tuple(each for each in decisions if isinstance(each, Intent))
+    return tuple(decision for decision in decisions if isinstance(decision, Intent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,19 +368,23 @@ class _Look:
         partitions = [each for each, _, _ in due]
         keyed = self.state.health.keyed
         urgent = next((why for why in URGENT if any(each[2] is why for each in due)), None)
-        read = sum(each.joined_bytes or each.small_bytes for each in partitions)
-        files = sum(each.joined_files for each in partitions)
+        read = sum(partition.joined_bytes or partition.small_bytes for partition in partitions)
+        files = sum(partition.joined_files for partition in partitions)
         fewer = sum(
-            max(each.joined_files - (each.left_files or each.buckets), 0) for each in partitions
+            max(partition.joined_files - (partition.left_files or partition.buckets), 0)
+            for partition in partitions
         )
         written = bytes_after(read, files, files - fewer, self.state.survey.empty_bytes)
         cost = Cost(bytes=read, files=files, bytes_written=written)
         benefit = Benefit(
             files_fewer=fewer,
-            runs_fewer=sum(max(each.sorted_runs - (each.left_runs or 1), 0) for each in partitions)
+            runs_fewer=sum(
+                max(partition.sorted_runs - (partition.left_runs or 1), 0)
+                for partition in partitions
+            )
             if keyed
             else 0,
-            rows_shown=sum(each.waiting_rows for each in partitions),
+            rows_shown=sum(partition.waiting_rows for partition in partitions),
         )
         worst = sorted(due, key=lambda each: -weight(each[0]))
         told = "; ".join(reason for _, reason, _ in worst[:_MOST_TOLD])
@@ -388,7 +392,7 @@ class _Look:
         reads = self._reads_of(partitions)
         if reads:
             more += f"; read {reads:,.3g} times a day"
-        keys = tuple(each.key for each in partitions)
+        keys = tuple(partition.key for partition in partitions)
         return Intent(
             table=self.table,
             verb=COMPACT,
@@ -399,7 +403,7 @@ class _Look:
             options={} if urgent is not Why.WRITERS_WAIT else {"min_files": self._stop_at},
             cost=cost,
             benefit=benefit,
-            state=_digest(f"{each.key}={each.fingerprint}" for each in partitions),
+            state=_digest(f"{partition.key}={partition.fingerprint}" for partition in partitions),
             table_uuid=self.state.survey.uuid,
             # What is not counted, is compared as if it was hardly read.
             score=_score(cost, benefit, is_urgent=urgent is not None) * (1 + reads),
@@ -408,10 +412,13 @@ class _Look:
     def _reads_of(self, partitions: Sequence[PartitionHealth]) -> float:
         """How often files of the partitions are opened a day, on average."""
         reads = self.past.reads.get(self.table)
-        files = sum(each.joined_files for each in partitions)
+        files = sum(partition.joined_files for partition in partitions)
         if reads is None or not files:
             return 0.0
-        return sum(reads.of(each.key) * each.joined_files for each in partitions) / files
+        return (
+            sum(reads.of(partition.key) * partition.joined_files for partition in partitions)
+            / files
+        )
 
     def sort(self) -> Iterator[Decision]:
         policy, files, found = self.policy.sort, self.state.survey.files, self.state.unsorted

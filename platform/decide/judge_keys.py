@@ -30,7 +30,7 @@ def keys_told(survey: TableSurvey, policy: RespecPolicy) -> str:
 
 def gain_told(survey: TableSurvey, keys: Sequence[str]) -> str:
     """What readers have of a change, in words; a survey knows no number for it."""
-    came = [each for each in keys if each not in survey.partition_keys]
+    came = [key for key in keys if key not in survey.partition_keys]
     if not came:
         return ""
     return f", and a filter on {' or '.join(came)} opens the files of its values alone"

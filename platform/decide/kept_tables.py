@@ -63,7 +63,9 @@ class KeptTables:
     @property
     def rejects(self) -> frozenset[str]:
         """The names of the tables that keep the bad rows of declared ones; they may not exist."""
-        kept = (each for each in self.declarations.values() if each.keeps_rejects)
+        kept = (
+            declaration for declaration in self.declarations.values() if declaration.keeps_rejects
+        )
         return frozenset(rejects_name(each.table) for each in kept)
 
     @property

@@ -81,7 +81,7 @@ class Look:
         elif not self.shadows:
             told.append("nothing is due")
         if self.shadows:
-            size = size_text(sum(each.cost.bytes for each in self.shadows))
+            size = size_text(sum(shadow.cost.bytes for shadow in self.shadows))
             be = "is" if len(self.shadows) == 1 else "are"
             told.append(
                 f"{counted(len(self.shadows), 'verb')} {be} due in tables in shadow mode, "
@@ -312,9 +312,9 @@ def _last_ends(past: Past) -> dict[str, int]:
 
 def _worth_telling(decisions: Iterable[Decision]) -> Iterator[Decision]:
     """What is due or waits; of what is in order nothing is told."""
-    for each in decisions:
-        if isinstance(each, Intent) or each.why_not.waits:
-            yield each
+    for decision in decisions:
+        if isinstance(decision, Intent) or decision.why_not.waits:
+            yield decision
 
 
 def _kind(decision: Decision) -> tuple[str, Why | WhyNot]:

@@ -117,7 +117,7 @@ class Overviews:
             self._with_workers(each, now_ms) if at < _MOST_ASKED else each
             for at, each in enumerate(worst)
         ]
-        acted = [each for each in self._actions if each.verdict is not Verdict.SHADOW]
+        acted = [action for action in self._actions if action.verdict is not Verdict.SHADOW]
         return Overview(
             at_ms=now_ms,
             tables=tuple(shown),
@@ -135,15 +135,20 @@ class Overviews:
             mode=self.kept.table(name).policy.mode.value,
             debt=Debt() if survey is None else debt_of(survey),
             problem=None if survey is None else survey.problem,
-            due=tuple(each for each in decisions if isinstance(each, Intent)),
+            due=tuple(decision for decision in decisions if isinstance(decision, Intent)),
             waits=tuple(
-                each for each in decisions if isinstance(each, Declined) and each.why_not.waits
+                decision
+                for decision in decisions
+                if isinstance(decision, Declined) and decision.why_not.waits
             ),
             left=tuple(
-                each
-                for each in decisions
-                if isinstance(each, Declined)
-                and (each.why_not in _LEFT or (each.why_not is _OFF and each.verb == COMPACT))
+                decision
+                for decision in decisions
+                if isinstance(decision, Declined)
+                and (
+                    decision.why_not in _LEFT
+                    or (decision.why_not is _OFF and decision.verb == COMPACT)
+                )
             ),
             findings=() if survey is None else findings(survey),
             trend=self._trends.get(name),
@@ -158,7 +163,7 @@ class Overviews:
         except StorageError:
             return line
         held = tuple(
-            f"{each.kind.value} by {each.holder}" for each in leases if each.expires_ms > now_ms
+            f"{lease.kind.value} by {lease.holder}" for lease in leases if lease.expires_ms > now_ms
         )
         return replace(line, working=held)
 

@@ -114,21 +114,23 @@ def _wishes(survey: TableSurvey) -> Wishes:
     """What should hold for a table by itself."""
     if survey.problem is not None or survey.read_only is not None:
         return {FREEZE: "true"}
-    found = {SMALL_FILES: str(_threshold(survey))}
+    wishes = {SMALL_FILES: str(_threshold(survey))}
     if _has_tiny_files(survey):
-        found[MIN_BYTES] = "32 MB"
+        wishes[MIN_BYTES] = "32 MB"
     # Null leaves the choice to the table's own options, which a wider policy would overrule.
     own = _own_retention(survey)
-    found[TIME_RETAINED] = "null" if own else _KEPT
-    found[RETAIN_MIN] = "null" if own else "10"
+    wishes[TIME_RETAINED] = "null" if own else _KEPT
+    wishes[RETAIN_MIN] = "null" if own else "10"
     if survey.orphans.estimated_files:
-        found[OLDER_THAN] = "3d"
+        wishes[OLDER_THAN] = "3d"
     for use, switches in _SWITCHES.items():
         if use in survey.refused:
             section = {key.split(".")[0] for key in switches}
-            found = {key: value for key, value in found.items() if key.split(".")[0] not in section}
-            found |= dict.fromkeys(switches, "false")
-    return found
+            wishes = {
+                key: value for key, value in wishes.items() if key.split(".")[0] not in section
+            }
+            wishes |= dict.fromkeys(switches, "false")
+    return wishes
 
 
 def _threshold(survey: TableSurvey) -> int:
@@ -217,9 +219,9 @@ def _write_exceptions(
         for pattern, matched in alike.items():
             found.patterns.setdefault(pattern, []).append(_Line(key, value, tuple(matched)))
         named = {each.table for matched in alike.values() for each in matched}
-        for each in tables:
-            if each.table not in named:
-                found.tables.setdefault(each.table, []).append(_Line(key, value, (each,)))
+        for table in tables:
+            if table.table not in named:
+                found.tables.setdefault(table.table, []).append(_Line(key, value, (table,)))
 
 
 def _stems(
@@ -227,8 +229,8 @@ def _stems(
 ) -> dict[str, list[TableSurvey]]:
     """Patterns that fit several of the tables, and no other table of the database."""
     by_stem: dict[str, list[TableSurvey]] = {}
-    for each in tables:
-        by_stem.setdefault(_stem(each.table), []).append(each)
+    for table in tables:
+        by_stem.setdefault(_stem(table.table), []).append(table)
     return {
         f"{stem}*": matched
         for stem, matched in by_stem.items()
@@ -256,7 +258,7 @@ def _most_common(
     tables: Sequence[TableSurvey], key: str, wishes: Mapping[str, Wishes]
 ) -> str | None:
     """The value of most tables, None if none has more than half."""
-    counts = Counter(wishes[each.table][key] for each in tables)
+    counts = Counter(wishes[table.table][key] for table in tables)
     value, count = counts.most_common(1)[0] if counts else ("", 0)
     return value if 2 * count > len(tables) and value != "null" else None
 
@@ -350,8 +352,8 @@ def _why(line: _Line) -> str:
         return "as its own options say"
     if line.key == RETAIN_MIN:
         return "as many snapshots stay at least, however old they are"
-    files = sum(each.orphans.estimated_files for each in tables)
-    size = sum(each.orphans.estimated_bytes for each in tables)
+    files = sum(table.orphans.estimated_files for table in tables)
+    size = sum(table.orphans.estimated_bytes for table in tables)
     return (
         f"{how_many} with up to {counted(files, 'file')} ({size_text(size)}) that the latest "
         "snapshot does not name; older snapshots may need them. Files of a write in progress are "
@@ -360,16 +362,16 @@ def _why(line: _Line) -> str:
 
 
 def _compaction_text(tables: Sequence[TableSurvey]) -> str:
-    files = sum(each.files.mergeable_files for each in tables)
-    size = sum(each.files.mergeable_bytes for each in tables)
-    runs = max(each.files.sorted_runs for each in tables)
+    files = sum(table.files.mergeable_files for table in tables)
+    size = sum(table.files.mergeable_bytes for table in tables)
+    runs = max(table.files.sorted_runs for table in tables)
     told = f"{counted(files, 'file')} ({size_text(size)}) could be joined"
     if runs > 1:
         told += f", up to {counted(runs, 'sorted run')} in a bucket"
     if all(map(_only_writes, tables)):
         return f"{told}; write-only is set, so no writer compacts"
-    triggers = sorted({_writers_trigger(each) for each in tables if not _only_writes(each)})
-    if any(_none_has(2 * _writers_trigger(each), each) for each in tables):
+    triggers = sorted({_writers_trigger(table) for table in tables if not _only_writes(table)})
+    if any(_none_has(2 * _writers_trigger(table), table) for table in tables):
         most = max(map(_most_in_bucket, tables))
         return f"{told}. No bucket has more than {most}, so a compaction begins at what writers use"
     shown = " or ".join(map(str, triggers))
@@ -378,8 +380,8 @@ def _compaction_text(tables: Sequence[TableSurvey]) -> str:
 
 def _retention_text(tables: Sequence[TableSurvey]) -> str:
     worst = max(tables, key=lambda each: (each.history.snapshots, each.table))
-    total = sum(each.history.snapshots for each in tables)
-    piled = sum(each.history.snapshots > USUAL_SNAPSHOTS for each in tables)
+    total = sum(table.history.snapshots for table in tables)
+    piled = sum(table.history.snapshots > USUAL_SNAPSHOTS for table in tables)
     told = (
         f"{counted(len(tables), 'table')} without a rule of their own keep "
         f"{counted(total, 'snapshot')}"

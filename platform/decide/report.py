@@ -90,7 +90,10 @@ def page_of(figures: ReportFigures) -> str:
     body = [
         f"<h1>{escape(figures.name)}</h1>",
         f'<p class="faint">{escape(figures.uri)}<br>{time_text(seen.at_ms)}; the last 31 days</p>',
-        *(f'<p class="failed">{escape(f"{each}; {IN_FORCE}")}</p>' for each in figures.problems),
+        *(
+            f'<p class="failed">{escape(f"{problem}; {IN_FORCE}")}</p>'
+            for problem in figures.problems
+        ),
         _cards(figures),
         *_debt(seen),
         *_savings(figures),
@@ -174,7 +177,7 @@ def _savings(figures: ReportFigures) -> Iterator[str]:
         "runs; of times, over those of a second and more. Days are those of UTC.</p>"
     )
     yield _table(SAVING_COLUMNS, figures.saving_rows())
-    days = {each.key: each for each in savings(acted, By.DAY)}
+    days = {saving.key: saving for saving in savings(acted, By.DAY)}
     # A day without a run is a bar of no height, up to the day of the report.
     shown = {day: days.get(day, total((), day)) for day in _days(min(days), figures.seen.at_ms)}
     took = [
@@ -247,7 +250,7 @@ def _tables(figures: ReportFigures) -> Iterator[str]:
             continue
         if heading:
             yield f"<h3>{heading}</h3>"
-        names = [each.table for each in lines]
+        names = [line.table for line in lines]
         yield _table(TABLE_COLUMNS, figures.table_rows(lines), names=names, is_sortable=True)
 
 
@@ -297,7 +300,7 @@ def _of_table(line: TableLine, survey: TableSurvey, state: UpkeepState | None) -
     if (poor := poor_state(survey)) is not None:
         notes.insert(0, poor)
     if notes:
-        yield f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in notes)}</ul>"
+        yield f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in notes)}</ul>"
     rows = [decision_cells(line, said, each) for said, each in decisions(line)]
     if rows:
         columns = [each for each in DECISION_COLUMNS if each != "table"]
@@ -314,13 +317,13 @@ def _of_table(line: TableLine, survey: TableSurvey, state: UpkeepState | None) -
             columns,
             [
                 [
-                    each.key,
-                    each.file_count,
-                    each.sorted_runs if survey.keyed else each.small_files,
-                    (each.size_bytes, size_text(each.size_bytes)),
-                    each.row_count,
+                    partition.key,
+                    partition.file_count,
+                    partition.sorted_runs if survey.keyed else partition.small_files,
+                    (partition.size_bytes, size_text(partition.size_bytes)),
+                    partition.row_count,
                 ]
-                for each in partitions
+                for partition in partitions
             ],
         )
 
@@ -351,12 +354,12 @@ def _file_values(survey: TableSurvey) -> list[dict[str, object]]:
     shapes = sorted(survey.files.shapes, key=lambda each: (each.least_bytes, each.level))
     return [
         {
-            "level": f"level {each.level}" if survey.keyed else "files",
-            "size": size_range(each.least_bytes),
-            "files": each.files,
-            "bytes": size_text(each.bytes),
+            "level": f"level {shape.level}" if survey.keyed else "files",
+            "size": size_range(shape.least_bytes),
+            "files": shape.files,
+            "bytes": size_text(shape.bytes),
         }
-        for each in shapes
+        for shape in shapes
     ]
 
 
@@ -381,17 +384,17 @@ def _actions_table(actions: Sequence[Action], *, with_table: bool) -> str:
     columns += ["files removed", "freed", "what"]
     rows: list[list[Cell]] = [
         [
-            time_text(each.started_ms).removesuffix(" UTC"),
-            each.table,
-            words(each.verb),
-            Shown(words(each.verdict.value), css=each.verdict.value),
-            _predicted(each.predicted_cost),
-            (each.cost.milliseconds, duration_text(each.cost.milliseconds)),
-            each.benefit.files_fewer,
-            (each.benefit.bytes_freed, size_text(each.benefit.bytes_freed)),
-            Shown(each.error or each.summary, css="long"),
+            time_text(action.started_ms).removesuffix(" UTC"),
+            action.table,
+            words(action.verb),
+            Shown(words(action.verdict.value), css=action.verdict.value),
+            _predicted(action.predicted_cost),
+            (action.cost.milliseconds, duration_text(action.cost.milliseconds)),
+            action.benefit.files_fewer,
+            (action.benefit.bytes_freed, size_text(action.benefit.bytes_freed)),
+            Shown(action.error or action.summary, css="long"),
         ]
-        for each in actions
+        for action in actions
     ]
     if with_table:
         return _table(columns, rows)

@@ -86,8 +86,10 @@ class ReportFigures:
         return cls(
             uri=without_secrets(catalog.uri),
             seen=seen,
-            states={each.table: overviews.state(each.table) for each in seen.tables},
-            acted=tuple(each for each in overviews.actions if each.verdict is not Verdict.SHADOW),
+            states={table.table: overviews.state(table.table) for table in seen.tables},
+            acted=tuple(
+                action for action in overviews.actions if action.verdict is not Verdict.SHADOW
+            ),
             problems=tuple(map(str, kept.problems)),
         )
 
@@ -99,15 +101,15 @@ class ReportFigures:
     @property
     def lines(self) -> tuple[TableLine, ...]:
         """The tables of the warehouse's users."""
-        own = {each.table for each in self.own_lines}
-        return tuple(each for each in self.seen.tables if each.table not in own)
+        own = {own_line.table for own_line in self.own_lines}
+        return tuple(table for table in self.seen.tables if table.table not in own)
 
     @property
     def own_lines(self) -> tuple[TableLine, ...]:
         """The tables that Lakewright writes: its records, and the rejects of other tables."""
-        names = {each.table for each in self.seen.tables}
-        own = OWN_TABLES | {rejects_name(each) for each in names}
-        return tuple(each for each in self.seen.tables if each.table in own)
+        names = {table.table for table in self.seen.tables}
+        own = OWN_TABLES | {rejects_name(name) for name in names}
+        return tuple(table for table in self.seen.tables if table.table in own)
 
     def survey(self, line: TableLine) -> TableSurvey:
         """The state of a table; of one that cannot be read, its problem alone."""
@@ -119,18 +121,18 @@ class ReportFigures:
     def totals(self) -> dict[str, str]:
         """The figures of the whole warehouse."""
         tables, spent = self.seen.tables, self.seen.spent
-        surveys = [each.survey for each in self.states.values() if each is not None]
-        files = sum(each.files.files for each in surveys)
-        size = sum(each.files.bytes for each in surveys)
-        sums, unread = total(self.acted), sum(each.problem is not None for each in surveys)
-        poor = sum(poor_state(each) is not None for each in surveys)
+        surveys = [state.survey for state in self.states.values() if state is not None]
+        files = sum(survey.files.files for survey in surveys)
+        size = sum(survey.files.bytes for survey in surveys)
+        sums, unread = total(self.acted), sum(survey.problem is not None for survey in surveys)
+        poor = sum(poor_state(survey) is not None for survey in surveys)
         return {
             "tables": f"{len(tables):,}",
             "data": f"{size_text(size)} in {counted(files, 'file')}",
             "poor state": f"{poor:,}" + (f", {unread:,} unreadable" if unread else ""),
-            "debt": counted(sum(each.debt.files for each in tables), "file"),
-            "due": f"{sum(len(each.due) for each in tables):,}",
-            "deferred": f"{sum(len(each.waits) for each in tables):,}",
+            "debt": counted(sum(table.debt.files for table in tables), "file"),
+            "due": f"{sum(len(table.due) for table in tables):,}",
+            "deferred": f"{sum(len(table.waits) for table in tables):,}",
             "runs": f"{sums.runs:,}" + (f", {sums.failed:,} failed" if sums.failed else ""),
             "freed": size_text(sums.benefit.bytes_freed),
             "spent today": f"{size_text(spent.bytes)}, {duration_text(spent.milliseconds)}",
@@ -153,11 +155,11 @@ class ReportFigures:
 
     def table_rows(self, lines: Sequence[TableLine]) -> list[list[Cell]]:
         """The state of each table."""
-        return [self._table_cells(each, self.survey(each)) for each in lines]
+        return [self._table_cells(line, self.survey(line)) for line in lines]
 
     def _table_cells(self, line: TableLine, survey: TableSurvey) -> list[Cell]:
         files, state = survey.files, state_of(survey)
-        verbs = [each.verb for each in line.due] + [each.verb for each in line.waits]
+        verbs = [each.verb for each in line.due] + [wait.verb for wait in line.waits]
         return [
             Shown(line.table, table=line.table),
             Shown(state, css=state),
@@ -181,7 +183,7 @@ def state_of(survey: TableSurvey) -> str:
 def decisions(line: TableLine) -> Iterator[tuple[str, Decision]]:
     """What is decided about a table, each with its state in a word."""
     yield from (("due" if line.mode == "live" else line.mode, each) for each in line.due)
-    yield from (("deferred", each) for each in line.waits)
+    yield from (("deferred", wait) for wait in line.waits)
     yield from ((words(each.why_not.value), each) for each in line.left)
 
 

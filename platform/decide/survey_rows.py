@@ -47,9 +47,9 @@ class HealthFigures:
 _NAMES = {"table": "table_name"}
 _TEXTS = {"table"}
 _COLUMNS = {
-    each.name: _NAMES.get(each.name, each.name)
-    for each in fields(HealthFigures)
-    if each.name != "is_readable"
+    field.name: _NAMES.get(field.name, field.name)
+    for field in fields(HealthFigures)
+    if field.name != "is_readable"
 }
 _FINGERPRINT = "fingerprint"
 # Of a table that could be read; a problem stands before the first slash, and may begin with one.
@@ -100,7 +100,7 @@ def fingerprint_of(state: UpkeepState) -> str:
         survey.manifests.manifests,
         state.collect_due_ms,
     )
-    return "/".join("" if each is None else str(each) for each in parts)
+    return "/".join("" if part is None else str(part) for part in parts)
 
 
 def survey_row(state: UpkeepState) -> dict[str, object]:

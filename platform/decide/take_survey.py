@@ -137,7 +137,7 @@ def survey_written(table: Table, snapshot: Snapshot) -> TableSurvey | None:
     """The survey of a snapshot that was just written; None if it takes long to read, or is gone."""
     try:
         manifests = Inspection(table.table_files, snapshot).manifest_files()
-        is_large = sum(each.file_size for each in manifests) > _LARGE_BYTES
+        is_large = sum(manifest.file_size for manifest in manifests) > _LARGE_BYTES
         return None if is_large else survey_snapshot(table, snapshot)
     except StorageError:
         return None
@@ -245,7 +245,7 @@ def _survey(table: Table, worst: int) -> TableSurvey:
     span = table.history.span()
     # Large tables take turns, so that memory holds the numbers of one of them.
     manifests = inspect.manifest_files()
-    is_large = sum(each.file_size for each in manifests) > _LARGE_BYTES
+    is_large = sum(manifest.file_size for manifest in manifests) > _LARGE_BYTES
     with _TURNS if is_large else nullcontext():
         layout = inspect.layout(manifests)
         unnamed = inspect.unnamed_files(layout, most_folders=_MOST_FOLDERS, seed=_SEED)

@@ -72,9 +72,9 @@ def debt_by_table(
     begin_ms = min(each.first.taken_ms for each in several)
     end_ms = max(until_ms, begin_ms)
     moments = [begin_ms + (end_ms - begin_ms) * at // max(steps - 1, 1) for at in range(steps)]
-    debts: dict[int, dict[str, int]] = {each: {} for each in moments}
+    debts: dict[int, dict[str, int]] = {moment: {} for moment in moments}
     for trend in several:
-        taken = [each.taken_ms for each in trend.points]
+        taken = [point.taken_ms for point in trend.points]
         for moment_ms, found_then in debts.items():
             if at := bisect_right(taken, moment_ms):
                 found_then[trend.table] = trend.points[at - 1].debt_files

@@ -62,7 +62,7 @@ class Upkept:
     def failed(self) -> tuple[Action, ...]:
         """The actions that failed, or gave way to other commits."""
         return tuple(
-            each for each in self.actions if each.verdict in (Verdict.FAILED, Verdict.BEATEN)
+            action for action in self.actions if action.verdict in (Verdict.FAILED, Verdict.BEATEN)
         )
 
 
@@ -205,7 +205,7 @@ def states_of(look: Look, *, everything: bool) -> list[tuple[str, Intent | Decli
     What is in order is left out, unless `everything` is asked for.
     """
     chosen = {(each.table, each.verb): each for each in look.choice.chosen}
-    shadows = {(each.table, each.verb) for each in look.shadows}
+    shadows = {(shadow.table, shadow.verb) for shadow in look.shadows}
     waits = {(each.table, each.verb): each for each in look.choice.declined}
     rows: list[tuple[str, Intent | Declined]] = []
     for decision in (each for found in look.decisions.values() for each in found):

@@ -24,14 +24,14 @@ def findings_of(error: ValidationError, model: type[BaseModel]) -> list[Finding]
     """All that a model found wrong; a needed key that is misspelt is not missing, too."""
     details = error.errors()
     meant = {
-        (*each["loc"][:-1], *_near(str(each["loc"][-1]), known_keys(model, each["loc"][:-1])))
-        for each in details
-        if each["type"] == "extra_forbidden"
+        (*detail["loc"][:-1], *_near(str(detail["loc"][-1]), known_keys(model, detail["loc"][:-1])))
+        for detail in details
+        if detail["type"] == "extra_forbidden"
     }
     return [
-        explain(each, model)
-        for each in details
-        if each["type"] != "missing" or each["loc"] not in meant
+        explain(detail, model)
+        for detail in details
+        if detail["type"] != "missing" or detail["loc"] not in meant
     ]
 
 
@@ -121,7 +121,9 @@ def _unknown(place: Place, model: type[BaseModel]) -> str:
     sections = [name for name, each in _sections(model) if key in fields_by_key(each)]
     if not sections:
         return f"unknown key {key!r}; {did_you_mean(key, known)}"
-    alike = [each for each in sections if each.split(".")[-1:] == [*map(str, place[-2:-1])]]
+    alike = [
+        section for section in sections if section.split(".")[-1:] == [*map(str, place[-2:-1])]
+    ]
     near = f"{did_you_mean(key, known)} " if _near(key, known) else ""
     return f"unknown key {key!r}; {near}it is a key of {(alike or sections)[0]}"
 

@@ -129,7 +129,7 @@ def documents_of(file: Path, text: str, problems: list[Problem]) -> list[Written
         problems.append(Problem(shown, err.line, "", err.message))
         return []
     folder = str(file.absolute().parent)
-    return [WrittenText(shown, each, each.value, folder=folder) for each in documents]
+    return [WrittenText(shown, document, document.value, folder=folder) for document in documents]
 
 
 def place_from(folder: str | Path, place: str) -> str:

@@ -36,7 +36,10 @@ class BrokenPartitions:
 
     def leaves_out(self, file: FileReader, error: InvalidRows) -> bool:
         """Whether a file is left out with all of its partition."""
-        columns = {each.name: each.type for each in self.declaration.partition_columns}
+        columns = {
+            partition_column.name: partition_column.type
+            for partition_column in self.declaration.partition_columns
+        }
         told = {
             name: to_python(value, columns[name])
             for name, value in file.file.values

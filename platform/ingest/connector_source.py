@@ -76,11 +76,11 @@ def columns_not_read(declaration: TableDeclaration, planned: PlannedScan) -> tup
     Raises:
         InvalidRows: there are some, and the declaration says that they are refused.
     """
-    source, declared = declaration.source, {each.name for each in declaration.columns}
+    source, declared = declaration.source, {column.name for column in declaration.columns}
     assert source is not None
     if not isinstance(planned.source, SupportsSourceColumns):
         return ()
-    others = tuple(each for each in planned.source.source_columns() if each not in declared)
+    others = tuple(column for column in planned.source.source_columns() if column not in declared)
     # A table of a database often has more columns than are wanted, so only what is written counts.
     is_told = "extra_columns" in source.model_fields_set
     if others and is_told and source.extra_columns is ExtraColumns.REFUSE:
@@ -122,11 +122,11 @@ def _planned(
     without: Collection[str] = (),
 ) -> PlannedScan:
     columns = (
-        Column(each.name, parse_data_type(each.type))
-        for each in declaration.columns
-        if each.name not in without
+        Column(column.name, parse_data_type(column.type))
+        for column in declaration.columns
+        if column.name not in without
     )
-    keys = tuple(each.name for each in declaration.partition_columns)
+    keys = tuple(partition_column.name for partition_column in declaration.partition_columns)
     check_no_secret(options, f"the source of {declaration.table}")
     table = CatalogTable(
         columns=tuple(columns),
@@ -144,7 +144,10 @@ def _filter(
 ) -> Predicate | None:
     if partitions is None:
         return None
-    types = {each.name: each.type for each in declaration.partition_columns}
+    types = {
+        partition_column.name: partition_column.type
+        for partition_column in declaration.partition_columns
+    }
     if len(types) == 1:
         ((name, kind),) = types.items()
         values = [from_python(spec[name], kind) for spec in partitions]

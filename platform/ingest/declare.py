@@ -97,7 +97,7 @@ def columns_of_file(file: FoundFile, source: SourceDeclaration) -> list[Proposed
 def _schema_of(rows: Any) -> pa.Schema:
     if is_dataframe(rows):
         return rows.limit(1).toArrow().schema
-    if isinstance(rows, Sequence) and all(isinstance(each, Mapping) for each in rows):
+    if isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows):
         return pa.Table.from_pylist([*rows]).schema
     first = next(arrow_tables(rows, ()), None)
     if first is None:
@@ -110,7 +110,7 @@ def _of_query(query: str, table: str, catalog: Catalog) -> str:
     from lakewright.session import Session  # noqa: PLC0415
 
     result = Session(catalog).sql(query)
-    columns = [Proposed(each.name, str(each.type)) for each in result.fields]
+    columns = [Proposed(field.name, str(field.type)) for field in result.fields]
     source = {"sql": query.strip().rstrip(";")}
     return _yaml(table or "database.table", columns, source=source, told="the types of the query")
 
@@ -149,7 +149,7 @@ def columns_of_files(source: SourceDeclaration) -> list[Proposed]:
 
 
 def _with_keys(columns: list[Proposed], path: PathPattern) -> list[Proposed]:
-    held = {each.name for each in columns}
+    held = {column.name for column in columns}
     return columns + [
         Proposed(name, "STRING NOT NULL", "from the path")
         for name in path.column_names
@@ -198,9 +198,11 @@ def _columns_of(file: FoundFile, form: SourceDeclaration) -> tuple[list[Proposed
             records += piece.rows_of_records()
             if len(records) >= _MOST_ROWS:
                 break
-        found_names = dict.fromkeys(name for each in records for name in each)
+        found_names = dict.fromkeys(name for record in records for name in record)
         columns = [
-            _of_values(name, [plain_numbers(each.get(name)) for each in records], given.form.texts)
+            _of_values(
+                name, [plain_numbers(record.get(name)) for record in records], given.form.texts
+            )
             for name in found_names
         ]
         count = len(records)
@@ -220,9 +222,9 @@ def _numbered(file: FoundFile, form: SourceDeclaration) -> list[str]:
 
 def _first(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     left = _MOST_ROWS
-    for each in tables:
-        yield each.slice(0, left)
-        left -= each.num_rows
+    for table in tables:
+        yield table.slice(0, left)
+        left -= table.num_rows
         if left <= 0:
             return
 
@@ -240,7 +242,7 @@ def _form_of_csv(file: FoundFile) -> dict[str, Any]:
         if error.start < len(data) - 4:
             form["encoding"] = "latin-1"
             text = data.decode("latin-1")
-    lines = [each for each in text.splitlines() if each][:100]
+    lines = [splitline for splitline in text.splitlines() if splitline][:100]
     whole = lines[:-1] if len(data) == _SAMPLE_BYTES and len(lines) > 1 else lines
     widths = {}
     for delimiter in _DELIMITERS:
@@ -267,7 +269,7 @@ def _of_texts(name: str, values: Sequence[str | None], layout: TextLayout) -> Pr
     empty = len(values) - len(texts)
     note = f"guessed from {counted(len(texts), 'value')}"
     note += f"; {empty:,} empty" if empty else ""
-    has_names = any(_IS_NAME.fullmatch(each.strip()) for each in texts)
+    has_names = any(_IS_NAME.fullmatch(text.strip()) for text in texts)
     array = pa.array(texts, pa.string())
     for kind in _OTHER_TYPES if has_names else _TEXT_TYPES:
         field = DataField(0, name, parse_data_type(kind))
@@ -276,7 +278,7 @@ def _of_texts(name: str, values: Sequence[str | None], layout: TextLayout) -> Pr
         except InvalidRows:
             continue
         if kind == "DOUBLE":
-            plain = [each.strip().replace(layout.decimal, ".") for each in texts]
+            plain = [text.strip().replace(layout.decimal, ".") for text in texts]
             return Proposed(name, _amount(plain) or kind, note)
         return Proposed(name, kind, note)
     return Proposed(name, "STRING", note)
@@ -284,9 +286,9 @@ def _of_texts(name: str, values: Sequence[str | None], layout: TextLayout) -> Pr
 
 def _amount(texts: Sequence[str]) -> str | None:
     """A decimal, if all numbers have the same digits after the point, as amounts of money have."""
-    digits = {len(each.partition(".")[2]) for each in texts}
+    digits = {len(text.partition(".")[2]) for text in texts}
     scale = digits.pop()
-    is_plain = all(re.fullmatch(r"[+-]?\d{1,14}\.\d{2,4}", each) for each in texts)
+    is_plain = all(re.fullmatch(r"[+-]?\d{1,14}\.\d{2,4}", text) for text in texts)
     return f"DECIMAL(18, {scale})" if not digits and is_plain and len(texts) >= _MANY else None
 
 
@@ -326,9 +328,9 @@ def _yaml(
         f"table: {_inline(table)}",
         "columns:",
     ]
-    for each in columns:
-        note = f"  # {' '.join(each.note.split())}" if each.note else ""
-        lines.append(f"  - {_inline({'name': each.name, 'type': each.type})}{note}")
+    for column in columns:
+        note = f"  # {' '.join(column.note.split())}" if column.note else ""
+        lines.append(f"  - {_inline({'name': column.name, 'type': column.type})}{note}")
     if keys:
         lines.append(f"partition_keys: {_inline([*keys])}")
     if source is not None:

@@ -76,13 +76,15 @@ class StreamDrain:
 
     @property
     def row_count(self) -> int:
-        return sum(each.row_count for each in self.batches)
+        return sum(batch.row_count for batch in self.batches)
 
     @property
     def published(self) -> Published:
         """What was committed so far, in the time since the run began."""
         return Published(
-            partitions=totals_of(each for batch in self.batches for each in batch.partitions),
+            partitions=totals_of(
+                partition for batch in self.batches for partition in batch.partitions
+            ),
             report=self.report,
             snapshot=self.batches[-1].snapshot if self.batches else None,
             commits=len(self.batches),
@@ -203,7 +205,9 @@ class StreamDrain:
                 f"{stream.table} has columns that {self.table.name} lacks: {', '.join(others)}; "
                 "nothing was read; declare them, or write extra_columns: ignore in the source"
             )
-        declared = [each.name for each in self.declaration.columns if each.name not in partition]
+        declared = [
+            column.name for column in self.declaration.columns if column.name not in partition
+        ]
         missing = [name for name in declared if name not in given]
         if missing and refuses:
             raise InvalidRequestError(
@@ -270,10 +274,10 @@ def default_checkpoint(table: Table) -> str:
 
 def merged(before: ValidationReport, after: ValidationReport) -> ValidationReport:
     """The results for the rows of several batches, each of which was judged by itself."""
-    earlier = {each.check_name: each for each in before.outcomes}
+    earlier = {outcome.check_name: outcome for outcome in before.outcomes}
     outcomes = [
-        _merged(earlier[each.check_name], each) if each.check_name in earlier else each
-        for each in after.outcomes
+        _merged(earlier[outcome.check_name], outcome) if outcome.check_name in earlier else outcome
+        for outcome in after.outcomes
     ]
     return ValidationReport(
         outcomes=tuple(outcomes),

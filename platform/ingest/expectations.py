@@ -203,9 +203,9 @@ def validate_queries(
     views: dict[str, str] = {}
     cached = rows.persist()
     try:
-        for each in expectations:
-            assert each.sql is not None
-            query = parse_row_query(each.sql)
+        for expectation in expectations:
+            assert expectation.sql is not None
+            query = parse_row_query(expectation.sql)
             try:
                 for name in query.tables:
                     if name not in views:
@@ -213,13 +213,18 @@ def validate_queries(
                         find_table(name).to_spark(spark).createOrReplaceTempView(view)
                         views[name] = view
             except StorageError as err:
-                results[each.check_name] = err.message
+                results[expectation.check_name] = err.message
                 continue
             # Great Expectations puts its own view of the batch into the text, as `str.format`.
             text = query.over({BATCH: _BATCH, **views}).replace("{", "{{").replace("}", "}}")
             arguments = {"unexpected_rows_query": text.replace(f"`{_BATCH}`", "{batch}")}
             asked.append(
-                _Asked(each.check_name, "UnexpectedRowsExpectation", arguments, each.severity)
+                _Asked(
+                    expectation.check_name,
+                    "UnexpectedRowsExpectation",
+                    arguments,
+                    expectation.severity,
+                )
             )
         with _local_times_as_they_are(spark):
             results |= _evaluate(asked, "spark", cached, {"result_format": "COMPLETE"})
@@ -228,7 +233,8 @@ def validate_queries(
         for view in (*views.values(), _THEIR_VIEW):
             spark.catalog.dropTempView(view)
     return tuple(
-        _query_outcome(each, results.get(each.check_name), partition_keys) for each in expectations
+        _query_outcome(expectation, results.get(expectation.check_name), partition_keys)
+        for expectation in expectations
     )
 
 
@@ -239,22 +245,22 @@ def _query_outcome(
     if failed.error is not None:
         return failed
     assert expectation.sql is not None
-    found: Sequence[Mapping[str, Any]] = result.result["details"]["unexpected_rows"]
+    rows: Sequence[Mapping[str, Any]] = result.result["details"]["unexpected_rows"]
     count = int(result.result["observed_value"])
-    if found and parse_row_query(expectation.sql).is_count:
-        count, found = int(found[0][COUNT_COLUMN]), ()
+    if rows and parse_row_query(expectation.sql).is_count:
+        count, rows = int(rows[0][COUNT_COLUMN]), ()
     # Of more rows than these, the partitions are not known.
     by_partition: Counter[str] = Counter()
-    if len(found) == count and all(set(partition_keys) <= set(row) for row in found):
+    if len(rows) == count and all(set(partition_keys) <= set(row) for row in rows):
         by_partition.update(
-            describe_partition({name: row[name] for name in partition_keys}) for row in found
+            describe_partition({name: row[name] for name in partition_keys}) for row in rows
         )
     return replace(
         failed,
         observed=None,
         unexpected_count=count,
         unexpected_by_partition=dict(sorted(by_partition.items())) if partition_keys else {},
-        sample=tuple(found[: expectation.show]),
+        sample=tuple(rows[: expectation.show]),
     )
 
 
@@ -307,14 +313,16 @@ def _of_decimals(arguments: Mapping[str, Any], kind: str) -> dict[str, Any]:
     The library takes bounds as floats. So each is the next float on the side on which the bound
     itself is met, or is not if it is strict.
     """
-    found = dict(arguments)
-    for name in _OF_VALUES & found.keys():
-        found[name] = _exact(found[name])
+    converted = dict(arguments)
+    for name in _OF_VALUES & converted.keys():
+        converted[name] = _exact(converted[name])
     for name, strict in _BOUNDS.items() if kind in _BOUNDS_ARE_VALUES else ():
-        bound = found.get(name)
+        bound = converted.get(name)
         if isinstance(bound, float) and math.isfinite(bound):
-            found[name] = _beside(bound, upwards=(name == "max_value") != bool(found.get(strict)))
-    return found
+            converted[name] = _beside(
+                bound, upwards=(name == "max_value") != bool(converted.get(strict))
+            )
+    return converted
 
 
 def _exact(value: Any) -> Any:
@@ -349,18 +357,18 @@ def _evaluate(
         context.variables.progress_bars = no_bars
         results: dict[str, Any] = {}
         built = []
-        for each in expectations:
-            factory = getattr(gx.expectations, each.class_name)
+        for expectation in expectations:
+            factory = getattr(gx.expectations, expectation.class_name)
             try:
                 built.append(
                     factory(
-                        **each.arguments,
-                        severity=each.severity.value,
-                        meta={_CHECK: each.check_name},
+                        **expectation.arguments,
+                        severity=expectation.severity.value,
+                        meta={_CHECK: expectation.check_name},
                     )
                 )
             except (ValueError, TypeError) as err:
-                results[each.check_name] = _first_line(err)
+                results[expectation.check_name] = _first_line(err)
         add_source = getattr(context.data_sources, f"add_{kind}")
         asset = add_source("staged").add_dataframe_asset("rows")
         whole = asset.add_batch_definition_whole_dataframe("whole")

@@ -135,14 +135,14 @@ class _FunctionRows:
             yield from arrow_tables(rows, self._read_as)
             return
         waiting: list[Mapping[str, Any]] = []
-        for each in rows:
-            if isinstance(each, Mapping):
-                waiting.append(each)
-            if waiting and (not isinstance(each, Mapping) or len(waiting) == _ROWS_AT_ONCE):
+        for row in rows:
+            if isinstance(row, Mapping):
+                waiting.append(row)
+            if waiting and (not isinstance(row, Mapping) or len(waiting) == _ROWS_AT_ONCE):
                 yield _alike(waiting)
                 waiting = []
-            if not isinstance(each, Mapping):
-                yield from arrow_tables(each, self._read_as)
+            if not isinstance(row, Mapping):
+                yield from arrow_tables(row, self._read_as)
         if waiting:
             yield _alike(waiting)
 
@@ -160,7 +160,7 @@ class _FunctionRows:
             if others.num_rows:
                 spec = describe_partition(others.to_pylist()[0])
                 raise InvalidRows(f"{self._source}: {spec} was not requested")
-        fields = [each for each in self._table.schema.fields if each.name in made.column_names]
+        fields = [field for field in self._table.schema.fields if field.name in made.column_names]
         typed = conform(made.select([e.name for e in fields]), fields, table=self._source)
         for name in made.column_names:
             # An unknown column is refused by its name.
@@ -171,7 +171,7 @@ class _FunctionRows:
     def _keys_of(self, made: pa.Table) -> pa.Table:
         """The partition columns that the rows have."""
         fields = self._table.schema.partition_fields
-        held = [each for each in fields if each.name in made.column_names]
+        held = [field for field in fields if field.name in made.column_names]
         return conform(made.select([each.name for each in held]), held, table=self._source)
 
     def _made(self, part: _Part, start: int, length: int) -> pa.Table | None:

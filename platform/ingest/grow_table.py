@@ -67,14 +67,14 @@ def _new_columns(
     assert source is not None
     found: dict[str, DataType] = {}
     if "rows" in error.details:
-        for each in columns_of_rows(error.details["rows"]):
-            if each.name in named:
-                found[each.name] = _nullable(each.type)
+        for row in columns_of_rows(error.details["rows"]):
+            if row.name in named:
+                found[row.name] = _nullable(row.type)
         return found
     for file in source_files(declaration, partitions):
         # Members of JSON may turn up far behind the beginning of a file.
         unknown = {*file.unknown_columns(), *(named if source.json_files else ())} - set(found)
-        if unknown - {each.name for each in declaration.columns}:
+        if unknown - {column.name for column in declaration.columns}:
             for each in columns_of_file(file.file, source):
                 if each.name in unknown:
                     found[each.name] = _nullable(each.type)

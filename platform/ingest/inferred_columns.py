@@ -29,7 +29,7 @@ def with_columns_of_source(declaration: TableDeclaration) -> TableDeclaration:
     assert here.source is not None
     with values_hidden(values):
         found = columns_of_files(here.source)
-    known = {each.name for each in declaration.columns}
+    known = {column.name for column in declaration.columns}
     added = (
         ColumnDeclaration(name=each.name, type=each.type)
         for each in found

@@ -74,9 +74,13 @@ def rejected_alone(
     if any(each.error is not None for each in report.blocking):
         return ()
     failed = {each.check_name for each in report.blocking}
-    asked = [each for each in expectations if each.check_name in failed]
+    asked = [expectation for expectation in expectations if expectation.check_name in failed]
     suspects = _suspects(report)
-    found = {partition_identity(each.spec): each.spec for one in staged for each in one.partitions}
+    found = {
+        partition_identity(partition.spec): partition.spec
+        for one in staged
+        for partition in one.partitions
+    }
     rejected = []
     for spec in found.values():
         if suspects is not None and describe_partition(spec) not in suspects:

@@ -76,8 +76,15 @@ def _absent_upstream(
         keys = table.schema.partition_keys
         if not keys or not missing or not set(keys) <= set(missing[0]):
             continue
-        types = {each.name: each.type for each in table.schema.partition_fields}
-        held = {_as_typed(each.spec, types) for each in table.at().partitions() if each.row_count}
+        types = {
+            partition_field.name: partition_field.type
+            for partition_field in table.schema.partition_fields
+        }
+        held = {
+            _as_typed(partition.spec, types)
+            for partition in table.at().partitions()
+            if partition.row_count
+        }
         absent = [spec for spec in missing if _as_typed(spec, types) not in held]
         if absent:
             found[name] = absent
@@ -90,7 +97,11 @@ def _as_typed(spec: Spec, types: Mapping[str, DataType]) -> tuple[tuple[str, obj
 
 
 def _with_rows(table: Table) -> set[tuple[tuple[str, object], ...]]:
-    return {partition_identity(each.spec) for each in table.at().partitions() if each.row_count}
+    return {
+        partition_identity(partition.spec)
+        for partition in table.at().partitions()
+        if partition.row_count
+    }
 
 
 def _named(specs: Sequence[Spec]) -> str:

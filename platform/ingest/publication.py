@@ -26,14 +26,14 @@ class PartitionTotals:
 def totals_of(parts: Iterable[PartitionWrite]) -> tuple[PartitionTotals, ...]:
     """The totals of each partition over parts of several writes."""
     totals: dict[object, PartitionTotals] = {}
-    for each in parts:
-        identity = partition_identity(each.spec)
+    for part in parts:
+        identity = partition_identity(part.spec)
         known = totals.get(identity)
         totals[identity] = PartitionTotals(
-            spec=each.spec,
-            row_count=each.row_count + (known.row_count if known else 0),
-            file_count=each.file_count + (known.file_count if known else 0),
-            size_bytes=each.size_bytes + (known.size_bytes if known else 0),
+            spec=part.spec,
+            row_count=part.row_count + (known.row_count if known else 0),
+            file_count=part.file_count + (known.file_count if known else 0),
+            size_bytes=part.size_bytes + (known.size_bytes if known else 0),
         )
     return tuple(totals.values())
 
@@ -65,15 +65,15 @@ class Published:
 
     @property
     def row_count(self) -> int:
-        return sum(each.row_count for each in self.partitions)
+        return sum(partition.row_count for partition in self.partitions)
 
     @property
     def file_count(self) -> int:
-        return sum(each.file_count for each in self.partitions)
+        return sum(partition.file_count for partition in self.partitions)
 
     @property
     def size_bytes(self) -> int:
-        return sum(each.size_bytes for each in self.partitions)
+        return sum(partition.size_bytes for partition in self.partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -158,7 +158,7 @@ def publish(
             left_out, pending = _broken(table, pending, order)
             _check_partitions(table, pending, order.partitions)
             earlier = _partitions_of(table, earlier_commits)
-            came = [*earlier, *(each.spec for each in _totals(pending) if each.row_count)]
+            came = [*earlier, *(total.spec for total in _totals(pending) if total.row_count)]
             if earlier:
                 again, pending = parts_in(table, pending, earlier)
                 left_out += again
@@ -218,7 +218,7 @@ def _declared_or_given(
         for name in order.undeclared
         if all(part.column(name).null_count == part.num_rows for part in parts)
     }
-    columns = tuple(each for each in order.declaration.columns if each.name not in empty)
+    columns = tuple(column for column in order.declaration.columns if column.name not in empty)
     return order.declaration.model_copy(update={"columns": columns})
 
 
@@ -234,7 +234,7 @@ def _replace_rejects(order: WriteOrder, rejected: Sequence[RejectedPartition]) -
     left_out = {describe_partition(each.spec) for each in rejected}
     asked = None
     if order.partitions is not None:
-        asked = {describe_partition(each) for each in order.partitions}
+        asked = {describe_partition(partition) for partition in order.partitions}
     read = None if order.bad_rows is None else order.bad_rows.sources
     order.rejects.replace(
         order.commit_user,
@@ -309,7 +309,7 @@ def _compacted(
     """Compact due files in the written partitions; the rows are already published."""
     if not totals:
         return WriterCompaction()
-    touched = tuple(each.spec for each in totals) if table.schema.partition_keys else None
+    touched = tuple(total.spec for total in totals) if table.schema.partition_keys else None
     declared = declared_compaction(order.declaration.maintenance.compaction)
     # Full compactions are for the job.
     options = replace(declared, full=False, partitions=touched)
@@ -460,7 +460,7 @@ def _emptied(table: Table, main: StagedWrite, order: WriteOrder) -> Iterator[Sta
         return
     if len(order.partitions or ()) < 2:
         return
-    written = {partition_identity(each.spec) for each in main.partitions}
+    written = {partition_identity(partition.spec) for partition in main.partitions}
     present = {partition_identity(stats.spec) for stats in table.at().partitions()}
     nothing = table.arrow_schema.empty_table()
     for at, spec in enumerate(order.partitions or ()):
@@ -487,10 +487,10 @@ def _check_partitions(
         return
     asked = {partition_identity(spec) for spec in wanted}
     strange = [
-        each
+        partition
         for write in staged
-        for each in write.partitions
-        if partition_identity(each.spec) not in asked
+        for partition in write.partitions
+        if partition_identity(partition.spec) not in asked
     ]
     if strange:
         rows = sum(each.row_count for each in strange)

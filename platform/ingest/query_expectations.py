@@ -36,11 +36,11 @@ def validate_queries_here(
 ) -> tuple[ExpectationOutcome, ...]:
     """Run the queries of expectations on DuckDB, over staged rows and other tables."""
     found = []
-    for each in expectations:
+    for expectation in expectations:
         try:
-            count, rows = _answer(table, staged, each, find_table, env)
+            count, rows = _answer(table, staged, expectation, find_table, env)
         except StorageError as error:
-            found.append(_outcome(each, error=error.message))
+            found.append(_outcome(expectation, error=error.message))
             continue
         keys = table.schema.partition_keys
         by_partition: Counter[str] = Counter()
@@ -48,7 +48,11 @@ def validate_queries_here(
             by_partition.update(
                 describe_partition({name: row[name] for name in keys}) for row in rows
             )
-        found.append(_outcome(each, count, dict(sorted(by_partition.items())), rows[: each.show]))
+        found.append(
+            _outcome(
+                expectation, count, dict(sorted(by_partition.items())), rows[: expectation.show]
+            )
+        )
     return tuple(found)
 
 

@@ -51,7 +51,7 @@ def _query(text: str) -> Query:
     from lakewright.storage.sql.grammar.parse import parse_statements  # noqa: PLC0415
     from lakewright.storage.sql.grammar.statements import Select  # noqa: PLC0415
 
-    found = [each.statement for each in parse_statements(text)]
+    found = [statement.statement for statement in parse_statements(text)]
     if len(found) != 1 or not isinstance(found[0], Select):
         raise InvalidStatement("the source is not one query; write one that begins with SELECT")
     return found[0].query
@@ -112,7 +112,10 @@ def _filter(
     declaration: TableDeclaration, partitions: Sequence[Mapping[str, object]], quote: str
 ) -> str:
     """The rows of some partitions, by the columns of the result."""
-    types = {each.name: each.type for each in declaration.partition_columns}
+    types = {
+        partition_column.name: partition_column.type
+        for partition_column in declaration.partition_columns
+    }
 
     def one(name: str, values: Sequence[object]) -> str:
         held = [to_python(from_python(each, types[name]), types[name]) for each in values]

@@ -109,7 +109,7 @@ class Rejects:
         table = self.found()
         if table is None:
             return []
-        texts = ", ".join(f"'{each}'" for each in states)
+        texts = ", ".join(f"'{state}'" for state in states)
         found = table.read(f"state IN ({texts})")
         for name in ("rejected_at", "settled_at"):
             at = found.column_names.index(name)
@@ -131,7 +131,7 @@ class Rejects:
         if not rows or table is None:
             return
         now = None if by is None else self.catalog.env.now_ms()
-        changed = [{**each, "state": state, "settled_by": by, "settled_at": now} for each in rows]
+        changed = [{**row, "state": state, "settled_by": by, "settled_at": now} for row in rows]
         table.write(_as_table(changed), commit_user=by)
 
     def replace(
@@ -145,17 +145,17 @@ class Rejects:
 
         `written` says of a partition whether the run wrote it.
         """
-        shown = None if sources is None else {self._shown(each) for each in sources}
+        shown = None if sources is None else {self._shown(source) for source in sources}
         replaced = [
-            each
-            for each in self.rows(OPEN)
-            if each["run"] != run
-            and (shown is None or each["source"] in shown)
+            row
+            for row in self.rows(OPEN)
+            if row["run"] != run
+            and (shown is None or row["source"] in shown)
             and (
                 # Rows of an unknown partition are judged anew wherever their source is read.
                 shown is not None
-                if each["partition_name"] is None
-                else written(each["partition_name"])
+                if row["partition_name"] is None
+                else written(row["partition_name"])
             )
         ]
         self.settle(replaced, REPLACED, run)

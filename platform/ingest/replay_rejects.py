@@ -211,7 +211,7 @@ class _Replay:
                 self._read_group(reading, rows[:half])
                 self._read_group(reading, rows[half:])
                 return
-        failed = {begins[each.line or 0]: each.reason for each in bad.rows}
+        failed = {begins[row.line or 0]: row.reason for row in bad.rows}
         for at, why in failed.items():
             self._leave(rows[at], why, path)
         fitting = [each for at, each in enumerate(rows) if at not in failed]

@@ -33,7 +33,7 @@ def check_returned_columns(
     refused = [name for name in declared if name not in given and name not in fixed]
     hint = near_misses(refused, given)
     if missing_columns is MissingColumns.FILL and not hint:
-        fields = [each for each in schema.fields if each.name in declared]
+        fields = [field for field in schema.fields if field.name in declared]
         refused = wrongly_missing(fields, (*given, *fixed), schema.partition_keys)
     if refused:
         raise InvalidRows(

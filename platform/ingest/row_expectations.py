@@ -39,13 +39,13 @@ def row_expectations(
 ) -> list[ExpectationDeclaration]:
     """The critical expectations that judge a row by itself, and allow no row that fails."""
     return [
-        each
-        for each in expectations
-        if each.severity is ExpectationSeverity.CRITICAL
-        and each.sql is None
-        and "mostly" in EXPECTATION_KINDS[each.kind].arguments
-        and each.arguments.get("mostly", 1) == 1
-        and not any(word in each.kind for word in _OF_ALL_ROWS)
+        expectation
+        for expectation in expectations
+        if expectation.severity is ExpectationSeverity.CRITICAL
+        and expectation.sql is None
+        and "mostly" in EXPECTATION_KINDS[expectation.kind].arguments
+        and expectation.arguments.get("mostly", 1) == 1
+        and not any(word in expectation.kind for word in _OF_ALL_ROWS)
     ]
 
 

@@ -85,9 +85,9 @@ class SourceRequest:
         if self.partitions is None:
             return None
         shared = [
-            each
-            for each in table.schema.partition_fields
-            if self.partitions and each.name in self.partitions[0]
+            partition_field
+            for partition_field in table.schema.partition_fields
+            if self.partitions and partition_field.name in self.partitions[0]
         ]
         if not shared:
             return None
@@ -235,9 +235,9 @@ def _explain_folders(declaration: TableDeclaration, request: SourceRequest) -> N
     types = {column.name: column.type for column in declaration.partition_columns}
     held_by = dict.fromkeys(
         describe_partition(
-            {name: to_python(value, types[name]) for name, value in each.file.values}
+            {name: to_python(value, types[name]) for name, value in file.file.values}
         )
-        for each in files
+        for file in files
     )
     asked = [describe_partition(spec) for spec in request.partitions or ()]
     raise InvalidRows(

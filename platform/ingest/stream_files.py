@@ -73,7 +73,7 @@ class StreamFileReader:
         folders = path.removeprefix(root).split("/")[:-1]
         try:
             return tuple(
-                values_of_folders(folders, {each.name: each for each in self.fields}).items()
+                values_of_folders(folders, {field.name: field for field in self.fields}).items()
             )
         except InvalidRequestError as error:
             raise InvalidRows(
@@ -89,7 +89,7 @@ def stream_file_reader(
 ) -> StreamFileReader:
     """The reader of files that arrive for a table; `source` names them as those of a run."""
     times = [each.column for each in partition.values() if isinstance(each, EventTime)]
-    fields = [each for each in fields_with_kinds(table.schema) if each.name not in partition]
+    fields = [field for field in fields_with_kinds(table.schema) if field.name not in partition]
     names = {field.name for field in fields}
     fields += [DataField(-1, name, _AT_TIME) for name in dict.fromkeys(times) if name not in names]
     return StreamFileReader(

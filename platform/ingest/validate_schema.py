@@ -118,7 +118,7 @@ def _report(_: Table, done: Outcome[ValidateRun, ValidateRowsPlan, Validated]) -
             is_empty=not plan.files,
         )
     said = "all fit" if found.has_passed else "some do not fit"
-    rows = sum(each.rows_read for each in found.sampled.profiles)
+    rows = sum(profile.rows_read for profile in found.sampled.profiles)
     misfits = found.misfits
     return Report(
         summary=(
@@ -133,7 +133,8 @@ def _report(_: Table, done: Outcome[ValidateRun, ValidateRowsPlan, Validated]) -
         },
         tables={"versions": _versions(plan, found)},
         notes=tuple(
-            f"schema {each['schema_id']}, file {_place(each)}: {each['misfit']}" for each in misfits
+            f"schema {misfit['schema_id']}, file {_place(misfit)}: {misfit['misfit']}"
+            for misfit in misfits
         ),
     )
 
@@ -143,29 +144,29 @@ def _place(misfit: Mapping[str, object]) -> str:
 
 
 def _versions(plan: ValidateRowsPlan, found: Validated | None) -> list[dict[str, object]]:
-    files = Counter(each.schema_id for each in plan.files)
+    files = Counter(file.schema_id for file in plan.files)
     rows: Counter[int] = Counter()
     misfits: Counter[object] = Counter()
     if found is not None:
         for profile in found.sampled.profiles:
             rows[profile.file.schema_id] += profile.rows_read
-        misfits.update(each["schema_id"] for each in found.misfits)
+        misfits.update(misfit["schema_id"] for misfit in found.misfits)
     return [
         {
-            "schema_id": each.schema_id,
-            "files": each.files,
-            "rows": each.rows,
-            "sampled_files": files[each.schema_id],
+            "schema_id": version.schema_id,
+            "files": version.files,
+            "rows": version.rows,
+            "sampled_files": files[version.schema_id],
             **(
                 {}
                 if found is None
                 else {
-                    "sampled_rows": rows[each.schema_id],
-                    "misfits": misfits[each.schema_id],
+                    "sampled_rows": rows[version.schema_id],
+                    "misfits": misfits[version.schema_id],
                 }
             ),
         }
-        for each in plan.versions
+        for version in plan.versions
     ]
 
 

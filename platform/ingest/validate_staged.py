@@ -44,8 +44,8 @@ def validate_staged(
     `session` is called only for Spark; `find_table` finds the tables that queries name.
     """
     started = env.now_ms()
-    queries = [each for each in expectations if each.sql is not None]
-    others = [each for each in expectations if each.sql is None]
+    queries = [expectation for expectation in expectations if expectation.sql is not None]
+    others = [expectation for expectation in expectations if expectation.sql is None]
     row_count = sum(each.row_count for each in staged)
     report = ValidationReport(outcomes=(), row_count=row_count, engine="none", duration_ms=0)
     if others:
@@ -65,7 +65,7 @@ def validate_staged(
     name = "spark" if in_spark else "duckdb"
     found = {each.check_name: each for each in (*report.outcomes, *outcomes)}
     return ValidationReport(
-        outcomes=tuple(found[each.check_name] for each in expectations),
+        outcomes=tuple(found[expectation.check_name] for expectation in expectations),
         row_count=row_count,
         engine=name if report.engine in ("none", name) else f"{report.engine} and {name}",
         duration_ms=env.now_ms() - started,

@@ -37,7 +37,7 @@ class _Field:
     @property
     def parts(self) -> dict[str, str]:
         """The columns of a cost or benefit, by its fields."""
-        return {each.name: f"{self.column}_{each.name}" for each in fields(self.kind)}
+        return {field.name: f"{self.column}_{field.name}" for field in fields(self.kind)}
 
     @property
     def is_measured(self) -> bool:
@@ -46,12 +46,12 @@ class _Field:
 
 def _fields() -> Iterator[_Field]:
     hints = get_type_hints(Action)
-    for each in fields(Action):
-        kind, optional = hints[each.name], False
+    for field in fields(Action):
+        kind, optional = hints[field.name], False
         if get_origin(kind) in (Union, UnionType):
             (kind,) = (one for one in get_args(kind) if one is not NoneType)
             optional = True
-        yield _Field(each.name, _NAMES.get(each.name, each.name), kind, optional)
+        yield _Field(field.name, _NAMES.get(field.name, field.name), kind, optional)
 
 
 _FIELDS = tuple(_fields())

@@ -134,13 +134,13 @@ class Learning:
     def add(self, actions: Iterable[Action]) -> Calibration:
         """Learn from actions that were done, in any order, but none of them twice."""
         changed = set()
-        for each in sorted(actions, key=lambda each: (each.started_ms, each.id)):
-            if each.verdict is not Verdict.DONE or each.cost.milliseconds <= 0:
+        for action in sorted(actions, key=lambda each: (each.started_ms, each.id)):
+            if action.verdict is not Verdict.DONE or action.cost.milliseconds <= 0:
                 continue
-            kind = kind_of(each.verb, each.cost)
-            for key in ((kind, each.table), (kind, None)):
+            kind = kind_of(action.verb, action.cost)
+            for key in ((kind, action.table), (kind, None)):
                 known = self._runs.setdefault(key, deque(maxlen=_MOST))
-                known.append(_Run(each.cost, each.predicted_cost))
+                known.append(_Run(action.cost, action.predicted_cost))
                 changed.add(key)
         fixed = {
             kind: _fixed_of(self._runs[kind, None], _verb_of(kind))
@@ -190,7 +190,7 @@ def _fixed_of(runs: Collection[_Run], verb: str) -> float:
 
     def miss(fixed: float) -> float:
         logs = [
-            log(each.cost.milliseconds / modelled_ms(each.cost, verb, fixed=fixed)) for each in runs
+            log(run.cost.milliseconds / modelled_ms(run.cost, verb, fixed=fixed)) for run in runs
         ]
         middle = median(logs)
         return sum(abs(each - middle) for each in logs)
@@ -202,25 +202,25 @@ def _fixed_of(runs: Collection[_Run], verb: str) -> float:
 
 def _ratios(runs: Collection[_Run], verb: str, fixed: float) -> Ratios:
     shares = [
-        each.cost.files / each.predicted.files
-        for each in runs
-        if each.predicted is not None and each.predicted.files
+        run.cost.files / run.predicted.files
+        for run in runs
+        if run.predicted is not None and run.predicted.files
     ]
     compressions = [
-        each.cost.bytes_written / each.cost.bytes
-        for each in runs
-        if each.cost.bytes and each.cost.bytes_written
+        run.cost.bytes_written / run.cost.bytes
+        for run in runs
+        if run.cost.bytes and run.cost.bytes_written
     ]
     # Of their sums, since a table that grows is read by ever smaller shares.
-    planned = sum(each.predicted.bytes for each in runs if each.predicted)
-    read = sum(each.cost.bytes for each in runs if each.predicted)
+    planned = sum(run.predicted.bytes for run in runs if run.predicted)
+    read = sum(run.cost.bytes for run in runs if run.predicted)
     return Ratios(
         read=read / planned if planned else 1.0,
         time=median(
-            each.cost.milliseconds / modelled_ms(each.cost, verb, fixed=fixed) for each in runs
+            run.cost.milliseconds / modelled_ms(run.cost, verb, fixed=fixed) for run in runs
         ),
         fixed=fixed,
-        milliseconds=median(each.cost.milliseconds for each in runs),
+        milliseconds=median(run.cost.milliseconds for run in runs),
         share=median(shares) if shares else 1.0,
         compression=median(compressions) if compressions else 1.0,
         runs=len(runs),
@@ -246,7 +246,9 @@ class PredictionError:
 
 def prediction_error(actions: Iterable[Action]) -> PredictionError:
     """The error over actions that were done and predicted."""
-    done = [each for each in actions if each.verdict is Verdict.DONE and each.predicted_cost]
+    done = [
+        action for action in actions if action.verdict is Verdict.DONE and action.predicted_cost
+    ]
     pairs: dict[str, list[float]] = defaultdict(list)
     for each in done:
         was, came = each.predicted_cost, each.cost

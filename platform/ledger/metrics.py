@@ -58,14 +58,14 @@ def metrics_text(actions: Iterable[Action]) -> str:
     runs: dict[Labels, Value] = defaultdict(int)
     sums: dict[str, dict[Labels, Value]] = {name: defaultdict(int) for name in (*_SUMS, *_NETS)}
     last: dict[Labels, Value] = defaultdict(int)
-    for each in actions:
-        of: Labels = (("table", each.table), ("verb", each.verb))
-        ended: Labels = (*of, ("verdict", each.verdict.value))
+    for action in actions:
+        of: Labels = (("table", action.table), ("verb", action.verb))
+        ended: Labels = (*of, ("verdict", action.verdict.value))
         runs[ended] += 1
-        last[ended] = max(last[ended], each.ended_ms / 1000)
-        if each.verdict is not Verdict.SHADOW:
+        last[ended] = max(last[ended], action.ended_ms / 1000)
+        if action.verdict is not Verdict.SHADOW:
             for name, (_, value) in (_SUMS | _NETS).items():
-                sums[name][of] += value(each)
+                sums[name][of] += value(action)
     lines = [
         *_family("lakewright_upkeep_runs_total", "counter", "Actions of upkeep.", runs),
         *_family(

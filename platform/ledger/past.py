@@ -148,8 +148,8 @@ class LedgerPast:
 def spent_since(ledger: Ledger, day_begins_ms: int) -> dict[str, Cost]:
     """What the recorded actions of a day took, by table."""
     costs: dict[str, list[Cost]] = {}
-    for each in ledger.actions(since_ms=day_begins_ms):
-        costs.setdefault(each.table, []).append(each.cost)
+    for action in ledger.actions(since_ms=day_begins_ms):
+        costs.setdefault(action.table, []).append(action.cost)
     return {table: sum_of_costs(found) for table, found in costs.items()}
 
 

@@ -96,19 +96,19 @@ class Reads:
             InvalidRequestError: a day is no date, or a number is negative.
             StorageError: the table cannot be written.
         """
-        for each in counts:
-            _check(each)
+        for count in counts:
+            _check(count)
         if not counts:
             return
         table = self.create()
         rows = [
             {
-                "table_name": each.table,
-                "partition_key": each.partition,
-                "reads": each.reads,
-                "day": each.day,
+                "table_name": count.table,
+                "partition_key": count.partition,
+                "reads": count.reads,
+                "day": count.day,
             }
-            for each in counts
+            for count in counts
         ]
         table.write(pa.Table.from_pylist(rows, schema=table.arrow_schema))
 

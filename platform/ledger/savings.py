@@ -44,15 +44,15 @@ class Saving:
 def savings(actions: Iterable[Action], by: By = By.TABLE) -> tuple[Saving, ...]:
     """The sums for each table, verb or day (UTC), in their order."""
     groups: dict[str, list[Action]] = defaultdict(list)
-    for each in actions:
-        if each.verdict is not Verdict.SHADOW:
-            groups[_KEYS[by](each)].append(each)
+    for action in actions:
+        if action.verdict is not Verdict.SHADOW:
+            groups[_KEYS[by](action)].append(action)
     return tuple(total(found, key) for key, found in sorted(groups.items()))
 
 
 def total(actions: Iterable[Action], key: str = "all") -> Saving:
     """The sums over all actions."""
-    acted = [each for each in actions if each.verdict is not Verdict.SHADOW]
+    acted = [action for action in actions if action.verdict is not Verdict.SHADOW]
     done = [each for each in acted if each.verdict is Verdict.DONE]
     return Saving(
         key=key,
@@ -82,7 +82,7 @@ def sum_of_benefits(benefits: Iterable[Benefit]) -> Benefit:
 
 def _sums(kind: type[Cost | Benefit], values: Iterable[Cost | Benefit]) -> dict[str, int]:
     found = list(values)
-    return {each.name: sum(getattr(one, each.name) for one in found) for each in fields(kind)}
+    return {field.name: sum(getattr(one, field.name) for one in found) for field in fields(kind)}
 
 
 def day_of(moment_ms: int) -> str:

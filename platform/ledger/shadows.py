@@ -22,28 +22,28 @@ def record_shadows(
     if not intents:
         return ()
     known = {
-        (each.table, each.verb, each.state)
-        for each in ledger.actions(since_ms=max(now_ms - _WEEK_MS, 0))
-        if each.verdict is Verdict.SHADOW
+        (action.table, action.verb, action.state)
+        for action in ledger.actions(since_ms=max(now_ms - _WEEK_MS, 0))
+        if action.verdict is Verdict.SHADOW
     }
     made = tuple(
         Action(
             id=ledger.catalog.env.new_id(),
             run=run,
-            table=each.table,
-            table_uuid=each.table_uuid,
-            verb=each.verb,
+            table=intent.table,
+            table_uuid=intent.table_uuid,
+            verb=intent.verb,
             started_ms=now_ms,
             ended_ms=now_ms,
             verdict=Verdict.SHADOW,
-            reason=each.reason,
-            options={} if each.partitions is None else {"partitions": list(each.partitions)},
-            predicted_cost=each.cost,
-            predicted_benefit=each.benefit,
-            state=each.state,
+            reason=intent.reason,
+            options={} if intent.partitions is None else {"partitions": list(intent.partitions)},
+            predicted_cost=intent.cost,
+            predicted_benefit=intent.benefit,
+            state=intent.state,
         )
-        for each in intents
-        if (each.table, each.verb, each.state) not in known
+        for intent in intents
+        if (intent.table, intent.verb, intent.state) not in known
     )
     ledger.record(made)
     return made

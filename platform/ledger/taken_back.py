@@ -62,26 +62,26 @@ def policy_digest(section: Declared) -> str:
 
 def taken_back(actions: Iterable[Action]) -> Mapping[tuple[str, str], TakenBack]:
     """What is taken back of actions, by table and verb; the verbs are those of decisions."""
-    found: dict[tuple[str, str], TakenBack] = {}
+    by_action: dict[tuple[str, str], TakenBack] = {}
     done: list[Action] = []
-    for each in sorted(actions, key=lambda each: (each.started_ms, each.id)):
-        if each.verdict not in _GOOD:
+    for action in sorted(actions, key=lambda each: (each.started_ms, each.id)):
+        if action.verdict not in _GOOD:
             continue
-        if each.verb not in TAKING_BACK:
-            held = found.get((each.table, each.verb))
+        if action.verb not in TAKING_BACK:
+            held = by_action.get((action.table, action.verb))
             # What upkeep does of it by the same policy, it does where rows came since.
-            if held is not None and (not each.state or each.policy != held.policy):
-                del found[each.table, each.verb]
-            asked = _changed_by_policy(each, done)
+            if held is not None and (not action.state or action.policy != held.policy):
+                del by_action[action.table, action.verb]
+            asked = _changed_by_policy(action, done)
             if asked is not None:
-                found[each.table, asked.verb] = _held(asked, each)
-        elif each.verdict is Verdict.DONE:
-            for other in [one for one in done if _is_of(each, one)]:
-                found = {key: held for key, held in found.items() if held.by != other.run}
-                if other.verb != REVERT.name and not _is_beside(each, other):
-                    found[other.table, other.verb] = _held(other, each)
-        done.append(each)
-    return found
+                by_action[action.table, asked.verb] = _held(asked, action)
+        elif action.verdict is Verdict.DONE:
+            for other in [one for one in done if _is_of(action, one)]:
+                by_action = {key: held for key, held in by_action.items() if held.by != other.run}
+                if other.verb != REVERT.name and not _is_beside(action, other):
+                    by_action[other.table, other.verb] = _held(other, action)
+        done.append(action)
+    return by_action
 
 
 def _held(action: Action, by: Action) -> TakenBack:

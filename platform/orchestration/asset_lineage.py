@@ -22,7 +22,7 @@ def with_other_assets(
     workspace: Workspace, instance: dg.DagsterInstance, keys: AssetKeys
 ) -> Workspace:
     """The workspace with all other assets that were ever materialized."""
-    declared = {keys.of(each.table) for each in workspace.declarations}
+    declared = {keys.of(declaration.table) for declaration in workspace.declarations}
     found = []
     for record in instance.get_asset_records():
         entry = record.asset_entry

@@ -25,7 +25,7 @@ def partitions_def(
     scheme: PartitionScheme, names: TableNames
 ) -> dg.PartitionsDefinition[str] | None:
     """The asset's partitions; None if the table is not partitioned."""
-    definitions = {each.name: _dimension(each, names) for each in scheme.dimensions}
+    definitions = {dimension.name: _dimension(dimension, names) for dimension in scheme.dimensions}
     if not definitions:
         return None
     if len(definitions) == 1:
@@ -121,7 +121,7 @@ def _is_dimension(
     """Whether Dagster finds the one dimension that a definition is, or that is time, too."""
     dimensions = [each.partitions_def for each in multi.partitions_defs]
     equal = dimensions.count(single)
-    times = sum(_are_times(single, each) for each in dimensions)
+    times = sum(_are_times(single, dimension) for dimension in dimensions)
     return equal == 1 or (equal == 0 and times == 1)
 
 

@@ -54,13 +54,13 @@ class BatchedSqliteEventLog(SqliteEventLogStorage):
             # The index first: it decides which partitions are there. It has all events or none, so
             # that those that Dagster then stores one by one are not there twice.
             with self.index_transaction() as index:
-                ids = [_stored_id(index.execute(each)) for each in inserts]
+                ids = [_stored_id(index.execute(insert)) for insert in inserts]
                 self._store_asset_event_tags(index, of_assets, ids)
                 for event, event_id in zip(of_assets, ids, strict=True):
                     self._store_asset_event(index, event, event_id)
             with self.run_connection(of_assets[0].run_id) as run:
-                for each in inserts:
-                    run.execute(each)
+                for insert in inserts:
+                    run.execute(insert)
         for event in others:
             self.store_event(event)
 

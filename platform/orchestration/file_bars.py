@@ -36,7 +36,10 @@ def _file_lines(
     table: FileFigures, partitions: Sequence[PartitionHealth], *, keyed: bool
 ) -> tuple[list[tuple[str, int, int, str]], str]:
     """Name, small files or sorted runs, files, and what is counted; and what is left out."""
-    counts = {each.key: each.sorted_runs if keyed else each.small_files for each in partitions}
+    counts = {
+        partition.key: partition.sorted_runs if keyed else partition.small_files
+        for partition in partitions
+    }
     worst = sorted(partitions, key=lambda each: -counts[each.key])
     shown = worst[:_MOST_BARS] if any(each.key for each in worst) else []
     lines = [("the table", table.small_files, table.files, _SMALL)]

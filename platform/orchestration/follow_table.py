@@ -101,7 +101,7 @@ def _change_of(table: Table) -> _Change | None:
         schema = store.read(number)
         if schema.partition_keys != keys:
             # Schemas of older files were given the new keys, too, and have their own times.
-            later = [each for each in times.values() if each > schema.time_millis]
+            later = [time for time in times.values() if time > schema.time_millis]
             return _Change(min(later, default=table.schema.time_millis), min(times))
         times[number] = schema.time_millis
     return None
@@ -116,7 +116,9 @@ def _from_before(
     snapshot of the new keys does; if it has expired, the oldest files of the first one that is
     left.
     """
-    created = {each.partition: each.last_file_creation_ms or 0 for each in partitions}
+    created = {
+        partition.partition: partition.last_file_creation_ms or 0 for partition in partitions
+    }
     older = {each for each, last_ms in created.items() if last_ms <= change.at_ms}
     if len(older) == len(created):
         return older
@@ -125,9 +127,9 @@ def _from_before(
     with suppress(SnapshotNotFound):
         ids = snapshots.ids()
         first = bisect_left(ids, change.schema_id, key=lambda each: snapshots.read(each).schema_id)
-        for each in table.at(snapshot=ids[min(first, len(ids) - 1)]).partitions():
-            if first > 0 or (each.first_file_creation_ms or 0) <= change.at_ms:
-                older.add(each.partition)
+        for partition in table.at(snapshot=ids[min(first, len(ids) - 1)]).partitions():
+            if first > 0 or (partition.first_file_creation_ms or 0) <= change.at_ms:
+                older.add(partition.partition)
     return older
 
 
@@ -135,11 +137,11 @@ def _by_key(scheme: PartitionScheme, table: Table) -> tuple[dict[str, PartitionS
     """The partitions of the table by the key that the asset has for them, and those without."""
     found: dict[str, PartitionStats] = {}
     outside: list[str] = []
-    for each in table.at().partitions():
+    for partition in table.at().partitions():
         try:
-            found[scheme.key_of(each.spec)] = each
+            found[scheme.key_of(partition.spec)] = partition
         except InvalidPartitionKeyError:
-            outside.append(each.partition.words)
+            outside.append(partition.partition.words)
     return found, outside
 
 

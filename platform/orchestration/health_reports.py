@@ -118,8 +118,8 @@ def evaluate_health(
 ) -> HealthEvaluation:
     """The evaluation of a table at one look; with the code location's name, jobs are links."""
     beside = beside or Background()
-    due = [each for each in decisions if isinstance(each, Intent)]
-    others = [each for each in decisions if isinstance(each, Declined)]
+    due = [decision for decision in decisions if isinstance(decision, Intent)]
+    others = [decision for decision in decisions if isinstance(decision, Declined)]
     waiting = [each for each in others if each.why_not.waits]
     concerned: list[Decision] = [*due, *waiting]
     told = [*dict.fromkeys(each.verb for each in concerned)]
@@ -155,11 +155,11 @@ def health_told(state: UpkeepState, decisions: Sequence[Decision]) -> tuple[bool
     costs little, as the sensor asks for it at each look.
     """
     told: set[Said] = set()
-    for each in decisions:
-        if isinstance(each, Intent):
-            told.add((each.verb, None))
-        elif each.why_not not in _IN_ORDER:
-            told.add((each.verb, None if each.why_not in _AS_DUE else each.why_not))
+    for decision in decisions:
+        if isinstance(decision, Intent):
+            told.add((decision.verb, None))
+        elif decision.why_not not in _IN_ORDER:
+            told.add((decision.verb, None if decision.why_not in _AS_DUE else decision.why_not))
     passed = state.survey.problem is None and poor_state(state.survey) is None
     return passed and all(map(_is_in_order, decisions)), frozenset(told)
 
@@ -204,7 +204,9 @@ def _description(
     if kept.problems:
         lines += ["", f"**Policy**: {kept.problems[0]}; {IN_FORCE}"]
     lines += ["", f"**Upkeep**: {_headline(decisions)}"]
-    concerned = [each for each in decisions if isinstance(each, Intent) or each.why_not.waits]
+    concerned = [
+        decision for decision in decisions if isinstance(decision, Intent) or decision.why_not.waits
+    ]
     told = [*concerned, *(_declined_rewrites(decisions) if poor else ())]
     if told:
         lines += ["", *_listed(told)]
@@ -220,19 +222,23 @@ def _description(
 
 def _declined_rewrites(decisions: Iterable[Decision]) -> Iterator[Declined]:
     """The rewrites that a table in a poor state does not get."""
-    for each in decisions:
-        if isinstance(each, Declined) and not each.why_not.waits and each.verb in _REWRITES:
-            yield each
+    for decision in decisions:
+        if (
+            isinstance(decision, Declined)
+            and not decision.why_not.waits
+            and decision.verb in _REWRITES
+        ):
+            yield decision
 
 
 def _headline(decisions: Sequence[Decision]) -> str:
-    for each in decisions:
-        if each.verb == EVERY_VERB:
-            return each.told
+    for decision in decisions:
+        if decision.verb == EVERY_VERB:
+            return decision.told
     left, in_order = _left_alone(decisions), all(map(_is_in_order, decisions))
-    if any(isinstance(each, Intent) for each in decisions):
+    if any(isinstance(decision, Intent) for decision in decisions):
         return f"work is due, and not late{left}." if in_order else f"work is due{left}."
-    if any(isinstance(each, Declined) and each.why_not.waits for each in decisions):
+    if any(isinstance(decision, Declined) and decision.why_not.waits for decision in decisions):
         told = "work waits, as its policy says" if in_order else "work is due and held up"
         return f"{told}{left}."
     return f"nothing is due{left}."
@@ -241,9 +247,9 @@ def _headline(decisions: Sequence[Decision]) -> str:
 def _left_alone(decisions: Iterable[Decision]) -> str:
     """What would be due, had a person not taken it back."""
     verbs = dict.fromkeys(
-        _words(each.verb)
-        for each in decisions
-        if isinstance(each, Declined) and each.why_not is WhyNot.UNDONE
+        _words(decision.verb)
+        for decision in decisions
+        if isinstance(decision, Declined) and decision.why_not is WhyNot.UNDONE
     )
     if not verbs:
         return ""
@@ -253,8 +259,10 @@ def _left_alone(decisions: Iterable[Decision]) -> str:
 
 def _listed(decisions: Sequence[Decision]) -> Iterable[str]:
     """A line for each reason, with its verb."""
-    lines = [(each.verb, each.told) for each in decisions if isinstance(each, Intent)]
-    for one, where in _alike(each for each in decisions if isinstance(each, Declined)):
+    lines = [
+        (decision.verb, decision.told) for decision in decisions if isinstance(decision, Intent)
+    ]
+    for one, where in _alike(decision for decision in decisions if isinstance(decision, Declined)):
         told = one.reason if one.partition is not None else one.told
         lines.append((one.verb, f"{where}: {told}" if where and one.partition is None else told))
     for verb, told in lines[:_MOST_NAMED]:
@@ -360,7 +368,7 @@ def _outlook_table(outlook: Sequence[RetentionOutlook]) -> dg.TableMetadataValue
 
 def _actions_table(actions: Sequence[Action]) -> dg.TableMetadataValue | None:
     """What the last runs did and saved, newest first."""
-    acted = [each for each in actions if each.verdict is not Verdict.SHADOW]
+    acted = [action for action in actions if action.verdict is not Verdict.SHADOW]
     if not acted:
         return None
     return dg.MetadataValue.table(
@@ -406,11 +414,13 @@ def overview_figures(
     if state.survey.problem is not None:
         return {}
     found = size_figures(state.survey)
-    done = [each for each in actions if each.verdict is Verdict.DONE]
+    done = [action for action in actions if action.verdict is Verdict.DONE]
     last = max(done, key=lambda each: each.started_ms, default=None)
     saved = total(done).benefit
     waits = dict.fromkeys(
-        _words(each.verb) for each in decisions if isinstance(each, Intent) or each.why_not.waits
+        _words(decision.verb)
+        for decision in decisions
+        if isinstance(decision, Intent) or decision.why_not.waits
     )
     return found | {
         "last upkeep": f"{_words(last.verb)}, {time_text(last.started_ms)}" if last else "none",

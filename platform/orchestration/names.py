@@ -188,7 +188,7 @@ class TableNames:
 
     def source_key(self, connector: str, names: Sequence[str]) -> dg.AssetKey:
         """The key of what a connector reads, by its names; without any it is the table's alone."""
-        found = [each for each in names if each] or self.table.split(".")
+        found = [name for name in names if name] or self.table.split(".")
         return dg.AssetKey(["sources", *map(_as_key_part, (connector, *found))])
 
     @property

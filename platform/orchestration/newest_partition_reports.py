@@ -40,7 +40,7 @@ def deadlines_of(declaration: TableDeclaration) -> Deadlines | None:
 def time_dimension(declaration: TableDeclaration) -> TimeDimension:
     """The partition column that deadlines are about; a declaration with deadlines has it."""
     dimensions = declaration.scheme.dimensions
-    return next(each for each in dimensions if isinstance(each, TimeDimension))
+    return next(dimension for dimension in dimensions if isinstance(dimension, TimeDimension))
 
 
 def evaluate_newest_partition(

@@ -123,9 +123,9 @@ def _present(declaration: TableDeclaration, catalog: Catalog) -> Iterator[str]:
     """The keys of the table's own partitions, as far as the asset has keys for them."""
     if not catalog.table_exists(declaration.table):
         return
-    for each in catalog.table(declaration.table).at().partitions():
+    for partition in catalog.table(declaration.table).at().partitions():
         with suppress(InvalidPartitionKeyError):
-            yield declaration.scheme.key_of(each.spec)
+            yield declaration.scheme.key_of(partition.spec)
 
 
 def _named(asked: Sequence[str], known: Sequence[str], declaration: TableDeclaration) -> list[str]:
@@ -159,7 +159,10 @@ def _matching(where: str, keys: Sequence[str], declaration: TableDeclaration) ->
     )
     schema = TableSchema(id=0, fields=fields, highest_field_id=len(fields))
     predicate = parse_where(where, schema)
-    types = {each.name: each.type for each in declaration.partition_columns}
+    types = {
+        partition_column.name: partition_column.type
+        for partition_column in declaration.partition_columns
+    }
     others = sorted(columns_of(predicate) - types.keys())
     if others:
         raise InvalidRequestError(

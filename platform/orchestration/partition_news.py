@@ -118,18 +118,18 @@ def figures_by_key(
     """Partitions by the key that the asset has for them, without those that it has none for."""
     known = partitions_def(scheme, names)
     found: dict[str, Figures] = {}
-    for each in partitions:
+    for partition in partitions:
         try:
-            key = scheme.key_of(each.spec)
+            key = scheme.key_of(partition.spec)
         except InvalidPartitionKeyError:
             continue
         if known is None or scheme.is_found_in_data or known.has_partition_key(key):
-            at_ms = each.last_file_creation_ms or 0
+            at_ms = partition.last_file_creation_ms or 0
             found[key] = Figures(
-                rows_in_files=each.row_count,
-                merged_rows=each.merged_row_count,
-                files=each.file_count,
-                bytes=each.size_bytes,
+                rows_in_files=partition.row_count,
+                merged_rows=partition.merged_row_count,
+                files=partition.file_count,
+                bytes=partition.size_bytes,
                 last_file_ms=at_ms,
             )
     return found
@@ -143,7 +143,7 @@ def register(
     for dimension in scheme.dimensions:
         if isinstance(dimension, DynamicDimension):
             # The keys of an only dimension are those of the asset.
-            every = keys if is_only else {dimension.key_of(scheme.spec_of(each)) for each in keys}
+            every = keys if is_only else {dimension.key_of(scheme.spec_of(key)) for key in keys}
             in_order = sorted(every)
             for at in range(0, len(in_order), _KEYS_AT_ONCE):
                 instance.add_dynamic_partitions(

@@ -96,7 +96,7 @@ def code_reference(file: str, line: int) -> Metadata:
 def schema_metadata(schema: TableSchema) -> dg.TableSchema:
     """The columns of an existing table."""
     return column_schema(
-        ((each.name, each.type, each.description) for each in schema.fields),
+        ((field.name, field.type, field.description) for field in schema.fields),
         partition_keys=schema.partition_keys,
         primary_keys=schema.primary_keys,
     )

@@ -59,11 +59,11 @@ def choices_of(kind: type[Enum]) -> Any:
 def config_class(options: type[Any], base: type[dg.Config] = VerbConfig) -> type[dg.Config]:
     """The run config for some options; each is optional."""
     given: dict[str, Any] = {
-        each.written_name: (
-            _config_type(each) | None,
-            Field(default=None, description=_description(each)),
+        field.written_name: (
+            _config_type(field) | None,
+            Field(default=None, description=_description(field)),
         )
-        for each in option_fields(options)
+        for field in option_fields(options)
     }
     made: type[dg.Config] = create_model(
         options.__name__.replace("Options", "Config"), __base__=base, **given

@@ -197,7 +197,7 @@ def acceptance_metadata(changes: Sequence[SchemaChange], names: TableNames) -> d
         "command line": dg.MetadataValue.md(
             _code("sh", (alter_line(names.table, call) for call in calls))
         ),
-        "run config": dg.MetadataValue.md(_code("json", (json.dumps(each) for each in steps))),
+        "run config": dg.MetadataValue.md(_code("json", (json.dumps(step) for step in steps))),
     }
 
 
@@ -257,26 +257,27 @@ def _way_out(drift: SchemaDrift, names: TableNames, file: str | None) -> str:
 
 
 def _changes_table(drift: SchemaDrift) -> str:
-    found = drift.found
+    changes = drift.found
     rows = [
         (
             shown(change),
             "no" if change in drift.misfits else "yes",
-            found.losses.get(change, ""),
+            changes.losses.get(change, ""),
         )
-        for change in found.changes
+        for change in changes.changes
     ]
-    if found.keys is not None:
-        rows.append((str(found.keys), "no", ""))
-    rows += [(other, "no", "no change of the schema does it") for other in found.others]
+    if changes.keys is not None:
+        rows.append((str(changes.keys), "no", ""))
+    rows += [(other, "no", "no change of the schema does it") for other in changes.others]
     lines = [("change", "declared rows fit without it", "what is lost"), ("---", "---", "---")]
     return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in [*lines, *rows])
 
 
 def _findings(plan: AlterPlan) -> str:
     lines = [
-        f"- **{each.rule.value}** ({each.severity.value}): {each.message}; {each.way_out}"
-        for each in plan.findings
+        f"- **{finding.rule.value}** ({finding.severity.value}): {finding.message}; "
+        f"{finding.way_out}"
+        for finding in plan.findings
     ]
     return "\n".join([f"verdict: {plan.verdict.value}", "", *lines])
 

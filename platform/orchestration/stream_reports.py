@@ -99,7 +99,7 @@ def lag_specs(declaration: TableDeclaration, names: TableNames) -> list[dg.Asset
     """Of a continuous stream, the check whether the rows of the source come in time."""
     if declaration.continuous_ms is None:
         return []
-    late = duration_text(next(each for each in _limits(declaration) if each is not None))
+    late = duration_text(next(limit for limit in _limits(declaration) if limit is not None))
     told = f"Whether rows wait at the source of {declaration.table} no longer than {late}."
     return [dg.AssetCheckSpec(LAG, asset=names.asset_key, description=told)]
 

@@ -114,7 +114,7 @@ class TableNews:
         for known in (self._health, self._told, self._unfinished, self._keys):
             for gone in [each for each in known if watch.state(each) is None]:
                 del known[gone]
-        for gone in [each for each in self._partitions.tables if watch.state(each) is None]:
+        for gone in [table for table in self._partitions.tables if watch.state(table) is None]:
             self._partitions.forget(gone)
         self._overview = lambda state: overview_metadata(
             overview_figures(
@@ -250,10 +250,10 @@ class TableNews:
         commits = _commits_since(table, latest, told.snapshot)
         names = self.names.of(kept.name)
         are_all = told.snapshot is not None and latest.id - told.snapshot == len(commits)
-        news = [each for each in commits if not is_upkeep(each)]
+        news = [commit for commit in commits if not is_upkeep(commit)]
         if are_all and not news:
             # Runs of upkeep report their commits themselves.
-            if any(origin_of(each.commit_user) is None for each in commits):
+            if any(origin_of(commit.commit_user) is None for commit in commits):
                 yield dg.AssetObservation(
                     names.asset_key,
                     metadata=self._about(table, latest, state),

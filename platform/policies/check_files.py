@@ -44,7 +44,7 @@ def check_files(paths: Sequence[Path], *, check: Check, infer: Infer = no_files)
     documents: list[WrittenText] = []
     for file in yaml_files(paths, problems):
         documents += documents_in(file, problems)
-    kinds = [(each, kind_of(each.value) is DocumentKind.POLICY) for each in documents]
+    kinds = [(document, kind_of(document.value) is DocumentKind.POLICY) for document in documents]
     of_policies: list[Problem] = []
     read = read_declarations(
         [each for each, is_policy in kinds if not is_policy], check=check, infer=infer
@@ -78,7 +78,9 @@ def unused_policies(policies: PolicySet, tables: Collection[str]) -> Iterator[Pr
 
 def names_columns(policies: PolicySet, table: str) -> bool:
     """Whether the policy of a table names any of its columns."""
-    return any(each.key in _OF_COLUMNS and each.value for each in policies.of(table).settings)
+    return any(
+        setting.key in _OF_COLUMNS and setting.value for setting in policies.of(table).settings
+    )
 
 
 def unknown_columns(policies: PolicySet, table: str, columns: Collection[str]) -> Iterator[Problem]:

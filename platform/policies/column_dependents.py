@@ -37,24 +37,26 @@ def column_dependents(
     A change that the table's own declaration asks for needs no change of that declaration.
     """
     columns = tuple(columns)
-    found: list[Dependent] = []
+    dependents: list[Dependent] = []
     own = workspace.declaration(table)
     if own is not None:
-        found += _own_users(own, columns, is_declared_change=is_declared_change)
+        dependents += _own_users(own, columns, is_declared_change=is_declared_change)
     seen: _Seen = {(table, name, name) for name in columns}
-    found += _downstream(workspace, table, {name: frozenset([name]) for name in columns}, (), seen)
-    found += _in_policies(workspace, table, columns)
-    for each in workspace.declarations:
-        found += _queries(each, table, columns)
+    dependents += _downstream(
+        workspace, table, {name: frozenset([name]) for name in columns}, (), seen
+    )
+    dependents += _in_policies(workspace, table, columns)
+    for declaration in workspace.declarations:
+        dependents += _queries(declaration, table, columns)
     for wrong in workspace.wrong:
         # It is not known what it uses.
         name = f"{wrong.problems[0].file}:{wrong.problems[0].line}"
-        found.append(
+        dependents.append(
             Dependent(column=EVERY_COLUMN, kind="wrong declaration", name=name, is_certain=False)
         )
     for file, name in workspace.sql_files().items():
-        found += _in_sql(text_of(file, errors="replace"), name, table, columns)
-    return tuple(dict.fromkeys(found))
+        dependents += _in_sql(text_of(file, errors="replace"), name, table, columns)
+    return tuple(dict.fromkeys(dependents))
 
 
 def _in_sql(text: str, file: str, table: str, columns: tuple[str, ...]) -> Iterator[Dependent]:
@@ -100,7 +102,7 @@ def _own_users(
 ) -> Iterator[Dependent]:
     columns = tuple(columns)
     if not is_declared_change:
-        declared = {each.name for each in declaration.columns}
+        declared = {column.name for column in declaration.columns}
         for name in columns:
             if name in declared:
                 yield Dependent(column=name, kind="declaration", name=declaration.table)
@@ -187,7 +189,7 @@ def _unseen(name: str, made: _Made, seen: _Seen) -> _Made:
     """The columns of a table or asset that were not visited for all of their origins."""
     found: dict[str, frozenset[str]] = {}
     for column, origins in made.items():
-        new = frozenset(each for each in origins if (name, column, each) not in seen)
+        new = frozenset(origin for origin in origins if (name, column, origin) not in seen)
         seen |= {(name, column, each) for each in new}
         if new:
             found[column] = new

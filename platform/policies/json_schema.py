@@ -82,16 +82,16 @@ class _AsRead(GenerateJsonSchema):
         return {"anyOf": [super().bool_schema(schema), as_word, {"enum": [0, 1]}]}
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        found = super().default_schema(schema)
-        default = found.get("default")
+        described = super().default_schema(schema)
+        default = described.get("default")
         if default is None or isinstance(default, (dict, list)):
             # What holds without a key is said in its description.
-            found.pop("default", None)
-        elif found.get("pattern") == DURATION_PATTERN:
-            found["default"] = duration_of_ms(default)
-        elif found.get("pattern") == SIZE_PATTERN:
-            found["default"] = f"{default} b"
-        return found
+            described.pop("default", None)
+        elif described.get("pattern") == DURATION_PATTERN:
+            described["default"] = duration_of_ms(default)
+        elif described.get("pattern") == SIZE_PATTERN:
+            described["default"] = f"{default} b"
+        return described
 
     def field_title_should_be_set(self, schema: object) -> bool:
         return False

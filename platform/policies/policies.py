@@ -214,7 +214,7 @@ class PolicySet:
 
     @cached_property
     def _of_warehouse(self) -> tuple[Layer, ...]:
-        return tuple(each for each in self.layers if each.level is Level.WAREHOUSE)
+        return tuple(layer for layer in self.layers if layer.level is Level.WAREHOUSE)
 
     @cached_property
     def _databases(self) -> Mapping[str, tuple[Layer, ...]]:
@@ -227,16 +227,16 @@ class PolicySet:
     @cached_property
     def _patterns(self) -> tuple[tuple[Callable[[str], object], Layer], ...]:
         return tuple(
-            (re.compile(fnmatch.translate(each.name)).match, each)
-            for each in self.layers
-            if each.level is Level.PATTERN
+            (re.compile(fnmatch.translate(layer.name)).match, layer)
+            for layer in self.layers
+            if layer.level is Level.PATTERN
         )
 
     def _by_name(self, level: Level) -> Mapping[str, tuple[Layer, ...]]:
         found: dict[str, tuple[Layer, ...]] = {}
-        for each in self.layers:
-            if each.level is level:
-                found[each.name] = (*found.get(each.name, ()), each)
+        for layer in self.layers:
+            if layer.level is level:
+                found[layer.name] = (*found.get(layer.name, ()), layer)
         return found
 
 
@@ -260,20 +260,24 @@ def resolved(table: str, layers: tuple[Layer, ...]) -> ResolvedPolicy:
 def declared_layers(workspace: Workspace) -> dict[str, Layer]:
     """What the declarations of a workspace say under `maintenance:`, by table."""
     found: dict[str, Layer] = {}
-    for each in workspace.declarations:
-        written = workspace.written.get(each.table)
-        file = f"the declaration of {each.table}" if written is None else written.file
+    for declaration in workspace.declarations:
+        written = workspace.written.get(declaration.table)
+        file = f"the declaration of {declaration.table}" if written is None else written.file
 
         def line_of(place: Place, written: WrittenText | None = written) -> int:
             return 0 if written is None else written.line_of(place)
 
         given = {
-            key: Given(value, Level.DECLARATION, each.table, file, line_of(("maintenance", *key)))
-            for key, value in leaves(each.maintenance)
+            key: Given(
+                value, Level.DECLARATION, declaration.table, file, line_of(("maintenance", *key))
+            )
+            for key, value in leaves(declaration.maintenance)
         }
         if given:
             line = line_of(("maintenance",))
-            found[each.table] = Layer(Level.DECLARATION, each.table, file, line, given)
+            found[declaration.table] = Layer(
+                Level.DECLARATION, declaration.table, file, line, given
+            )
     return found
 
 
@@ -314,7 +318,9 @@ def _every_key(policy: Declared, above: Key = ()) -> Iterator[tuple[Key, object]
 
 
 def _contradictions(policy: UpkeepPolicy, layers: Sequence[Layer]) -> Iterator[Problem]:
-    decided = {each.key: each.decided for each in _settings(policy, layers) if each.decided}
+    decided = {
+        setting.key: setting.decided for setting in _settings(policy, layers) if setting.decided
+    }
     for place, message in check_upkeep(policy):
         # A default may contradict what is given in its section.
         near = [given for key, given in decided.items() if key[0] == place[0]]

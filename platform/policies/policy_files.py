@@ -119,11 +119,15 @@ def policies_of_texts(
     problems, documents = list(problems), list[WrittenText]()
     for file, text in texts.items():
         documents += documents_of(file, text, problems)
-    for each in documents:
-        if kind_of(each.value) is DocumentKind.DECLARATIONS:
+    for document in documents:
+        if kind_of(document.value) is DocumentKind.DECLARATIONS:
             message = f"these are declarations of tables; name the file in ${TABLES_VARIABLE}"
-            problems.append(each.problem((), message))
-    policies = [each for each in documents if kind_of(each.value) is not DocumentKind.DECLARATIONS]
+            problems.append(document.problem((), message))
+    policies = [
+        document
+        for document in documents
+        if kind_of(document.value) is not DocumentKind.DECLARATIONS
+    ]
     found = read_policies(policies, problems, workspace=workspace or Workspace())
     if problems:
         raise DeclarationError(problems)

@@ -169,16 +169,16 @@ def _cycle(upstreams: dict[str, list[str]]) -> list[str]:
         if name in done:
             return []
         for upstream in upstreams[name]:
-            found = visit(upstream, [*path, name])
-            if found:
-                return found
+            cycle = visit(upstream, [*path, name])
+            if cycle:
+                return cycle
         done.add(name)
         return []
 
     for name in upstreams:
-        found = visit(name, [])
-        if found:
-            return found
+        cycle = visit(name, [])
+        if cycle:
+            return cycle
     return []
 
 

@@ -110,7 +110,7 @@ class ReadDeclarations:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """All that is wrong, each once."""
-        return tuple(sorted({each for one in self.wrong for each in one.problems}))
+        return tuple(sorted({problem for one in self.wrong for problem in one.problems}))
 
 
 def load_declarations(
@@ -146,13 +146,15 @@ def read_files(
     documents = [*others]
     for file in yaml_files(map(Path, paths), problems):
         documents += documents_in(file, problems)
-    for each in documents:
-        if kind_of(each.value) is DocumentKind.POLICY:
+    for document in documents:
+        if kind_of(document.value) is DocumentKind.POLICY:
             message = f"these are policies of upkeep; name the file in ${POLICY_VARIABLE}"
-            problems.append(each.problem((), message))
-    declarations = [each for each in documents if kind_of(each.value) is not DocumentKind.POLICY]
+            problems.append(document.problem((), message))
+    declarations = [
+        document for document in documents if kind_of(document.value) is not DocumentKind.POLICY
+    ]
     found = read_declarations(declarations, check=check, infer=infer)
-    unread = (WrongDeclaration(problems=(each,)) for each in problems)
+    unread = (WrongDeclaration(problems=(problem,)) for problem in problems)
     return replace(found, wrong=(*unread, *found.wrong))
 
 

@@ -365,7 +365,7 @@ class SchemaPolicy(Declared):
             compatibility=self.compatibility,
             columns=self.columns,
             readers=self.readers,
-            waivers=tuple(Waiver(**dict(each)) for each in self.waivers),
+            waivers=tuple(Waiver(**dict(waiver)) for waiver in self.waivers),
         )
 
 
@@ -439,8 +439,8 @@ class TableDeclaration(Declared):
         """The columns that runs added to a table by `evolve: additive`, and none declares."""
         if not self.grows or not self.columns:
             return ()
-        known = {each.name for each in self.columns} | {each.was for each in self.columns}
-        return tuple(each for each in schema.fields if each.name not in known)
+        known = {column.name for column in self.columns} | {column.was for column in self.columns}
+        return tuple(field for field in schema.fields if field.name not in known)
 
     def with_undeclared(self, schema: TableSchema) -> TableDeclaration:
         """The declaration with the columns that runs added, in the order of the table."""
@@ -448,7 +448,7 @@ class TableDeclaration(Declared):
         if not added:
             return self
         columns = [*self.columns]
-        names = [each.name for each in columns]
+        names = [column.name for column in columns]
         for at, each in enumerate(schema.fields):
             if each.name not in added:
                 continue
@@ -590,7 +590,7 @@ def _dimension(
         case StaticPartitions():
             return StaticDimension(column=columns[given.column], values=given.values)
         case DynamicPartitions():
-            return DynamicDimension(columns=tuple(columns[each] for each in given.columns))
+            return DynamicDimension(columns=tuple(columns[column] for column in given.columns))
         case TimePartitions():
             cadence = Cadence(name)
             names = tuple(given.columns or (given.column or "",))

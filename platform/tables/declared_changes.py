@@ -111,8 +111,8 @@ def declared_changes(declaration: TableDeclaration, actual: TableSchema) -> Decl
         for name, value in _other_options(declared, actual).items()
         if name not in BUCKET_OPTIONS and not name.startswith(LOG)
     ]
-    refused = [each for each in changes if _is_refused_cast(each, present)]
-    ordered = in_order_of_kinds(each for each in changes if each not in refused)
+    refused = [change for change in changes if _is_refused_cast(change, present)]
+    ordered = in_order_of_kinds(change for change in changes if change not in refused)
     late = [each for each in ordered if _empties_a_row(each, ordered, present)]
     return DeclaredChanges(
         changes=(*(each for each in ordered if each not in late), *late),
@@ -290,7 +290,7 @@ def _empties_a_row(
     if not isinstance(drop, DropColumn) or len(path := path_of(drop.column)) == 1:
         return False
     row = _type_at(present, path[:-1])
-    dropped = {path_of(each.column) for each in changes if isinstance(each, DropColumn)}
+    dropped = {path_of(change.column) for change in changes if isinstance(change, DropColumn)}
     return isinstance(row, RowType) and all(
         (*path[:-1], member.name) in dropped for member in row.fields
     )
@@ -298,13 +298,13 @@ def _empties_a_row(
 
 def _type_at(fields: Sequence[DataField], path: Sequence[str]) -> DataType:
     """The type of a column or part of one."""
-    found: DataType = RowType(tuple(fields))
+    data_type: DataType = RowType(tuple(fields))
     for step in path:
-        match found:
+        match data_type:
             case RowType(fields=members):
-                found = next(member.type for member in members if member.name == step)
+                data_type = next(member.type for member in members if member.name == step)
             case ArrayType(element=element):
-                found = element
+                data_type = element
             case MapType(value=value):
-                found = value
-    return found
+                data_type = value
+    return data_type

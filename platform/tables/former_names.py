@@ -14,7 +14,7 @@ def renames(columns: Iterable[ColumnDeclaration], present: Iterable[str]) -> dic
     apply, and none is left of a rename that was made long ago.
     """
     taken = set(present)
-    waiting = {each.name: each.was for each in columns if each.was in taken}
+    waiting = {column.name: column.was for column in columns if column.was in taken}
     found: dict[str, str] = {}
     while ready := [new for new, old in waiting.items() if old in taken and new not in taken]:
         old = waiting.pop(ready[0])

@@ -116,7 +116,7 @@ def _check_respec(policy: RespecPolicy) -> Iterator[Finding]:
     if policy.primary_key == ():
         yield ("respec", "primary_key"), "a primary key has columns; leave it out to keep it"
     elif policy.primary_key is not None and policy.keys is not None:
-        lacking = [each for each in policy.keys if each not in policy.primary_key]
+        lacking = [key for key in policy.keys if key not in policy.primary_key]
         if lacking:
             message = (
                 f"a primary key has all partition keys; add {', '.join(lacking)}, or leave out "

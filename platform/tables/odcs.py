@@ -152,7 +152,7 @@ def _described(data_type: DataType) -> dict[str, object]:
             made = {
                 "logicalType": "object",
                 "physicalType": _STRUCTURES["object"],
-                "properties": [_member(each) for each in members],
+                "properties": [_member(member) for member in members],
             }
         case ArrayType(element=element):
             made = {

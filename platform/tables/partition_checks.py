@@ -120,7 +120,7 @@ def _check_formats(dimension: TimeDimension) -> Iterator[tuple[Place, str]]:
     probe = dt.datetime(2013, 12, 30, 23) if dimension.cadence.value == "hourly" else None
     probe = probe or dt.datetime(2013, 12, 1 if dimension.cadence.value == "monthly" else 30)
     key = probe.strftime(dimension.cadence.key_format)
-    formats = ", ".join(each.format for each in dimension.columns)
+    formats = ", ".join(column.format for column in dimension.columns)
     try:
         if dimension.key_of(dimension.spec_of(key)) != key:
             kind = dimension.cadence.value

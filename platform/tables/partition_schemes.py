@@ -88,7 +88,7 @@ class TimeDimension:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        return tuple(each.column.name for each in self.columns)
+        return tuple(column.column.name for column in self.columns)
 
     @property
     def zone(self) -> ZoneInfo:
@@ -133,17 +133,19 @@ class TimeDimension:
     def _moment_in(self, spec: Mapping[str, object]) -> dt.datetime:
         """The moment that a partition holds, by the clocks of the zone."""
         texts, formats = [], []
-        for each in self.columns:
-            value = spec.get(each.column.name)
+        for column in self.columns:
+            value = spec.get(column.column.name)
             if value is None:
                 raise InvalidPartitionKeyError(
-                    f"partition {describe_partition(spec)} names no moment: {each.column.name} "
+                    f"partition {describe_partition(spec)} names no moment: {column.column.name} "
                     "is null"
                 )
             if isinstance(value, dt.datetime) and value.tzinfo is not None:
                 return value.astimezone(self.zone)
-            texts.append(value.strftime(each.format) if isinstance(value, dt.date) else str(value))
-            formats.append(each.format)
+            texts.append(
+                value.strftime(column.format) if isinstance(value, dt.date) else str(value)
+            )
+            formats.append(column.format)
         try:
             return self._local(_read_moment(" ".join(texts), " ".join(formats)))
         except ValueError as err:
@@ -308,7 +310,7 @@ class PartitionScheme:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        return tuple(name for each in self.dimensions for name in each.column_names)
+        return tuple(name for dimension in self.dimensions for name in dimension.column_names)
 
     @property
     def by_name(self) -> tuple[Dimension, ...]:
@@ -323,7 +325,7 @@ class PartitionScheme:
     @property
     def is_found_in_data(self) -> bool:
         """Whether rows make partitions that no declaration lists."""
-        return any(isinstance(each, DynamicDimension) for each in self.dimensions)
+        return any(isinstance(dimension, DynamicDimension) for dimension in self.dimensions)
 
     def key_of(self, spec: Mapping[str, object]) -> str:
         """The asset's partition key of a table partition.

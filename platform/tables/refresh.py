@@ -169,7 +169,7 @@ class BackfillDeclaration(Shortened):
     @field_validator("runs", mode="before")
     @classmethod
     def _check_runs(cls, given: object) -> object:
-        known = [each.value for each in BackfillRuns]
+        known = [BackfillRun.value for BackfillRun in BackfillRuns]
         if isinstance(given, str) and given not in known:
             near = did_you_mean(given, [*known, "batches_of"])
             raise ValueError(f"{given!r} is no way to cut a backfill; {near}")

@@ -33,7 +33,7 @@ def check_refresh(declaration: TableDeclaration) -> Iterator[Finding]:
 
 def check_times(declaration: TableDeclaration) -> Iterator[Finding]:
     """What needs partitions by time, of a declaration whose columns and keys are right."""
-    if any(isinstance(each, TimeDimension) for each in declaration.scheme.dimensions):
+    if any(isinstance(dimension, TimeDimension) for dimension in declaration.scheme.dimensions):
         return
     what = f"{declaration.table} is not partitioned by time (partitions: daily, and so on)"
     if declaration.schedule is not None and declaration.schedule.partitions > 1:

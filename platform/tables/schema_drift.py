@@ -89,12 +89,12 @@ def schema_drift(
 def lines_to_declare(fields: Sequence[DataField]) -> list[str]:
     """The lines of `columns` that declare some columns of a table."""
     lines = []
-    for each in fields:
-        line: dict[str, str] = {"name": each.name, "type": str(each.type)}
-        if each.description is not None:
-            line["comment"] = each.description
-        if each.default_value is not None:
-            line["default"] = each.default_value
+    for field in fields:
+        line: dict[str, str] = {"name": field.name, "type": str(field.type)}
+        if field.description is not None:
+            line["comment"] = field.description
+        if field.default_value is not None:
+            line["default"] = field.default_value
         text = yaml.safe_dump(
             line, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**9
         )
@@ -113,7 +113,7 @@ def check_other_columns(declaration: TableDeclaration, table: Table, writing: Wr
     """
     files = table.table_files
     latest = files.at_schema(files.schemas.latest_id(table=table.name))
-    declared = {each.name for each in declaration.columns}
+    declared = {column.name for column in declaration.columns}
     given = {field.id for field in table.schema.fields if field.name in declared}
     others = [field.name for field in latest.schema.fields if field.id not in given]
     wrong = sorted(set(others) - _without_need(others, writing, latest))

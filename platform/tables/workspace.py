@@ -53,7 +53,7 @@ class Workspace:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """All that is wrong with declarations, each once."""
-        return tuple(sorted({each for one in self.wrong for each in one.problems}))
+        return tuple(sorted({problem for one in self.wrong for problem in one.problems}))
 
     def declaration(self, table: str) -> TableDeclaration | None:
         """The declaration of a table, None if it is not declared."""
@@ -67,7 +67,11 @@ class Workspace:
     @property
     def declared_keys(self) -> Mapping[str, tuple[str, ...]]:
         """By table, the partition keys of the declarations that say them."""
-        return {each.table: each.partition_keys for each in self.declarations if each.columns}
+        return {
+            declaration.table: declaration.partition_keys
+            for declaration in self.declarations
+            if declaration.columns
+        }
 
     def with_declaration(self, declaration: TableDeclaration) -> Workspace:
         """The workspace with one declaration in place of that of the same table."""

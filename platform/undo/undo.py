@@ -84,7 +84,7 @@ class Undone:
     def partitions(self) -> tuple[Mapping[str, object], ...]:
         """The partitions whose files change."""
         buckets = self.plan.buckets if isinstance(self.plan, RevertPlan) else ()
-        return tuple({str(each.partition): each.partition for each in buckets}.values())
+        return tuple({str(bucket.partition): bucket.partition for bucket in buckets}.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +251,10 @@ def _tables_of(action: Action) -> set[str]:
     """The tables that an action may have changed; an exchange changes its source too."""
     if action.verdict in _CHANGED_NOTHING:
         return set()
-    return {action.table, *(each for each in action.options.values() if isinstance(each, str))}
+    return {
+        action.table,
+        *(option for option in action.options.values() if isinstance(option, str)),
+    }
 
 
 def _rewrites(table: Table, recorded: Sequence[Action]) -> frozenset[int]:
@@ -273,18 +276,18 @@ def _found(
     # What a change of keys left is told once, with the way back.
     changed = {at for each in here if each.verb == RESPEC.name for at in each.snapshots}
     snapshots = _snapshots(table, run, runs, changed, rewrites)
-    found = [] if snapshots is None else [snapshots]
+    snapshot_lists = [] if snapshots is None else [snapshots]
     condemned, verbs = _condemned(table, run, runs)
-    found += condemned
-    found += _expired(table, run, runs)
-    found += _without_traces(table, here, verbs)
+    snapshot_lists += condemned
+    snapshot_lists += _expired(table, run, runs)
+    snapshot_lists += _without_traces(table, here, verbs)
     gone = [each for each in known if each not in here and each.verdict not in _CHANGED_NOTHING]
     if former := {each.verb for each in gone}:
         why = "the table was dropped and created again since, and what the run did went with it"
-        found.append(
+        snapshot_lists.append(
             LeftAlone(table=table.name, what=", ".join(sorted(former)), why=why, is_final=True)
         )
-    return found
+    return snapshot_lists
 
 
 def _unknown(
@@ -455,9 +458,11 @@ def _expired(table: Table, run: str, runs: set[str]) -> list[LeftAlone]:
 def _without_traces(table: Table, actions: Sequence[Action], found: set[str]) -> list[LeftAlone]:
     """Actions that cannot be undone, by their verbs, without those whose records were found."""
     return [
-        LeftAlone(table=table.name, what=each.verb, why=_why_not(table, each), is_final=True)
-        for each in actions
-        if each.verb in WHY_NOT and each.verdict not in _CHANGED_NOTHING and each.verb not in found
+        LeftAlone(table=table.name, what=action.verb, why=_why_not(table, action), is_final=True)
+        for action in actions
+        if action.verb in WHY_NOT
+        and action.verdict not in _CHANGED_NOTHING
+        and action.verb not in found
     ]
 
 

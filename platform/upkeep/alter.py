@@ -27,7 +27,7 @@ from lakewright.storage.operations.schema.alter import AlterPlan, AlterResult, r
 from lakewright.storage.spec.schema_change_text import parse_changes
 from lakewright.storage.verb import Verb
 
-_GATE = {each.name for each in fields(GateOptions)}
+_GATE = {field.name for field in fields(GateOptions)}
 
 OptionsT = TypeVar("OptionsT", bound=GateOptions)
 
@@ -67,7 +67,7 @@ class AlterOptions(GateOptions):
 
 
 # The kinds of changes.
-TEXTS = tuple(each.name for each in fields(AlterOptions) if each.name not in _GATE)
+TEXTS = tuple(field.name for field in fields(AlterOptions) if field.name not in _GATE)
 
 
 def given_texts(options: AlterOptions) -> dict[str, tuple[str, ...]]:

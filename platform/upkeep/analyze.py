@@ -44,7 +44,9 @@ def _report(_: Table, done: Outcome[AnalyzeRun, AnalyzePlan, AnalyzeResult]) -> 
         f"{size_text(found.merged_record_size or 0)}; statistics of snapshot {found.snapshot_id} "
         f"committed as snapshot {snapshot.id} in {duration_text(result.duration_ms)}"
     )
-    columns = [_row(each, is_exact=each.name in result.exact_columns) for each in found.columns]
+    columns = [
+        _row(column, is_exact=column.name in result.exact_columns) for column in found.columns
+    ]
     return Report(summary=summary, facts=facts, tables={"columns": columns})
 
 

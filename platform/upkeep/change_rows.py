@@ -75,13 +75,13 @@ def report_of_plan(plan: RowChangePlan[Any], told: str, counts: Mapping[str, obj
     """What a statement would change; `told` and `counts` say how many rows."""
     buckets = [
         {
-            "partition": NamedPartition(each.partition),
-            "bucket": each.bucket,
-            "rows": each.rows,
-            "files": len(each.files),
-            "bytes": each.bytes,
+            "partition": NamedPartition(bucket.partition),
+            "bucket": bucket.bucket,
+            "rows": bucket.rows,
+            "files": len(bucket.files),
+            "bytes": bucket.bytes,
         }
-        for each in plan.buckets
+        for bucket in plan.buckets
     ]
     return Report(
         summary=f"{plan.table}: {told}; {counted(plan.files_opened, 'file')} opened to count them, "

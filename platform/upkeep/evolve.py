@@ -89,7 +89,7 @@ def evolution_to(
                 )
             policy = options.on_destructive or declaration.schema_policy.on_destructive
             changes = _made(table, found, policy)
-            waiting = tuple(each for each in found.changes if each not in changes)
+            waiting = tuple(change for change in found.changes if change not in changes)
             losses = tuple(_told(found)) if waiting else ()
             keys = "" if found.keys is None else str(found.keys)
         now = AlterPlan(table=table.name, schema_id=table.schema.id, changes=(), differences=())
@@ -192,6 +192,6 @@ def _report(table: Table, done: Outcome[EvolveOptions, EvolvePlan, AlterResult])
             "accept_by_command": "; ".join(alter_line(plan.table, call) for call in calls),
             "accept_by_run_config": "; ".join(map(json.dumps, calls)),
         },
-        notes=(*altered.notes, *(f"to be accepted: {each}" for each in plan.losses)),
+        notes=(*altered.notes, *(f"to be accepted: {loss}" for loss in plan.losses)),
         is_empty=False,
     )

@@ -49,7 +49,7 @@ def _report(
         facts={**facts, "bytes_copied": result.bytes_copied, "duration_ms": result.duration_ms},
         tables={"moved": held_rows(plan.partitions)},
         notes=(*begun, f"in {plan.source}, {KEPT_ON_DISK}"),
-        partitions=tuple(each.partition for each in plan.partitions),
+        partitions=tuple(partition.partition for partition in plan.partitions),
         snapshot=result.snapshot,
     )
 
@@ -67,6 +67,6 @@ EXCHANGE_PARTITION = Procedure(
     ),
     lease=lambda table, plan: LeaseNeed(
         kind=LeaseKind.RESCALE,
-        scope=partitions_scope(table, [each.partition for each in plan.partitions]),
+        scope=partitions_scope(table, [partition.partition for partition in plan.partitions]),
     ),
 )

@@ -19,21 +19,23 @@ def _report(
     _: Table, done: Outcome[ExpireConsumersOptions, ExpireConsumersPlan, ExpireConsumersResult]
 ) -> Report:
     plan, result = done.plan, done.result
-    names = [each.name for each in plan.consumers] if result is None else result.consumers
+    names = [consumer.name for consumer in plan.consumers] if result is None else result.consumers
     what = f"{named('consumer', names)} of {plan.table}"
     summary = f"{what} {'to go' if result is None else 'deleted'}"
     return Report(
         summary=summary if names else f"no consumer of {plan.table} to expire",
         facts={"consumers": list(names)},
-        record={"consumers": [asdict(each) for each in plan.consumers]} if result is None else None,
+        record={"consumers": [asdict(consumer) for consumer in plan.consumers]}
+        if result is None
+        else None,
         tables={
             "plan": [
                 {
-                    "consumer": each.name,
-                    "next snapshot": each.next_snapshot_id,
-                    "moved": time_text(each.modified_ms),
+                    "consumer": consumer.name,
+                    "next snapshot": consumer.next_snapshot_id,
+                    "moved": time_text(consumer.modified_ms),
                 }
-                for each in plan.consumers
+                for consumer in plan.consumers
             ]
         }
         if result is None

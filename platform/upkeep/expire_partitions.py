@@ -63,7 +63,7 @@ def _report(
     left_out = [
         f"{NamedPartition(each)} was changed meanwhile, and stays" for each in result.left_out
     ]
-    ids = [each.id for each in result.snapshots]
+    ids = [snapshot.id for snapshot in result.snapshots]
     return Report(
         summary=f"{snapshots_text(ids)} of {plan.table}: {held_text(going)} expired in "
         f"{duration_text(result.duration_ms)}",

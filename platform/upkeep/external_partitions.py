@@ -37,26 +37,26 @@ from lakewright.storage.upkeep import Upkeep
 def _added_rows(partitions: Sequence[AddedPartition]) -> Rows:
     return [
         {
-            "partition": NamedPartition(each.partition),
-            "folder": each.folder,
-            "files": len(each.files),
-            "rows": each.rows,
-            "bytes": each.bytes,
+            "partition": NamedPartition(partition.partition),
+            "folder": partition.folder,
+            "files": len(partition.files),
+            "rows": partition.rows,
+            "bytes": partition.bytes,
         }
-        for each in partitions
+        for partition in partitions
     ]
 
 
 def _distinct(partitions: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
     """Partitions, each once: several folders may be of one, such as `hour=1` and `hour=01`."""
-    return tuple({tuple(each.items()): each for each in partitions}.values())
+    return tuple({tuple(partition.items()): partition for partition in partitions}.values())
 
 
 def _report_add(
     _: Table, done: Outcome[AddPartitionsOptions, AddPartitionsPlan, AddPartitionsResult]
 ) -> Report:
     plan, result = done.plan, done.result
-    partitions = _distinct(each.partition for each in plan.partitions)
+    partitions = _distinct(partition.partition for partition in plan.partitions)
     what = (
         f"{counted(len(partitions), 'partition')} with {counted(plan.rows, 'row')} in "
         f"{counted(plan.files, 'file')}, {size_text(plan.bytes)}"

@@ -21,28 +21,30 @@ def finding_rows(findings: Sequence[Finding]) -> list[Mapping[str, object]]:
     """A row for each finding; a waived one says by whom instead of the way out."""
     return [
         {
-            "severity": each.severity.value if each.counts else f"{each.severity.value}, waived",
-            "rule": each.rule.value,
-            "column": each.column,
-            "message": each.message,
-            "way_out": each.way_out if each.counts else f"waived by {each.waived_by}",
+            "severity": finding.severity.value
+            if finding.counts
+            else f"{finding.severity.value}, waived",
+            "rule": finding.rule.value,
+            "column": finding.column,
+            "message": finding.message,
+            "way_out": finding.way_out if finding.counts else f"waived by {finding.waived_by}",
         }
-        for each in findings
+        for finding in findings
     ]
 
 
 def difference_rows(differences: Sequence[str]) -> list[Mapping[str, object]]:
     """The differences beside the findings, for programs that read one list of rows."""
     return [
-        {"severity": "change", "rule": None, "column": None, "message": each, "way_out": None}
-        for each in differences
+        {"severity": "change", "rule": None, "column": None, "message": difference, "way_out": None}
+        for difference in differences
     ]
 
 
 def verdict_text(plan: AlterPlan) -> str:
     """`denied: 1 breaking, 2 warnings`."""
-    counts = Counter(each.severity for each in plan.findings if each.counts)
-    waived = sum(not each.counts for each in plan.findings)
+    counts = Counter(finding.severity for finding in plan.findings if finding.counts)
+    waived = sum(not finding.counts for finding in plan.findings)
     told = [f"{counts[Severity.BREAKING]} breaking"] if counts[Severity.BREAKING] else []
     told += [counted(counts[kind], noun) for kind, noun in _NOUNS.items() if counts[kind]]
     told += [f"{waived} waived"] if waived else []
@@ -54,7 +56,7 @@ def verdict_text(plan: AlterPlan) -> str:
 
 def verdict_facts(plan: AlterPlan) -> dict[str, object]:
     """The verdict for programs, with the number of findings that are not waived."""
-    counts = Counter(each.severity for each in plan.findings if each.counts)
+    counts = Counter(finding.severity for finding in plan.findings if finding.counts)
     return {
         "verdict": plan.verdict.value,
         "breaking": counts[Severity.BREAKING],
@@ -67,5 +69,7 @@ def verdict_code(plan: AlterPlan) -> int:
     """The exit code of a judged change: 0, 1 for warnings or a rewrite, 2 for a denied change."""
     if plan.verdict is GateVerdict.DENY:
         return 2
-    warned = any(each.severity is Severity.WARNING for each in plan.findings if each.counts)
+    warned = any(
+        finding.severity is Severity.WARNING for finding in plan.findings if finding.counts
+    )
     return int(warned or plan.verdict is GateVerdict.REWRITE)

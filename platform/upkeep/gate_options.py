@@ -90,7 +90,7 @@ def rules_of(
 
 def scan_engine(options: GateOptions, plan: AlterPlan, work: Work) -> Engine | None:
     """The engine that reads a sample, and what statistics leave open; None without a scan."""
-    sizes = [each.details.get("bytes_to_scan") for each in plan.findings]
+    sizes = [finding.details.get("bytes_to_scan") for finding in plan.findings]
     open_sizes = [size for size in sizes if isinstance(size, int)]
     if not options.scan:
         return None

@@ -61,27 +61,27 @@ class TableHealth:
 
     @property
     def file_count(self) -> int:
-        return sum(each.file_count for each in self.partitions)
+        return sum(partition.file_count for partition in self.partitions)
 
     @property
     def size_bytes(self) -> int:
-        return sum(each.size_bytes for each in self.partitions)
+        return sum(partition.size_bytes for partition in self.partitions)
 
     @property
     def row_count(self) -> int:
-        return sum(each.row_count for each in self.partitions)
+        return sum(partition.row_count for partition in self.partitions)
 
     @property
     def small_files(self) -> int:
-        return sum(each.small_files for each in self.partitions)
+        return sum(partition.small_files for partition in self.partitions)
 
     @property
     def waiting_files(self) -> int:
-        return sum(each.waiting_files for each in self.partitions)
+        return sum(partition.waiting_files for partition in self.partitions)
 
     @property
     def waiting_rows(self) -> int:
-        return sum(each.waiting_rows for each in self.partitions)
+        return sum(partition.waiting_rows for partition in self.partitions)
 
 
 def table_health(
@@ -116,7 +116,10 @@ def read_health(table: Table, snapshot: Snapshot | None = None) -> TableHealth:
 
 def partition_columns(table: Table) -> tuple[PartitionColumn, ...]:
     """The partition columns of a table, which its partition keys are made of."""
-    return tuple(PartitionColumn(each.name, each.type) for each in table.schema.partition_fields)
+    return tuple(
+        PartitionColumn(partition_field.name, partition_field.type)
+        for partition_field in table.schema.partition_fields
+    )
 
 
 def partition_health(
@@ -127,7 +130,7 @@ def partition_health(
     During a change of the partition keys a partition may lack a value for some; its key lacks them
     then, too.
     """
-    known = [each for each in columns if each.name in stats.spec]
+    known = [column for column in columns if column.name in stats.spec]
     worst = max(
         stats.buckets,
         key=lambda each: each.sorted_run_count if keyed else each.small_file_count,
@@ -145,12 +148,14 @@ def partition_health(
         last_file_creation_ms=stats.last_file_creation_ms,
         waiting_files=stats.waiting_file_count,
         waiting_rows=stats.waiting_row_count,
-        joined_files=sum(each.joined_file_count for each in stats.buckets),
-        joined_bytes=sum(each.joined_bytes for each in stats.buckets),
-        left_files=sum(each.left_file_count for each in stats.buckets),
+        joined_files=sum(bucket.joined_file_count for bucket in stats.buckets),
+        joined_bytes=sum(bucket.joined_bytes for bucket in stats.buckets),
+        left_files=sum(bucket.left_file_count for bucket in stats.buckets),
         left_runs=worst.left_run_count if worst else 0,
         buckets=max(len(stats.buckets), 1),
         merged_row_count=stats.merged_row_count,
         # A compaction of a keyed bucket may read all of its runs.
-        small_bytes=stats.size_bytes if keyed else sum(each.small_bytes for each in stats.buckets),
+        small_bytes=stats.size_bytes
+        if keyed
+        else sum(bucket.small_bytes for bucket in stats.buckets),
     )

@@ -42,7 +42,7 @@ def check_partitions_known(table: Table, specs: Sequence[Mapping[str, object]]) 
     unknown = unknown_partitions(table, specs) if specs else []
     if not unknown:
         return
-    have = sorted(describe_partition(each.spec) for each in table.at().partitions())
+    have = sorted(describe_partition(partition.spec) for partition in table.at().partitions())
     wanted = describe_partition(unknown[0])
     near = difflib.get_close_matches(wanted, have, n=_MOST_NEAR, cutoff=0.6)
     if near:

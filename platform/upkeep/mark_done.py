@@ -98,10 +98,10 @@ def _report(_: Table, done: Outcome[MarkDoneRun, MarkDonePlan, MarkDoneResult]) 
     what = counted(len(plan.partitions), "partition")
     rows = [
         {
-            "partition": NamedPartition(each.partition),
-            "mark": "new" if each.done_since_ms is None else "renewed",
+            "partition": NamedPartition(partition.partition),
+            "mark": "new" if partition.done_since_ms is None else "renewed",
         }
-        for each in plan.partitions
+        for partition in plan.partitions
     ]
     facts: dict[str, object] = {"partitions": len(plan.partitions)}
     if result is None:

@@ -65,7 +65,7 @@ class Measures:
     def predicted(cls, named: Mapping[str, int]) -> Measures:
         """What `prediction` wrote; names of another version are left out."""
         cost, benefit = (
-            {each.name: named[each.name] for each in fields(kind) if each.name in named}
+            {field.name: named[field.name] for field in fields(kind) if field.name in named}
             for kind in (Cost, Benefit)
         )
         return cls(cost=Cost(**cost), benefit=Benefit(**benefit))

@@ -451,7 +451,7 @@ def _record(plan: RespecPlan, result: RespecResult | None) -> dict[str, object]:
     return {
         "keys_before": list(plan.former_keys),
         "keys_after": list(plan.keys),
-        "steps": [list(each) for each in plan.steps],
+        "steps": [list(step) for step in plan.steps],
         "only_splits": _only_splits(plan),
         "to_restate": asdict(plan.restate),
         "to_split": asdict(plan.split),
@@ -503,7 +503,7 @@ def _becomes_in_words(plan: RespecPlan, table: Table) -> _Words:
 def _words(table: Table, keys: Sequence[str]) -> Callable[[str, str], str]:
     """What messages call a partition of the keys, given its text, and its folder."""
     fields = table.schema.fields_of(keys)
-    columns = [PartitionColumn(each.name, each.type) for each in fields]
+    columns = [PartitionColumn(field.name, field.type) for field in fields]
 
     @cache
     def words_of(text: str, folder: str) -> str:

@@ -14,12 +14,12 @@ from lakewright.storage.operations.revert.revert import RevertOptions, RevertPla
 
 def _report(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) -> Report:
     plan, result = done.plan, done.result
-    which = f"{snapshots_text([each.id for each in plan.snapshots])} of {plan.table}"
+    which = f"{snapshots_text([snapshot.id for snapshot in plan.snapshots])} of {plan.table}"
     facts = {
-        "snapshots": [each.id for each in plan.snapshots],
-        "files_removed": sum(len(each.removed) for each in plan.buckets),
-        "files_returned": sum(len(each.returned) for each in plan.buckets),
-        "files_moved": sum(len(each.moved) for each in plan.buckets),
+        "snapshots": [snapshot.id for snapshot in plan.snapshots],
+        "files_removed": sum(len(bucket.removed) for bucket in plan.buckets),
+        "files_returned": sum(len(bucket.returned) for bucket in plan.buckets),
+        "files_moved": sum(len(bucket.moved) for bucket in plan.buckets),
         "bytes_returned": plan.bytes,
         "rows_hidden": plan.rows_hidden,
         "taken_back_by": plan.taken_back_by,
@@ -32,15 +32,15 @@ def _report(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) ->
     parts = {
         "plan": [
             {
-                "partition": NamedPartition(each.partition),
-                "bucket": each.bucket,
-                "files_to_go": len(each.removed),
-                "files_to_return": len(each.returned),
-                "files_to_move": len(each.moved),
-                "rows_to_go": each.rows_removed,
-                "rows_to_return": each.rows_returned,
+                "partition": NamedPartition(bucket.partition),
+                "bucket": bucket.bucket,
+                "files_to_go": len(bucket.removed),
+                "files_to_return": len(bucket.returned),
+                "files_to_move": len(bucket.moved),
+                "rows_to_go": bucket.rows_removed,
+                "rows_to_return": bucket.rows_returned,
             }
-            for each in plan.buckets
+            for bucket in plan.buckets
         ]
     }
     count = plan.bucket_option
@@ -49,8 +49,8 @@ def _report(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) ->
     if plan.rows_hidden:
         becomes = "row becomes" if plan.rows_hidden == 1 else "rows become"
         hidden = f"; {plan.rows_hidden:,} {becomes} invisible until the next compaction"
-    goes = counted(sum(len(each.removed) for each in plan.buckets), "file")
-    comes = counted(sum(len(each.returned) for each in plan.buckets), "file")
+    goes = counted(sum(len(bucket.removed) for bucket in plan.buckets), "file")
+    comes = counted(sum(len(bucket.returned) for bucket in plan.buckets), "file")
     size = size_text(plan.bytes)
     if result is None or result.snapshot is None:
         return Report(
@@ -67,15 +67,15 @@ def _report(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) ->
         f"{hidden}",
         facts={**facts, **figures},
         notes=notes,
-        partitions=tuple(each.partition for each in plan.buckets),
+        partitions=tuple(bucket.partition for bucket in plan.buckets),
         snapshot=result.snapshot,
     )
 
 
 def _measures(_: Table, done: Outcome[RevertOptions, RevertPlan, RevertResult]) -> Measures:
     plan, result = done.plan, done.result
-    returned = sum(len(each.returned) for each in plan.buckets)
-    removed = sum(len(each.removed) for each in plan.buckets)
+    returned = sum(len(bucket.returned) for bucket in plan.buckets)
+    removed = sum(len(bucket.removed) for bucket in plan.buckets)
     snapshot = None if result is None else result.snapshot
     return Measures(
         cost=Cost(bytes=plan.bytes, files=returned, bytes_written=plan.bytes),

@@ -19,12 +19,12 @@ def _report(
     plan, result = done.plan, done.result
     rows = [
         {
-            "manifest": each.name,
-            "size_bytes": each.bytes,
-            "entries": each.entries,
-            "why": each.fault.value,
+            "manifest": manifest.name,
+            "size_bytes": manifest.bytes,
+            "entries": manifest.entries,
+            "why": manifest.fault.value,
         }
-        for each in plan.manifests
+        for manifest in plan.manifests
     ]
     facts: dict[str, object] = {
         "manifests_before": len(plan.manifests),

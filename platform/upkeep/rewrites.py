@@ -101,7 +101,7 @@ def _runs_fewer(table: Table, plan: RewritePlan[Any], committed: Sequence[Snapsh
 
     def runs(snapshot_id: int) -> int:
         found = table.at(snapshot=snapshot_id).partitions(named=named)
-        return sum(max(each.sorted_run_count for each in stats.buckets) for stats in found)
+        return sum(max(bucket.sorted_run_count for bucket in stats.buckets) for stats in found)
 
     # An expiry beside it may have taken the snapshot before; what is not known is not counted.
     with suppress(SnapshotNotFound):

@@ -109,10 +109,10 @@ def plan_of(data: Mapping[str, Any], verb: AnyProcedure, table: Table, where: st
 def _verb_of(data: Mapping[str, Any], verbs: Sequence[AnyProcedure], where: str) -> AnyProcedure:
     """The verb that made the plan; of a plan that does not tell, the last of the job's verbs."""
     made_by = data.get(_VERB, verbs[-1].name)
-    for each in verbs:
-        if each.name == made_by:
-            return each
-    known = " or ".join(each.name for each in verbs)
+    for verb in verbs:
+        if verb.name == made_by:
+            return verb
+    known = " or ".join(verb.name for verb in verbs)
     raise InvalidRequestError(f"{where} is one of {made_by}, and this job carries out {known}")
 
 

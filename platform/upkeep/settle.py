@@ -38,12 +38,12 @@ def _report(_: Table, done: Done) -> Report:
     if result is None:
         tasks = [
             {
-                "partition": NamedPartition(each.partition),
-                "bucket": each.bucket,
-                "files": len(each.files),
-                "bytes": each.bytes,
+                "partition": NamedPartition(task.partition),
+                "bucket": task.bucket,
+                "files": len(task.files),
+                "bytes": task.bytes,
             }
-            for each in plan.tasks
+            for task in plan.tasks
         ]
         left = f"{size_text(plan.bytes_left)} left for a later run"
         return Report(
@@ -73,7 +73,7 @@ def _report(_: Table, done: Done) -> Report:
         },
         notes=(*((left,) if result.files_left else ()), kept),
         was_beaten=not result.files,
-        partitions=tuple(each.partition for each in plan.tasks if each.partition),
+        partitions=tuple(task.partition for task in plan.tasks if task.partition),
     )
 
 

@@ -64,5 +64,5 @@ def dropped_measures(held: Sequence[Held], snapshots: Sequence[Snapshot] = ()) -
     return Measures(
         cost=Cost(files=files),
         benefit=Benefit(files_fewer=files, bytes_fewer=sum(each.bytes for each in held)),
-        snapshots=tuple(each.id for each in snapshots),
+        snapshots=tuple(snapshot.id for snapshot in snapshots),
     )

@@ -32,7 +32,7 @@ _NO_NUMBERS = (b"NaN", b"Infinity")
 def arrow_columns(texts: Sequence[bytes], fields: Sequence[DataField]) -> list[pa.Array] | None:
     """The columns of texts that are an object each; None if the slow way decides."""
     rows = arrow_rows(texts, fields, infers=False)
-    return None if rows is None else [each.combine_chunks() for each in rows.columns]
+    return None if rows is None else [column.combine_chunks() for column in rows.columns]
 
 
 def arrow_rows(
@@ -45,7 +45,7 @@ def arrow_rows(
         not texts
         or None in types
         or data.count(b"\n") != len(texts) - 1
-        or not all(each[:1] == b"{" and each[-1:] == b"}" for each in texts)
+        or not all(text[:1] == b"{" and text[-1:] == b"}" for text in texts)
         or any(each in data for each in _NO_NUMBERS)
     ):
         return None
@@ -84,10 +84,10 @@ def _read_type(data_type: DataType) -> pa.DataType | None:
             inner = _read_type(element)
             return None if inner is None else pa.list_(inner)
         case RowType(fields=fields):
-            members = [_read_type(each.type) for each in fields]
+            members = [_read_type(field.type) for field in fields]
             if None in members:
                 return None
-            return pa.struct(list(zip([each.name for each in fields], members, strict=True)))
+            return pa.struct(list(zip([field.name for field in fields], members, strict=True)))
         case _:
             return None
 

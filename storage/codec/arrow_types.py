@@ -149,5 +149,7 @@ def _from_arrow_type(arrow_type: pa.DataType) -> DataType:
         return ArrayType(from_arrow_field(arrow_type.value_field))
     if pa.types.is_struct(arrow_type):
         members = [arrow_type.field(index) for index in range(arrow_type.num_fields)]
-        return RowType(tuple(DataField(-1, each.name, from_arrow_field(each)) for each in members))
+        return RowType(
+            tuple(DataField(-1, member.name, from_arrow_field(member)) for member in members)
+        )
     raise InvalidSchema(f"arrow type {arrow_type} has no counterpart in the format")

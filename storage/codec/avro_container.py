@@ -195,7 +195,7 @@ def unpack_blocks(
     """
     if header.codec == "zstandard" and (found := _frames_at_once(blocks, padding)) is not None:
         return found
-    parts = [_unpacked(each, header, path) for each in blocks]
+    parts = [_unpacked(block, header, path) for block in blocks]
     sizes = np.fromiter(map(len, parts), np.int64, len(parts))
     return np.frombuffer(b"".join([*parts, padding]), np.uint8), sizes
 
@@ -208,7 +208,7 @@ def _frames_at_once(
     A decoder for each of many small blocks takes longer than decompressing them.
     """
     try:
-        stated = [zstd.get_frame_info(each).decompressed_size for each in blocks]
+        stated = [zstd.get_frame_info(block).decompressed_size for block in blocks]
         if None in stated:
             return None
         sizes = np.array(stated, np.int64)

@@ -58,13 +58,13 @@ def may_match_groups(predicate: Predicate, bounds: FindBounds, count: int) -> Bo
     """Which of `count` groups of rows may match."""
     match predicate:
         case And(parts=parts):
-            found = [may_match_groups(part, bounds, count) for part in parts]
-            may = np.logical_and.reduce([each.may for each in found], initial=True)
-            return BoundsVerdict(_filled(may, count), all(each.exact for each in found))
+            matches = [may_match_groups(part, bounds, count) for part in parts]
+            may = np.logical_and.reduce([each.may for each in matches], initial=True)
+            return BoundsVerdict(_filled(may, count), all(each.exact for each in matches))
         case Or(parts=parts):
-            found = [may_match_groups(part, bounds, count) for part in parts]
-            may = np.logical_or.reduce([each.may for each in found], initial=False)
-            return BoundsVerdict(_filled(may, count), all(each.exact for each in found))
+            matches = [may_match_groups(part, bounds, count) for part in parts]
+            may = np.logical_or.reduce([each.may for each in matches], initial=False)
+            return BoundsVerdict(_filled(may, count), all(each.exact for each in matches))
         case Not():
             negated = push_not(predicate.part)
             if negated is None:
@@ -94,7 +94,7 @@ def _leaf_may_match(leaf: Leaf, known: BoundsColumn) -> np.ndarray:
     if leaf.operator is Operator.IS_NOT_NULL or known.low is None or known.high is None:
         return may
     bounded = may & known.low.valid & known.high.valid
-    literals = [each for each in leaf.literals if each is not None]
+    literals = [literal for literal in leaf.literals if literal is not None]
     if isinstance(known.low.values, np.ndarray):
         assert isinstance(known.high.values, np.ndarray)
         low, high = known.low.values, known.high.values
@@ -115,7 +115,7 @@ def _numbers_may_match(
     high: np.ndarray,
     data_type: AtomicType,
 ) -> np.ndarray:
-    numbers = [_number(each, data_type) for each in literals]
+    numbers = [_number(literal, data_type) for literal in literals]
     if operator is Operator.IN:
         ordered = np.array(sorted(numbers), low.dtype)
         if not len(ordered):
@@ -134,23 +134,23 @@ def _numbers_may_match(
 def _number_may_match(
     operator: Operator, number: float, low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
-    found: np.ndarray
+    may_match: np.ndarray
     match operator:
         case Operator.EQ:
-            found = (low <= number) & (number <= high)
+            may_match = (low <= number) & (number <= high)
         case Operator.NE:
-            found = ~((low == number) & (high == number))
+            may_match = ~((low == number) & (high == number))
         case Operator.LT:
-            found = low < number
+            may_match = low < number
         case Operator.LE:
-            found = low <= number
+            may_match = low <= number
         case Operator.GT:
-            found = high > number
+            may_match = high > number
         case Operator.GE:
-            found = high >= number
+            may_match = high >= number
         case _:
             raise OpenQuestion
-    return found
+    return may_match
 
 
 def _number(literal: Value, data_type: AtomicType) -> int | float:
@@ -175,7 +175,7 @@ def _texts_may_match(
     low: pa.LargeBinaryArray,
     high: pa.LargeBinaryArray,
 ) -> np.ndarray:
-    texts = [each for each in literals if isinstance(each, str)]
+    texts = [literal for literal in literals if isinstance(literal, str)]
     if len(texts) < len(literals) or len(texts) > _MOST_TEXTS:
         raise OpenQuestion
     # The order of UTF-8 is that of its characters.
@@ -192,22 +192,22 @@ def _text_may_match(
     literal = pa.scalar(text, pa.large_string())
     match operator:
         case Operator.EQ | Operator.IN:
-            found = pc.and_(pc.less_equal(low, literal), pc.greater_equal(high, literal))
+            may_match = pc.and_(pc.less_equal(low, literal), pc.greater_equal(high, literal))
         case Operator.NE:
-            found = pc.invert(pc.and_(pc.equal(low, literal), pc.equal(high, literal)))
+            may_match = pc.invert(pc.and_(pc.equal(low, literal), pc.equal(high, literal)))
         case Operator.LT:
-            found = pc.less(low, literal)
+            may_match = pc.less(low, literal)
         case Operator.LE:
-            found = pc.less_equal(low, literal)
+            may_match = pc.less_equal(low, literal)
         case Operator.GT:
-            found = pc.greater(high, literal)
+            may_match = pc.greater(high, literal)
         case Operator.GE:
-            found = pc.greater_equal(high, literal)
+            may_match = pc.greater_equal(high, literal)
         case Operator.STARTS_WITH:
             first = pc.utf8_slice_codeunits(low, 0, len(text))
             last = pc.utf8_slice_codeunits(high, 0, len(text))
-            found = pc.and_(pc.less_equal(first, literal), pc.greater_equal(last, literal))
+            may_match = pc.and_(pc.less_equal(first, literal), pc.greater_equal(last, literal))
         case _:
             raise OpenQuestion
-    mask: np.ndarray = found.to_numpy(zero_copy_only=False)
+    mask: np.ndarray = may_match.to_numpy(zero_copy_only=False)
     return mask

@@ -16,7 +16,7 @@ _HALF = np.uint64(32)
 def joined(parts: Sequence[bytes]) -> pa.LargeBinaryArray:
     """Parts as a column; Arrow would load pandas to look at a list."""
     offsets = np.zeros(len(parts) + 1, np.int64)
-    np.cumsum([len(each) for each in parts], out=offsets[1:])
+    np.cumsum([len(part) for part in parts], out=offsets[1:])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(parts))]
     return pa.Array.from_buffers(pa.large_binary(), len(parts), buffers)
 

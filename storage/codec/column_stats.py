@@ -152,7 +152,7 @@ class StatsCollector:
         stats = SimpleStats(
             encode_row([low for low, _ in bounds], types),
             encode_row([high for _, high in bounds], types),
-            tuple(each.null_count for each in self._columns.values()),
+            tuple(column.null_count for column in self._columns.values()),
         )
         return stats, None if len(types) == self._all else tuple(self._columns)
 

@@ -83,7 +83,7 @@ def decode_staged(data: bytes, *, name: str) -> StagedWrite:
         staged = value_of(StagedWrite, {**read, "messages": [], "partitions": []})
         return replace(
             staged,
-            messages=tuple(_message(as_object(each)) for each in messages),
+            messages=tuple(_message(as_object(message)) for message in messages),
             overwrite=None if scope is None else _decode_scope(as_object(scope)),
         )
     except UnreadableManifest as error:

@@ -30,8 +30,8 @@ _TOLD = (
 def encode_condemned(record: Condemned) -> bytes:
     """The file of a record."""
     held = {
-        "roots": [_held_json(each) for each in record.roots],
-        "pins": [_held_json(each) for each in record.pins],
+        "roots": [_held_json(root) for root in record.roots],
+        "pins": [_held_json(pin) for pin in record.pins],
     }
     return _encoded({**asdict(record), **held})
 
@@ -62,7 +62,7 @@ def decode_condemned(data: bytes, *, name: str) -> Condemned:
 
 def encode_names(names: Iterable[CondemnedFile]) -> bytes:
     """A list of names."""
-    return _encoded({"files": [[each.path, each.size_bytes] for each in names]})
+    return _encoded({"files": [[name.path, name.size_bytes] for name in names]})
 
 
 def decode_names(data: bytes, *, name: str) -> tuple[CondemnedFile, ...]:

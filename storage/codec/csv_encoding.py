@@ -26,7 +26,7 @@ def csv_dialect(options: Mapping[str, str]) -> CsvDialect:
     Raises:
         InvalidOption: a sign is none, or means two things.
     """
-    found = CsvDialect(
+    dialect = CsvDialect(
         delimiter=_option(options, ",", "csv.field-delimiter", "field-delimiter", "delimiter"),
         quote=_option(options, '"', "csv.quote-character", "quote"),
         escape=_option(options, "\\", "csv.escape-character", "escape"),
@@ -35,9 +35,9 @@ def csv_dialect(options: Mapping[str, str]) -> CsvDialect:
         header=_option(options, "false", "csv.include-header", "header").lower() == "true",
     )
     signs = {
-        "csv.field-delimiter": found.delimiter,
-        "csv.quote-character": found.quote,
-        "csv.escape-character": found.escape,
+        "csv.field-delimiter": dialect.delimiter,
+        "csv.quote-character": dialect.quote,
+        "csv.escape-character": dialect.escape,
     }
     for name, sign in signs.items():
         if len(sign.encode()) != 1 or sign in "\0\r\n" or list(signs.values()).count(sign) > 1:
@@ -46,14 +46,14 @@ def csv_dialect(options: Mapping[str, str]) -> CsvDialect:
                 "different ASCII characters, and none of them ends a line",
                 option=name,
             )
-    (null,) = found.nulls
+    (null,) = dialect.nulls
     if any(sign in null for sign in (*signs.values(), "\r", "\n")):
         raise InvalidOption(
             f"option csv.null-literal is {null!r}, which holds a sign of the files; write "
             "letters, such as NULL",
             option="csv.null-literal",
         )
-    return found
+    return dialect
 
 
 def _option(options: Mapping[str, str], default: str, *names: str) -> str:

@@ -203,7 +203,7 @@ def orc_calendar(
     if calendar == ORC_PROLEPTIC_GREGORIAN:
         return None
     if _SPARK in _texts(metadata):
-        zoned = [each for each in sorted(zones) if each not in _UTC]
+        zoned = [zone for zone in sorted(zones) if zone not in _UTC]
         moments = _of_zone(zoned[0]) if zoned else Recount()
         return HybridCalendar(
             "Spark wrote it in Java's hybrid calendar",

@@ -17,7 +17,7 @@ _VERSION = 2
 
 def encode_leases(leases: Sequence[Lease]) -> bytes:
     """The file of a table's leases."""
-    told = [{**asdict(each), "kind": each.kind.value} for each in leases]
+    told = [{**asdict(lease), "kind": lease.kind.value} for lease in leases]
     return json.dumps({"version": _VERSION, "leases": told}, indent=1).encode()
 
 

@@ -196,7 +196,7 @@ def _encoded(blocks: Sequence[_Block], codec: str) -> bytes:
     # The mark must differ between files; it need not be unpredictable.
     sync = blake2b(blocks[0][0], digest_size=SYNC_BYTES).digest()
     header = Header(_SCHEMA, codec, sync)
-    return b"".join([encode_header(header), *(enclosed_block(*each, header) for each in blocks)])
+    return b"".join([encode_header(header), *(enclosed_block(*block, header) for block in blocks)])
 
 
 def store_entries(
@@ -208,8 +208,8 @@ def store_entries(
         UnknownLayout: a manifest is damaged, or holds what only the other decoder knows.
         CorruptionError: a block cannot be decompressed.
     """
-    blocks = [block for each in manifests for block in each.blocks]
-    counts = [count for each in manifests for count in each.counts]
+    blocks = [block for manifest in manifests for block in manifest.blocks]
+    counts = [count for manifest in manifests for count in manifest.counts]
     total = sum(counts)
     if not always and total < _LEAST_ENTRIES_A_STEP * max(counts, default=1):
         return None
@@ -221,5 +221,5 @@ def store_entries(
         codec=codec,
         blocks=blocks,
         bounds=np.append([0], np.cumsum(counts)),
-        manifest_bounds=np.append([0], np.cumsum([len(each) for each in manifests])),
+        manifest_bounds=np.append([0], np.cumsum([len(manifest) for manifest in manifests])),
     )

@@ -240,7 +240,7 @@ class ObjectEntries(EntryColumns):
 
     def null_counts(self, name: str, index: int, rows: np.ndarray) -> np.ndarray:
         counts = map(_COUNTS[name], self._chosen(rows))
-        found = (each[index] if index < len(each) else None for each in counts)
+        found = (count[index] if index < len(count) else None for count in counts)
         return _numbers(found, len(rows))
 
     def layouts(self, rows: np.ndarray) -> np.ndarray:

@@ -116,7 +116,7 @@ class OrcTimestamps:
             stripes = [_fields(_message(each)).get(1, []) for each in _fields(data).get(1, [])]
             if len(stripes) != len(self._stripes):
                 return [{} for _ in self._stripes]
-            return [self._stripe_bounds(each, columns) for each in stripes]
+            return [self._stripe_bounds(stripe, columns) for stripe in stripes]
 
     def _stripe_bounds(
         self, found: Sequence[int | bytes], columns: Sequence[int]
@@ -158,7 +158,7 @@ class OrcTimestamps:
             NotDecoded: a stripe is damaged.
         """
         with _told():
-            found = (_zone(self._stripe_footer(each)) for each in self._stripes)
+            found = (_zone(self._stripe_footer(stripe)) for stripe in self._stripes)
             return frozenset(zone for zone in found if zone)
 
     def _stripe_footer(self, where: _Stripe) -> _Fields:

@@ -200,14 +200,16 @@ def _read_atoms(
 
 def _atom(value: object, data_type: AtomicType) -> Value:
     """A value in its internal form; raises a ValueError."""
-    found = from_python(value, data_type)
-    if found in _INFINITIES and _is_finite(value):
+    converted = from_python(value, data_type)
+    if converted in _INFINITIES and _is_finite(value):
         raise ValueError(f"{_shown(value)} is too large")
-    if isinstance(found, float) and isinstance(value, int) and found != value:
-        raise ValueError(f"no {data_type} is equal to {_shown(value)}, the nearest is {int(found)}")
+    if isinstance(converted, float) and isinstance(value, int) and converted != value:
+        raise ValueError(
+            f"no {data_type} is equal to {_shown(value)}, the nearest is {int(converted)}"
+        )
     if data_type.root is TypeRoot.TIMESTAMP_LTZ and not _has_zone(value):
         raise ValueError(f"{_shown(value)} has no zone; give it one")
-    return found
+    return converted
 
 
 def _is_finite(value: object) -> bool:

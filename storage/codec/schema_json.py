@@ -129,7 +129,7 @@ def type_to_json(data_type: DataType) -> str | Json:
         case MapType(key=key, value=value):
             return {"type": "MAP" + suffix, "key": type_to_json(key), "value": type_to_json(value)}
         case RowType(fields=fields):
-            return {"type": "ROW" + suffix, "fields": [field_to_json(each) for each in fields]}
+            return {"type": "ROW" + suffix, "fields": [field_to_json(field) for field in fields]}
 
 
 def type_from_json(data: str | Json) -> DataType:

@@ -44,14 +44,14 @@ def encode_partitions(partitions: Iterable[StagedPartition]) -> bytes:
     """The file of some staged partitions."""
     told = [
         {
-            "partition": each.partition.hex(),
-            "base": each.base,
-            "verify": each.verify,
-            "messages": [json.loads(encode_message(message)) for message in each.messages],
-            "bucket_counts": {row.hex(): count for row, count in each.bucket_counts.items()},
-            "nulled_values": each.nulled_values,
+            "partition": partition.partition.hex(),
+            "base": partition.base,
+            "verify": partition.verify,
+            "messages": [json.loads(encode_message(message)) for message in partition.messages],
+            "bucket_counts": {row.hex(): count for row, count in partition.bucket_counts.items()},
+            "nulled_values": partition.nulled_values,
         }
-        for each in partitions
+        for partition in partitions
     ]
     return _encoded({"partitions": told})
 
@@ -74,9 +74,9 @@ def _partition(data: dict[str, Any]) -> StagedPartition:
     counts = as_object(data["bucket_counts"]).items()
     messages = tuple(decode_message(json.dumps(each)) for each in as_list(data["messages"]))
     for message in messages:
-        places = [each.external_path for each in message.written_files]
-        places += [each.external_path for each in message.new_indexes]
-        if any(each is not None for each in places):
+        places = [written_file.external_path for written_file in message.written_files]
+        places += [new_index.external_path for new_index in message.new_indexes]
+        if any(place is not None for place in places):
             raise ValueError("a staged file lies outside of the table")
     return StagedPartition(
         partition=bytes.fromhex(as_text(data["partition"])),

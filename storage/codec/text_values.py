@@ -96,7 +96,7 @@ def has_text_form(data_type: DataType, layout: TextLayout) -> bool:
         case ArrayType(element=element):
             return layout.elements is not None and isinstance(element, AtomicType)
         case RowType(fields=fields):
-            atomic = all(isinstance(each.type, AtomicType) for each in fields)
+            atomic = all(isinstance(field.type, AtomicType) for field in fields)
             return layout.elements is not None and atomic
         case _:
             return False

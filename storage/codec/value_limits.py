@@ -34,7 +34,7 @@ def limits_values(data_type: DataType) -> bool:
         case MapType(key=key, value=value):
             return limits_values(key) or limits_values(value)
         case RowType(fields=fields):
-            return any(limits_values(each.type) for each in fields)
+            return any(limits_values(field.type) for field in fields)
         case AtomicType(root=root):
             if root.is_text or root.is_bytes:
                 return data_type.length < MAX_LENGTH

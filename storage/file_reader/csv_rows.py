@@ -87,25 +87,25 @@ def scan(
             line += 1
             continue
         while True:
-            found = pattern.match(text, at)
-            if not is_end and (found is None or text[found.end() :] in ("", dialect.escape)):
+            matched = pattern.match(text, at)
+            if not is_end and (matched is None or text[matched.end() :] in ("", dialect.escape)):
                 return
-            if found is None:
+            if matched is None:
                 why = (
                     "its quote does not end"
                     if text.startswith(dialect.quote, at)
                     else ("its last character is an escape")
                 )
                 raise NotWellFormedError(count, line, why)
-            at = found.end()
-            values.append(_value(found, dialect))
+            at = matched.end()
+            values.append(_value(matched, dialect))
             following = text[at : at + 1]
             if following != dialect.delimiter:
                 break
             at += 1
         if following not in ("", "\r", "\n"):
             why = f"{dialect.delimiter!r} is expected after {dialect.quote!r}"
-            if found["quoted"] is None:
+            if matched["quoted"] is None:
                 why = "its last character is an escape"
             raise NotWellFormedError(count, line, f"{why}, and {text[at : at + 10]!r} follows")
         if following == "\r" and at + 1 == len(text) and not is_end:
@@ -176,7 +176,7 @@ class CsvBlock:
             text = codecs.decode(self.data, "utf-8")
             width = self.texts.num_columns
             rows = scan(text, self.dialect, line=self.first_line)
-            fitted = (_fitted(each, width, self.dialect) for each in rows)
+            fitted = (_fitted(row, width, self.dialect) for row in rows)
             self._written = [each for each in fitted if len(each.values) == width]
         return self._written[at]
 
@@ -322,21 +322,21 @@ class _Blocks:
             return None
         if not is_quoted:
             return len(data) if self._is_end else _last_line_end(data)
-        found = np.frombuffer(b"\n" + data + b"\n", np.uint8)
-        places = np.flatnonzero(found == quote[0])
+        characters = np.frombuffer(b"\n" + data + b"\n", np.uint8)
+        places = np.flatnonzero(characters == quote[0])
         neighbours = np.zeros(256, dtype=bool)
         neighbours[[*b"\r\n", *dialect.delimiter.encode(), *quote]] = True
         opening, closing = places[0::2], places[1::2]
-        if not self._is_end and len(closing) and closing[-1] == len(found) - 2:
+        if not self._is_end and len(closing) and closing[-1] == len(characters) - 2:
             closing = closing[:-1]
-        beside = (found[opening - 1], found[closing + 1])
+        beside = (characters[opening - 1], characters[closing + 1])
         if not all(neighbours[each].all() for each in beside):
             return None
         if self._is_end:
             return len(data) if len(places) % 2 == 0 else None
         # A line ends a row if as many quotes were opened as closed before it.
         mark = "\n" if b"\n" in data else "\r"
-        line_ends = np.flatnonzero(found[1:-2] == ord(mark))
+        line_ends = np.flatnonzero(characters[1:-2] == ord(mark))
         outside = line_ends[np.searchsorted(places - 1, line_ends) % 2 == 0]
         return int(outside[-1]) + 1 if len(outside) else 0
 

@@ -42,7 +42,7 @@ class FileColumns:
 
     @property
     def declared(self) -> tuple[str, ...]:
-        return tuple(each.name for each in self.fields)
+        return tuple(field.name for field in self.fields)
 
     @property
     def may_lack(self) -> bool:

@@ -68,7 +68,7 @@ def is_of_format(name: str, file_format: str) -> bool:
 def wanted_values(wanted: Sequence[Mapping[str, object]], columns: Sequence[Typed]) -> IsWanted:
     """Whether partitions with some known values are among those that are wanted."""
     specs = [
-        {each.name: _identity(from_python(spec[each.name], each.type)) for each in columns}
+        {column.name: _identity(from_python(spec[column.name], column.type)) for column in columns}
         for spec in wanted
     ]
 
@@ -250,7 +250,7 @@ class Listing:
             return sorted(self.fs.list_dir(folder), key=lambda each: each.path)
         if Path(folder).is_file():
             return [_status(folder, Path(folder).stat())]
-        return [_status(each.path, each.stat()) for each in _entries(folder) if each.is_file()]
+        return [_status(entry.path, entry.stat()) for entry in _entries(folder) if entry.is_file()]
 
     def file(self, path: str) -> FileStatus | None:
         """A file by itself, which some stores list in no folder of its own name."""
@@ -264,7 +264,7 @@ class Listing:
         if not self._follows:
             links = [] if self.refuse_link is None else self.fs.list_links(folder)
             return sorted({*self.fs.list_subdirs(folder), *(x.rpartition("/")[2] for x in links)})
-        return [each.name for each in _entries(folder) if each.is_dir() and not _leads_up(each)]
+        return [entry.name for entry in _entries(folder) if entry.is_dir() and not _leads_up(entry)]
 
     def tree(self, folder: str, is_wanted: Callable[[str], bool]) -> Iterator[FileStatus]:
         """The files of a format at any depth."""
@@ -275,9 +275,9 @@ class Listing:
                 if is_wanted(names[-1]) and not any(map(is_hidden, names)):
                     yield each
             return
-        for each in self.files(folder):
-            if is_wanted(each.name) and not is_hidden(each.name):
-                yield each
+        for file in self.files(folder):
+            if is_wanted(file.name) and not is_hidden(file.name):
+                yield file
         for name in self.folders(folder):
             if not is_hidden(name):
                 self.check(folder, name)

@@ -118,7 +118,7 @@ class PathPattern:
     @property
     def column_names(self) -> tuple[str, ...]:
         """The columns whose values the path tells, each once."""
-        return tuple(dict.fromkeys(name for each in self.parts for name, _ in each.columns))
+        return tuple(dict.fromkeys(name for part in self.parts for name, _ in part.columns))
 
     @property
     def layouts(self) -> Mapping[str, str]:
@@ -143,21 +143,21 @@ class PathPattern:
             for name, _ in part.columns:
                 wanted[name] = wanted.get(name, 0) + 1
         layouts = self.layouts
-        found: dict[str, Value] = {}
+        parts: dict[str, Value] = {}
         for column in columns:
             held = texts.get(column.name, ())
             if not held or len(held) < wanted.get(column.name, 0):
                 continue
             if any(text in self.nulls for text in held):
-                found[column.name] = None
+                parts[column.name] = None
             elif column.name in layouts:
                 moment = read_moment(" ".join(map(unquote, held)), layouts[column.name])
-                found[column.name] = _of_moment(moment, column)
+                parts[column.name] = _of_moment(moment, column)
             else:
                 if len(set(held)) > 1:
                     raise InvalidRequestError(f"{column.name} has two values: {', '.join(held)}")
-                found[column.name] = folder_value(held[0], column, self.nulls)
-        return found
+                parts[column.name] = folder_value(held[0], column, self.nulls)
+        return parts
 
 
 def folder_value(text: str, column: Typed, nulls: Collection[str] = NULL_FOLDERS) -> Value:
@@ -240,10 +240,10 @@ def _fixed(layout: str | None) -> str | None:
     if layout is None:
         return None
     pieces = re.split(r"%(.)", layout)
-    directives = [_OF_FIXED_LENGTH.get(each) for each in pieces[1::2]]
+    directives = [_OF_FIXED_LENGTH.get(piece) for piece in pieces[1::2]]
     if None in directives:
         return None
-    texts = [re.escape(each) for each in pieces[::2]]
+    texts = [re.escape(piece) for piece in pieces[::2]]
     pairs = zip(texts, [*directives, ""], strict=True)
     return "".join(f"{text}{directive}" for text, directive in pairs)
 

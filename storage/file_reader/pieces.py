@@ -195,7 +195,7 @@ class _OfRecords(Piece):
     def read(self, start: int, length: int, fields: Sequence[DataField]) -> pa.Table:
         wanted = fields
         if self.form.format == AVRO or not self.form.json.requires_members:
-            wanted = [each for each in fields if each.name in self.column_names]
+            wanted = [field for field in fields if field.name in self.column_names]
         part = self.records.part(start, length)
         reading = self.form.json.reading
         if self.form.format == AVRO:
@@ -258,7 +258,7 @@ def _json_lines(
     file: FoundFile, form: FileForm, fields: Sequence[DataField], unread: UnreadRows
 ) -> Iterator[Piece]:
     said = {name for name, _ in file.values}
-    wanted = [each for each in fields if each.name not in said]
+    wanted = [field for field in fields if field.name not in said]
     names = {each.name for each in wanted}
     first = 1
     for block in read_lines(file, form.encoding, ends=_LINE_FEED):
@@ -310,7 +310,9 @@ def _csv(
     file: FoundFile, form: FileForm, fields: Sequence[DataField], unread: UnreadRows
 ) -> Iterator[Piece]:
     said = {name for name, _ in file.values}
-    names = [each.name for each in fields if each.name != ROW_KIND_COLUMN and each.name not in said]
+    names = [
+        field.name for field in fields if field.name != ROW_KIND_COLUMN and field.name not in said
+    ]
     with opened(file) as stream:
         for block in read_csv_blocks(
             stream,
@@ -326,7 +328,7 @@ def _csv(
 def _lines(file: FoundFile, form: FileForm, fields: Sequence[DataField]) -> Iterator[Piece]:
     """The lines of a file, as the one column that is not of its path."""
     said = {name for name, _ in file.values}
-    (name,) = [each.name for each in fields if each.name not in said]
+    (name,) = [field.name for field in fields if field.name not in said]
     row = 0
     for lines in read_lines(file, form.encoding):
         texts = pa.array(lines, pa.binary()).cast(pa.string())

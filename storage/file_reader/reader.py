@@ -311,7 +311,7 @@ class _Rejecting:
         self._file, self._wanted, self._bad = file, wanted, bad
         keys = tuple(each for each in file.fields if each.name in file.partition_keys)
         self._keys = replace(file, fields=keys)
-        types = {each.name: each.type for each in keys}
+        types = {key.name: key.type for key in keys}
         said = {
             name: to_python(value, types[name]) for name, value in file.file.values if name in types
         }

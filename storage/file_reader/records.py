@@ -41,7 +41,7 @@ class Records:
     @property
     def column_names(self) -> tuple[str, ...]:
         """The names of all members, each once."""
-        return tuple(dict.fromkeys(name for each in self.records for name in each))
+        return tuple(dict.fromkeys(name for record in self.records for name in record))
 
     def table(self, fields: Sequence[DataField], reading: Reading, *, path: str) -> pa.Table:
         """The columns of these fields; a member that a record lacks is null.
@@ -53,7 +53,7 @@ class Records:
         for one in fields:
             if reading.requires_members:
                 self._check_members(one.name, path)
-            values = [each.get(one.name) for each in self.records]
+            values = [record.get(one.name) for record in self.records]
             try:
                 columns.append(python_column(values, one, reading))
             except UnfitValueError as error:

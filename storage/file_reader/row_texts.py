@@ -73,7 +73,7 @@ def row_texts(rows: pa.Table, fields: Sequence[DataField] = ()) -> list[str]:
 
 
 def _types(fields: Sequence[DataField]) -> Mapping[str, DataType]:
-    return {each.name: each.type for each in fields}
+    return {field.name: field.type for field in fields}
 
 
 def _object(

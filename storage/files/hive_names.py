@@ -303,18 +303,18 @@ class HiveRegistry:
             TableNotFound: the table is not in the metastore any more.
             InvalidRequestError, UnavailableError: the metastore refuses, or does not answer.
         """
-        found = self._found()
+        database = self._found()
         told = hive_table(schema)
         gone = set() if former is None else set(former.options) - set(told.parameters)
         parameters = {
-            name: value for name, value in (found.parameters or {}).items() if name not in gone
+            name: value for name, value in (database.parameters or {}).items() if name not in gone
         }
-        if not gone & set(found.parameters or {}) and repeats(found, schema):
+        if not gone & set(database.parameters or {}) and repeats(database, schema):
             return
-        found.sd.cols = _fields(told.columns)
-        found.partitionKeys = _fields(told.partition_columns)
-        found.parameters = {**parameters, **told.parameters}
-        self.metastore.alter_table(self.database, self.table, found)
+        database.sd.cols = _fields(told.columns)
+        database.partitionKeys = _fields(told.partition_columns)
+        database.parameters = {**parameters, **told.parameters}
+        self.metastore.alter_table(self.database, self.table, database)
 
     def follow(self, latest: Callable[[], TableSchema]) -> None:
         """Let the metastore repeat the latest schema, those too that others add meanwhile.
@@ -387,7 +387,8 @@ def _kind(found: Any) -> str:
 
 def _fields(columns: Sequence[HiveColumn]) -> list[Any]:
     return [
-        idl().FieldSchema(name=each.name, type=each.type, comment=each.comment) for each in columns
+        idl().FieldSchema(name=column.name, type=column.type, comment=column.comment)
+        for column in columns
     ]
 
 
@@ -397,7 +398,7 @@ def _columns(fields: Sequence[Any] | None) -> tuple[HiveColumn, ...]:
 
 def _comparable(columns: Sequence[HiveColumn]) -> list[HiveColumn]:
     """Columns in the types of Hive 2, whose clients tell of both timestamps alike."""
-    return [replace(each, type=each.type.replace(_ZONED, "timestamp")) for each in columns]
+    return [replace(column, type=column.type.replace(_ZONED, "timestamp")) for column in columns]
 
 
 def _bare(uri: str) -> str:

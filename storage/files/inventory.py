@@ -80,7 +80,7 @@ def _parts(source: str) -> list[Path]:
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
     if path.suffix == ".parquet":
         with pq.ParquetFile(path) as parquet:
-            names = [each for each in parquet.schema_arrow.names if _meaning(each)]
+            names = [name for name in parquet.schema_arrow.names if _meaning(name)]
             yield from parquet.iter_batches(columns=names)
         return
     with pacsv.open_csv(path) as head:
@@ -99,15 +99,15 @@ def _meaning(column: str) -> str | None:
 
 def _named(batch: pa.RecordBatch, path: Path) -> pa.Table:
     """The key without its scheme, the size and the time in milliseconds of each row."""
-    found = {_meaning(name): batch.column(name) for name in batch.schema.names}
-    missing = _COLUMNS.keys() - found.keys()
+    columns = {_meaning(name): batch.column(name) for name in batch.schema.names}
+    missing = _COLUMNS.keys() - columns.keys()
     if missing:
         raise InvalidRequestError(
             f"inventory {path} has no column {' and '.join(sorted(missing))}; its first line must "
             "name key, size and last_modified"
         )
-    keys = pc.replace_substring_regex(found["key"].cast(pa.string()), _PREFIX, "")
-    times = found["last_modified"]
+    keys = pc.replace_substring_regex(columns["key"].cast(pa.string()), _PREFIX, "")
+    times = columns["last_modified"]
     if pa.types.is_string(times.type) or pa.types.is_large_string(times.type):
         times = pc.replace_substring_regex(times.cast(pa.string()), r"(Z|[+]00:?00)$", "")
     elif not pa.types.is_timestamp(times.type):
@@ -116,7 +116,7 @@ def _named(batch: pa.RecordBatch, path: Path) -> pa.Table:
             "2026-11-23T04:00:00Z"
         )
     moments = times.cast(pa.timestamp("ns")).cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
-    sizes = pc.fill_null(found["size"].cast(pa.int64()), 0)
+    sizes = pc.fill_null(columns["size"].cast(pa.int64()), 0)
     return pa.table({"key": keys, "size": sizes, "modified_ms": moments}).drop_null()
 
 

@@ -86,10 +86,10 @@ class LocalFiles(FsspecFiles):
     def list_dir(self, path: str) -> list[FileStatus]:
         # fsspec asks for much more of each file, which takes ten times as long.
         # Pipes and devices are listed: a process that opens one by its name gets an error.
-        return [*_statuses((each for each in _entries(path) if _is_listed(each)), path)]
+        return [*_statuses((entry for entry in _entries(path) if _is_listed(entry)), path)]
 
     def list_subdirs(self, path: str) -> list[str]:
-        return sorted(each.name for each in _entries(path) if _is_folder(each))
+        return sorted(entry.name for entry in _entries(path) if _is_folder(entry))
 
     def list_tree(self, path: str) -> list[FileStatus]:
         found: list[FileStatus] = []

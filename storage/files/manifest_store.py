@@ -213,14 +213,14 @@ class ManifestStore:
             UnreadableManifest: also if their number contradicts the list.
         """
         name = meta.file_name
-        found = self.decoded.find(name) if self.decoded else None
-        if found is None:
+        columns = self.decoded.find(name) if self.decoded else None
+        if columns is None:
             with self._reading(name):
-                found = decode_entry_columns(self._read(name), name=self.paths.manifest(name))
+                columns = decode_entry_columns(self._read(name), name=self.paths.manifest(name))
             if self.decoded:
-                self.decoded.keep(name, found)
-        self._check_count(meta, len(found))
-        return found
+                self.decoded.keep(name, columns)
+        self._check_count(meta, len(columns))
+        return columns
 
     def read_all_columns(self, metas: Iterable[ManifestFileMeta]) -> Iterator[EntryColumns]:
         """Entries of several manifests in order; small ones that follow each other are one part.

@@ -309,7 +309,7 @@ class ParquetFileReader:
                 metadata.row_group(number).column(index)
                 for number in range(metadata.num_row_groups)
             ]
-            told = [each.statistics for each in chunks if each.is_stats_set]
+            told = [chunk.statistics for chunk in chunks if chunk.is_stats_set]
             if len(told) == len(chunks) and all(each.has_null_count for each in told):
                 found[name] = sum(each.null_count for each in told)
         return found

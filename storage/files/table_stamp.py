@@ -22,7 +22,7 @@ class TableStamp:
 
     def is_settled(self, now_ms: int) -> bool:
         """Whether every other schema file of the same names would be listed otherwise."""
-        return bool(self.schemas) and all(is_settled(each, now_ms) for each in self.schemas)
+        return bool(self.schemas) and all(is_settled(schema, now_ms) for schema in self.schemas)
 
 
 def table_stamp(fs: FileSystem, path: str) -> TableStamp:

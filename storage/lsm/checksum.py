@@ -113,7 +113,7 @@ class _Values:
             self._bytes.update(_fixed(values, nulls).data)
 
     def digest(self) -> int:
-        parts = [self._count, *(each.intdigest() for each in self._streams)]
+        parts = [self._count, *(stream.intdigest() for stream in self._streams)]
         parts += [child.digest() for child in self._children]
         return xxh3_64_intdigest(np.array(parts, dtype=np.uint64).data)
 

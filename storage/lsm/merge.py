@@ -147,24 +147,24 @@ def merge_unordered(
     """
     if rows.num_rows == 0:
         return rows.select(columns)
-    found = _order_of(rows, by)
+    order = _order_of(rows, by)
     if isinstance(function, SelectingMerge):
         if VALUE_KIND not in rows.column_names:
             kinds = np.zeros(rows.num_rows, dtype=np.int8)
-            return _only(rows.select(columns), found.order[function.pick(kinds, found.starts)])
-        picked = _picked(rows, found, function)
+            return _only(rows.select(columns), order.order[function.pick(kinds, order.starts)])
+        picked = _picked(rows, order, function)
         return _only(rows.select(columns), picked[~retracting(rows)[picked]])
     # A key with one row keeps it unchanged, so only the other keys are merged.
     assert isinstance(function, CombiningMerge)
-    alone = found.ends - found.starts == 1
-    single = found.order[found.starts[alone]]
+    alone = order.ends - order.starts == 1
+    single = order.order[order.starts[alone]]
     kept = _only(rows.select(columns), single[~retracting(rows)[single]])
     if alone.all():
         return kept
-    repeated = np.repeat(~alone, found.ends - found.starts)
-    lengths = (found.ends - found.starts)[~alone]
+    repeated = np.repeat(~alone, order.ends - order.starts)
+    lengths = (order.ends - order.starts)[~alone]
     groups = KeyGroups(
-        take_rows(rows, found.order[repeated]),
+        take_rows(rows, order.order[repeated]),
         np.cumsum(lengths) - lengths,
     )
     combined = without_deletions(function.combine(groups)).select(columns)

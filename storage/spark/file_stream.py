@@ -57,7 +57,7 @@ def file_stream(
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for path, size in zip(*(each.to_pylist() for each in batch.columns), strict=True):
+            for path, size in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 first = 0
                 try:
                     for rows in read(path, size):

@@ -329,7 +329,9 @@ def spark_arrow_type(arrow_type: pa.DataType) -> pa.DataType:
         return pa.list_(spark_arrow_type(arrow_type.value_type))
     if pa.types.is_struct(arrow_type):
         members = [arrow_type.field(index) for index in range(arrow_type.num_fields)]
-        return pa.struct([pa.field(each.name, spark_arrow_type(each.type)) for each in members])
+        return pa.struct(
+            [pa.field(member.name, spark_arrow_type(member.type)) for member in members]
+        )
     return arrow_type
 
 

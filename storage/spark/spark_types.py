@@ -98,7 +98,7 @@ def _elements(data_type: DataType) -> list[DataType]:
         case MapType(key=key, value=value):
             return [key, value, *_elements(key), *_elements(value)]
         case RowType(fields=fields):
-            return [inner for each in fields for inner in (each.type, *_elements(each.type))]
+            return [inner for field in fields for inner in (field.type, *_elements(field.type))]
         case _:
             return []
 

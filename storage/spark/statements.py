@@ -14,7 +14,7 @@ from lakewright.storage.errors import InvalidStatement
 def with_clock_times(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Rows whose instants in some columns are times without a zone, by the clock of the session."""
     instants = {
-        each.name for each in rows.schema.fields if isinstance(each.dataType, t.TimestampType)
+        field.name for field in rows.schema.fields if isinstance(field.dataType, t.TimestampType)
     }
     return rows.withColumns(
         {name: rows[name].cast("timestamp_ntz") for name in columns if name in instants}

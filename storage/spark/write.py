@@ -146,7 +146,7 @@ def _bucket_column(job: StagingJob, given: Sequence[str]) -> Column:
             return pa.array([0] * len(columns[0]), pa.int32())
 
     function = f.arrow_udf(bucket_of, IntegerType())  # type: ignore[attr-defined]
-    result: Column = function(*[f.col(_quoted(each.name)) for each in fields])
+    result: Column = function(*[f.col(_quoted(field.name)) for field in fields])
     return result
 
 
@@ -184,7 +184,7 @@ def _written(
         writer.abandon()
         # A raised error would reach the driver as text; a returned error keeps its type.
         return _result(error=dumps(error))
-    encoded = [encode_message(each) for each in messages]
+    encoded = [encode_message(message) for message in messages]
     return _result(encoded, use=dumps(writer.use))
 
 

@@ -38,22 +38,22 @@ def aggregates_of_all(
 ) -> dict[str, FieldAggregate]:
     """The aggregate of each column outside the primary key, for the engine `aggregation`."""
     aggregates = {}
-    for each in reader.schema.fields:
-        if remove and reader.value(MergeOptions.ignore_retract, each.name):
+    for field in reader.schema.fields:
+        if remove and reader.value(MergeOptions.ignore_retract, field.name):
             reader.invalid(
-                MergeOptions.ignore_retract.of(each.name),
+                MergeOptions.ignore_retract.of(field.name),
                 "true",
                 f"contradicts {MergeOptions.remove_aggregates_on_delete.name}=true; leave one out",
             )
-        if each.name in sequence:
+        if field.name in sequence:
             # Sequence fields order the rows, so the last row holds the highest values.
-            aggregates[each.name] = FieldAggregate(
+            aggregates[field.name] = FieldAggregate(
                 function=AggregateFunction.LAST_VALUE,
-                ignore_retract=reader.value(MergeOptions.ignore_retract, each.name),
+                ignore_retract=reader.value(MergeOptions.ignore_retract, field.name),
             )
-        elif each.name not in reader.schema.primary_keys:
-            function = _function(reader, each.name) or AggregateFunction.LAST_NON_NULL_VALUE
-            aggregates[each.name] = _aggregate(reader, each, function)
+        elif field.name not in reader.schema.primary_keys:
+            function = _function(reader, field.name) or AggregateFunction.LAST_NON_NULL_VALUE
+            aggregates[field.name] = _aggregate(reader, field, function)
     return aggregates
 
 
@@ -64,19 +64,19 @@ def aggregates_of_groups(
     sequence = {name for group in groups for name in group.sequence_fields}
     protected = {name for group in groups for name in group.protected}
     aggregates = {}
-    for each in reader.schema.fields:
-        if each.name in sequence or each.name in reader.schema.primary_keys:
+    for field in reader.schema.fields:
+        if field.name in sequence or field.name in reader.schema.primary_keys:
             continue
-        function = _function(reader, each.name)
+        function = _function(reader, field.name)
         if function is None:
             continue
-        if each.name in protected:
-            aggregates[each.name] = _aggregate(reader, each, function)
+        if field.name in protected:
+            aggregates[field.name] = _aggregate(reader, field, function)
         elif function is not AggregateFunction.LAST_NON_NULL_VALUE:
             reader.invalid(
-                _function_option(reader, each.name),
+                _function_option(reader, field.name),
                 function.value,
-                f"aggregates {each.name!r}, which no sequence group protects; partial updates "
+                f"aggregates {field.name!r}, which no sequence group protects; partial updates "
                 "aggregate columns of sequence groups only, so add it to one",
             )
     return aggregates
@@ -177,7 +177,7 @@ def _members(reader: MergeOptionReader, column: DataField, option: Option[str]) 
     if text is None:
         return ()
     row = column.type.element if isinstance(column.type, ArrayType) else None
-    members = [each.name for each in row.fields] if isinstance(row, RowType) else []
+    members = [field.name for field in row.fields] if isinstance(row, RowType) else []
     names = split_names(text)
     for name in names:
         if name not in members:
@@ -197,12 +197,12 @@ def _time_field(reader: MergeOptionReader, column: DataField) -> str:
     text = reader.options.get(option)
     # The last member is the time of its entry where no other is named.
     name = members[-1].name if text is None else text
-    found = [each for each in members if each.name == name]
+    found = [member for member in members if member.name == name]
     if not found:
         reader.invalid(
             option,
             name,
-            f"is not a member of {row}; there are {', '.join(each.name for each in members)}",
+            f"is not a member of {row}; there are {', '.join(member.name for member in members)}",
         )
     data_type = found[0].type
     if not (isinstance(data_type, AtomicType) and data_type.root.is_text):

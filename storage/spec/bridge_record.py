@@ -55,9 +55,9 @@ class BridgeRecord:
     @classmethod
     def _read(cls, told: dict[str, Any]) -> BridgeRecord:
         keys, numbers = told["keys"], (told["size"], told["rows"], told["before"])
-        if not isinstance(keys, list) or not all(isinstance(each, str) for each in keys):
+        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
             raise TypeError(f"{keys!r} are no keys")
-        if any(type(each) is not int for each in numbers):
+        if any(type(number) is not int for number in numbers):
             raise TypeError(f"{numbers} are not whole numbers")
         size, rows, before_id = numbers
         prepared = PreparedBase(list_name=plain_name(told["list"]), list_size=size, rows=rows)

@@ -103,7 +103,7 @@ def distributed(
 
 
 def _check_stored(schema: TableSchema, keys: tuple[str, ...], table: str) -> None:
-    unstored = {each.name: each for each in unstored_columns(schema.options)}
+    unstored = {column.name: column for column in unstored_columns(schema.options)}
     for key in keys:
         if key in unstored:
             kind = "computed" if unstored[key].expression is not None else "metadata"

@@ -71,7 +71,7 @@ class _Judged:
         return read_option(self.schema, option, TEXT, table=self.table)
 
     def column(self, name: str) -> DataField | None:
-        return next((each for each in self.schema.fields if each.name == name), None)
+        return next((field for field in self.schema.fields if field.name == name), None)
 
     def root(self, name: str) -> TypeRoot | None:
         field = self.column(name)
@@ -100,12 +100,12 @@ def check_clients_open(
         InvalidOption: names the first option at fault.
     """
     known = set() if before is None else {*broken_rules(before, table=table)}
-    for each in broken_rules(schema, table=table):
-        if each not in known:
+    for rule in broken_rules(schema, table=table):
+        if rule not in known:
             raise InvalidOption(
-                f"{table}: {each.problem}; Java's clients (Spark, Flink, Trino) would not open the "
+                f"{table}: {rule.problem}; Java's clients (Spark, Flink, Trino) would not open the "
                 "table any more, for reads either",
-                option=each.option,
+                option=rule.option,
             )
 
 

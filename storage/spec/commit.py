@@ -79,7 +79,7 @@ class CommitMessage:
         """Whether the message replaces data files, or marks rows of them as deleted."""
         indexes = (*self.new_indexes, *self.removed_indexes)
         return bool(self.compact_before) or any(
-            each.index_type == DELETION_VECTORS_INDEX for each in indexes
+            index.index_type == DELETION_VECTORS_INDEX for index in indexes
         )
 
     @property

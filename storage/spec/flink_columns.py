@@ -113,7 +113,7 @@ def watermark(options: Mapping[str, str]) -> Watermark | None:
 
 def without_unstored(options: Mapping[str, str]) -> dict[str, str]:
     """The options that say nothing of such columns."""
-    places = tuple(f"{_PREFIX}{each.index}." for each in unstored_columns(options))
+    places = tuple(f"{_PREFIX}{column.index}." for column in unstored_columns(options))
     return {
         name: value
         for name, value in options.items()

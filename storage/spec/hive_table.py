@@ -78,12 +78,14 @@ def hive_table(schema: TableSchema) -> HiveTable:
     keys = schema.partition_keys if told else ()
     return HiveTable(
         columns=tuple(
-            _column(each, _short_comment(each.description))
-            for each in schema.fields
-            if each.name not in keys
+            _column(field, _short_comment(field.description))
+            for field in schema.fields
+            if field.name not in keys
         ),
         partition_columns=tuple(
-            _column(each, each.description) for each in schema.partition_fields if told
+            _column(partition_field, partition_field.description)
+            for partition_field in schema.partition_fields
+            if told
         ),
         parameters=_parameters(schema),
     )
@@ -101,7 +103,9 @@ def hive_type(data_type: DataType) -> str:
         case MultisetType(element):
             return f"map<{hive_type(element)},int>"
         case RowType(fields):
-            return f"struct<{','.join(f'{each.name}:{hive_type(each.type)}' for each in fields)}>"
+            return (
+                f"struct<{','.join(f'{field.name}:{hive_type(field.type)}' for field in fields)}>"
+            )
 
 
 def _atomic(data_type: AtomicType) -> str:

@@ -46,12 +46,12 @@ def check_no_secret(
 def _variable(name: str, part: str, owner: str) -> str:
     """A variable for a part of an option that is not set for something else."""
     words = [name] if name.lower().endswith(part.lower()) else [name, part]
-    found = _as_variable(*words)
-    if found in _TAKEN or found in os.environ:
-        found = _as_variable(owner.rpartition(" ")[2], *words)
-    while found in os.environ:
-        found += "_SECRET"
-    return found
+    variable = _as_variable(*words)
+    if variable in _TAKEN or variable in os.environ:
+        variable = _as_variable(owner.rpartition(" ")[2], *words)
+    while variable in os.environ:
+        variable += "_SECRET"
+    return variable
 
 
 def _as_variable(*words: str) -> str:

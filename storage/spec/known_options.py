@@ -106,13 +106,13 @@ def options_under(*rows: object) -> tuple[Option[object], ...]:
     """
     found: list[Option[object]] = []
     heading: Heading | Refusal = Heading("")
-    for each in rows:
-        if isinstance(each, Heading | Refusal):
-            heading = each
-        elif isinstance(each, tuple):
-            found += each
-        elif isinstance(each, Option):
-            found.append(_under(heading, each))
+    for row in rows:
+        if isinstance(row, Heading | Refusal):
+            heading = row
+        elif isinstance(row, tuple):
+            found += row
+        elif isinstance(row, Option):
+            found.append(_under(heading, row))
     return tuple(found)
 
 

@@ -35,7 +35,7 @@ class MergeOptionReader(OptionReader):
     def __init__(self, schema: TableSchema, table: str) -> None:
         super().__init__(schema.options, table)
         self.schema = schema
-        self.types: dict[str, DataType] = {each.name: each.type for each in schema.fields}
+        self.types: dict[str, DataType] = {field.name: field.type for field in schema.fields}
 
     def check_field_names(self) -> None:
         for option, text in self.options.items():

@@ -28,7 +28,7 @@ def _limit(text: str) -> int:
     return limit
 
 
-_NULLS = choice({each.value: each for each in NestedKeyNulls})
+_NULLS = choice({NestedKeyNull.value: NestedKeyNull for NestedKeyNull in NestedKeyNulls})
 
 
 class MergeOptions:

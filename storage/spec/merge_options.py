@@ -46,7 +46,7 @@ def read_merge_spec(schema: TableSchema, *, table: str = "the table") -> MergeSp
 
 def _check_counted(schema: TableSchema, table: str) -> None:
     """Check that whole rows can be keys: each column is of a type that a key may have."""
-    nested = [each for each in schema.fields if not isinstance(each.type, AtomicType)]
+    nested = [field for field in schema.fields if not isinstance(field.type, AtomicType)]
     if nested:
         raise InvalidOption(
             f"{table}: merge-engine={VALUE_COUNT} compares whole rows, and column "

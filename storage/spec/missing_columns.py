@@ -32,8 +32,8 @@ def wrongly_missing(
 
     Rows that give no column beside partition columns are other rows, so all others are missing.
     """
-    missing = [each for each in fields if each.name not in given]
-    others = {each.name for each in fields} - set(partition_keys)
+    missing = [field for field in fields if field.name not in given]
+    others = {field.name for field in fields} - set(partition_keys)
     if others and not others & set(given):
         return [each.name for each in missing]
     return [

@@ -87,7 +87,7 @@ class PartitionClock:
     @property
     def units(self) -> set[str]:
         pieces = (parts_of(layout or DATE_LAYOUT) for layout in self.layouts)
-        return {part.text for each in pieces for part in each if part.digits}
+        return {part.text for piece in pieces for part in piece if part.digits}
 
     def _begin_of(self, partition: Partition) -> dt.datetime | None:
         """The first moment of a partition; None if its values do not give one."""

@@ -76,7 +76,7 @@ def check_partition_times(
 def _said(schema: TableSchema) -> tuple[object, ...]:
     """What decides the times of partitions."""
     options = (TIME_OPTION, STRATEGY_OPTION, PATTERN_OPTION, FORMATTER_OPTION)
-    return (*(schema.options.get(each) for each in options), schema.partition_keys)
+    return (*(schema.options.get(option) for option in options), schema.partition_keys)
 
 
 def expiry_strategy(name: str | ExpiryStrategy) -> ExpiryStrategy:

@@ -43,7 +43,9 @@ class Leaf:
     @cached_property
     def keys(self) -> frozenset[Any]:
         """Comparison keys of the non-null literals."""
-        return frozenset(comparison_key(each) for each in self.literals if each is not None)
+        return frozenset(
+            comparison_key(literal) for literal in self.literals if literal is not None
+        )
 
     @cached_property
     def holds_null(self) -> bool:

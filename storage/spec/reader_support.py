@@ -75,8 +75,8 @@ def _with_new(
     before = {field.id: field.type for field in old.fields}
     for field in new.fields:
         known = before.get(field.id)
-        held = set() if known is None else {each for each in _parts(known) if concerns(each)}
-        if any(concerns(each) and each not in held for each in _parts(field.type)):
+        held = set() if known is None else {part for part in _parts(known) if concerns(part)}
+        if any(concerns(part) and part not in held for part in _parts(field.type)):
             yield path_text((field.name,))
 
 
@@ -107,8 +107,8 @@ def _is_finest(data_type: DataType) -> bool:
 
 
 def _mixes_timestamps(schema: TableSchema) -> bool:
-    parts = [each for field in schema.fields for each in _parts(field.type)]
-    finest = {_is_finest(each) for each in parts if _is_timestamp(each)}
+    parts = [part for field in schema.fields for part in _parts(field.type)]
+    finest = {_is_finest(part) for part in parts if _is_timestamp(part)}
     return len(finest) == 2
 
 

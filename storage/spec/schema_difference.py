@@ -89,7 +89,7 @@ def column_differences(old: TableSchema, new: TableSchema) -> tuple[ColumnDiffer
     """Columns of the old schema that the new one lacks, or names or types otherwise."""
     kept = {field.id: field for field in new.fields}
     pairs = (ColumnDifference(before=field, after=kept.get(field.id)) for field in old.fields)
-    return tuple(each for each in pairs if each.is_gone or each.is_renamed or each.is_retyped)
+    return tuple(pair for pair in pairs if pair.is_gone or pair.is_renamed or pair.is_retyped)
 
 
 def _differences(old: TableSchema, new: TableSchema) -> Iterator[Difference]:

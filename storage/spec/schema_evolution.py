@@ -429,9 +429,9 @@ def _check_name(path: _Path) -> None:
 def _check_free(members: _Members, name: str, own: DataField | None = None) -> None:
     """Refuse a name that is taken; Spark does not tell names apart that differ in case alone."""
     folded = name.casefold()
-    for each in members:
-        if each.name.casefold() == folded and each is not own:
-            raise InvalidSchema(f"there is a column {each.name!r} already; choose another name")
+    for member in members:
+        if member.name.casefold() == folded and member is not own:
+            raise InvalidSchema(f"there is a column {member.name!r} already; choose another name")
 
 
 def _added(members: _Members, field: DataField, position: Position) -> _Members:
@@ -445,7 +445,7 @@ def _dropped(members: _Members, name: str) -> _Members:
         raise InvalidSchema(
             f"{name!r} is the only one of its row; drop the row, or add another one before"
         )
-    return tuple(each for each in members if each is not field)
+    return tuple(member for member in members if member is not field)
 
 
 def _with_name(members: _Members, name: str, new: str) -> _Members:
@@ -458,7 +458,7 @@ def _moved(members: _Members, name: str, position: Position) -> _Members:
     field = _find(members, name)
     if position.neighbour == name:
         raise InvalidSchema(f"{name!r} cannot be moved {position.side.value} itself")
-    return _placed(tuple(each for each in members if each is not field), field, position)
+    return _placed(tuple(member for member in members if member is not field), field, position)
 
 
 def _placed(members: _Members, field: DataField, position: Position) -> _Members:

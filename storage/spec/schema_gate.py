@@ -221,7 +221,7 @@ def with_waivers(
     waivers = tuple(waivers)
     result: list[Finding] = []
     for finding in findings:
-        covering = [each for each in waivers if each.covers(finding)]
+        covering = [waiver for waiver in waivers if waiver.covers(finding)]
         valid = [each for each in covering if date.fromisoformat(each.until) >= today]
         if valid:
             result.append(replace(finding, waived_by=str(valid[0])))
@@ -242,7 +242,7 @@ def with_waivers(
 
 def verdict_of(findings: Iterable[Finding]) -> GateVerdict:
     """The verdict that findings lead to: the worst that is not waived decides."""
-    severities = {each.severity for each in findings if each.counts}
+    severities = {finding.severity for finding in findings if finding.counts}
     if Severity.BREAKING in severities:
         return GateVerdict.DENY
     return GateVerdict.REWRITE if Severity.REWRITE in severities else GateVerdict.ALLOW

@@ -132,7 +132,7 @@ def schema_mapping(stored: Sequence[DataField], read: Sequence[DataField]) -> Sc
     Raises:
         InvalidSchema: fields beside each other have one id, and the schemas differ there.
     """
-    return SchemaMapping({each.field.id: each for each in _members(stored, read)})
+    return SchemaMapping({member.field.id: member for member in _members(stored, read)})
 
 
 def _members(stored: Sequence[DataField], read: Sequence[DataField]) -> tuple[FieldMapping, ...]:

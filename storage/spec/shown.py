@@ -50,9 +50,9 @@ class Summed(Shown):
     def and_then(self, later: Self) -> Self:
         """The result of both, one after the other."""
         own: Any = self
-        names = [each.name for each in fields(own)]
+        names = [field.name for field in fields(own)]
         summed: Self = replace(
-            own, **{each: getattr(own, each) + getattr(later, each) for each in names}
+            own, **{name: getattr(own, name) + getattr(later, name) for name in names}
         )
         return summed
 
@@ -71,7 +71,7 @@ def html_table(
 
 
 def _values(value: Shown) -> list[tuple[str, object]]:
-    return [(each.name, getattr(value, each.name)) for each in fields(value)]  # type: ignore[arg-type]
+    return [(field.name, getattr(value, field.name)) for field in fields(value)]  # type: ignore[arg-type]
 
 
 def _counted(name: str, count: int) -> str:

@@ -88,4 +88,4 @@ class CommittedBatch(Shown):
 
     @property
     def row_count(self) -> int:
-        return sum(each.row_count for each in self.partitions)
+        return sum(partition.row_count for partition in self.partitions)

@@ -69,8 +69,8 @@ def without_partition(
 
 
 def _of(spec: Mapping[str, Value], keys: PartitionKeys) -> frozenset[str]:
-    fields = [each for each in keys.fields if each.name in spec]
-    return _texts([spec[each.name] for each in fields], fields)
+    fields = [field for field in keys.fields if field.name in spec]
+    return _texts([spec[field.name] for field in fields], fields)
 
 
 def _texts(values: Sequence[Value], fields: Sequence[DataField]) -> frozenset[str]:

@@ -33,12 +33,12 @@ def moment_ms(text: str) -> int:
 
 def parse_names(text: str) -> list[str]:
     """`A,B`: different names."""
-    found = [name.strip() for name in text.split(",")]
-    if not all(found):
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
         raise InvalidRequestError(f"{text!r} holds an empty name; write A,B")
-    if len(set(found)) != len(found):
-        raise InvalidRequestError(f"{text!r} names {repeated(found)} more than once; name it once")
-    return found
+    if len(set(names)) != len(names):
+        raise InvalidRequestError(f"{text!r} names {repeated(names)} more than once; name it once")
+    return names
 
 
 def parse_bytes(text: str) -> int:

@@ -35,7 +35,7 @@ def query_columns(text: str, *, dialect: str, columns: Mapping[str, Sequence[str
         InvalidStatement: it cannot be parsed, or names a table without its database.
     """
     tree = _parsed(text, dialect)
-    names = {each.casefold(): each for each in columns}
+    names = {column.casefold(): column for column in columns}
     tables = []
     for node in named_tables(tree):
         if node.catalog or not node.db:

@@ -120,7 +120,7 @@ def _is_count(tree: exp.Query) -> bool:
     """
     if not isinstance(tree, exp.Select) or tree.args.get("group") or tree.args.get("having"):
         return False
-    values = [each.unalias() for each in tree.expressions]
+    values = [expression.unalias() for expression in tree.expressions]
     if len(values) == 1 and isinstance(values[0], _COUNTS):
         return True
     if values and all(_is_aggregate(each, tree) for each in values):

@@ -43,7 +43,7 @@ def used_columns(text: str, table: str, columns: Sequence[str]) -> Iterator[Colu
     A name without a database is that of a view of the statement's reader, such as `batch`.
     """
     database, _, name = table.lower().rpartition(".")
-    asked = _Asked(database, name, {each.lower(): each for each in columns})
+    asked = _Asked(database, name, {column.lower(): column for column in columns})
     if name not in text.lower():
         return
     for statement, is_short in _statements(text):
@@ -185,7 +185,7 @@ class _Sources:
             path: _Path = (name.lower(),)
             if isinstance(source, exp.Table):
                 if not source.alias:
-                    path = tuple(each.name.lower() for each in source.parts)
+                    path = tuple(part.name.lower() for part in source.parts)
                 if asked.is_meant(source):
                     meant[path] = asked.is_certain(source)
             paths.add(path)
@@ -193,7 +193,7 @@ class _Sources:
 
     def uses(self, column: exp.Column, asked: _Asked, *, is_alone: bool) -> Iterator[_Use]:
         """The use of a column; `is_alone` if a name without a table can be of no other source."""
-        parts = tuple(each.name.lower() for each in column.parts)
+        parts = tuple(part.name.lower() for part in column.parts)
         path = self._path_before(parts)
         if path is None:
             # The first name is a column, and what follows are members of its row.
@@ -214,7 +214,7 @@ class _Sources:
         if qualified is None:
             yield EVERY_COLUMN, False
             return
-        parts = tuple(each.name.lower() for each in qualified.parts[:-1])
+        parts = tuple(part.name.lower() for part in qualified.parts[:-1])
         path = self._path_before((*parts, "*"))
         if path is None:
             name = asked.columns.get(parts[0])
@@ -251,8 +251,8 @@ def _written(statement: exp.Expr, asked: _Asked) -> Iterator[_Use]:
         return
     table = target.this if isinstance(target, exp.Schema) else None
     if isinstance(table, exp.Table) and asked.is_meant(table):
-        for each in target.expressions:
-            name = asked.columns.get(each.name.lower())
+        for expression in target.expressions:
+            name = asked.columns.get(expression.name.lower())
             if name is not None:
                 yield name, asked.is_certain(table)
 

@@ -117,7 +117,7 @@ def duckdb_filters(text: str, fields: Mapping[str, DataField]) -> tuple[Predicat
     except SqlglotError:
         return ()
     parts = _operands(tree) if isinstance(tree, exp.And) else [tree]
-    found = (_duckdb_part(each.unnest(), fields) for each in parts)
+    found = (_duckdb_part(part.unnest(), fields) for part in parts)
     return tuple(each for each in found if each is not None)
 
 
@@ -172,14 +172,14 @@ def _parse(text: str) -> exp.Expr:
             f"filter {_shortened(text)!r} is not understood: a quote is not closed, or X'…' holds "
             f"no hexadecimal digits; {POSSIBLE}"
         ) from error
-    found = [statement for statement in statements if statement is not None]
-    if not found:
+    parsed = [statement for statement in statements if statement is not None]
+    if not parsed:
         raise InvalidPredicate(f"the filter is empty; {POSSIBLE}")
-    if len(found) > 1:
+    if len(parsed) > 1:
         raise InvalidPredicate(
-            f"filter {_shortened(text)!r} holds {len(found)} expressions; join them by AND"
+            f"filter {_shortened(text)!r} holds {len(parsed)} expressions; join them by AND"
         )
-    return found[0]
+    return parsed[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +244,8 @@ class _Parser:
         if number is None:
             return Leaf(field.name, operator, (self._value(literal, field, around),))
         below, above = (
-            None if each is None else converted(each, number.type)
-            for each in neighbours(number.value, number.type)
+            None if neighbour is None else converted(neighbour, number.type)
+            for neighbour in neighbours(number.value, number.type)
         )
         # Where the column has no value on a side, no row is beyond its last value.
         less = (
@@ -275,7 +275,11 @@ class _Parser:
             self._refuse(node, "write the values: IN (1, 2)")
         if not node.expressions:
             self._refuse(node, "IN needs at least one value")
-        held = [each for each in node.expressions if _number_between(each, field) is None]
+        held = [
+            expression
+            for expression in node.expressions
+            if _number_between(expression, field) is None
+        ]
         if not held:
             return self._compared(field, Operator.EQ, node.expressions[0], node)
         values = tuple(self._value(each, field, node) for each in held)

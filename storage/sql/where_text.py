@@ -40,7 +40,7 @@ def _text(predicate: Predicate, schema: TableSchema) -> str:
 def _leaf_text(leaf: Leaf, schema: TableSchema) -> str:
     name = "`" + leaf.column.replace("`", "``") + "`"
     data_type = schema.field(leaf.column).type
-    literals = [_literal(to_python(each, data_type)) for each in leaf.literals]
+    literals = [_literal(to_python(literal, data_type)) for literal in leaf.literals]
     match leaf.operator:
         case Operator.IS_NULL | Operator.IS_NOT_NULL:
             return f"{name} {leaf.operator.value}"

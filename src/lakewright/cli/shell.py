@@ -138,7 +138,7 @@ class Shell:
             with suppress(Exception):
                 self._names = [*self._known()]
         begins = text.lower()
-        found = [each for each in self._names if each.lower().startswith(begins)]
+        found = [name for name in self._names if name.lower().startswith(begins)]
         found += [each for each in _WORDS.split() if text and each.startswith(text.upper())]
         return found[number] if number < len(found) else None
 

@@ -168,7 +168,7 @@ class DagsterServer:
         return self._launch(
             {
                 "jobName": ASSET_JOB,
-                "assetSelection": [{"path": each.split(".")} for each in assets],
+                "assetSelection": [{"path": asset.split(".")} for asset in assets],
             },
             config or {},
             labels,
@@ -263,9 +263,9 @@ class DagsterServer:
         found = [each for each in answer["runOrError"]["eventConnection"]["events"] if each]
         entries = found[-1]["metadataEntries"] if found else ()
         return {
-            each["label"]: each["intValue"] if "intValue" in each else each["text"]
-            for each in entries
-            if "intValue" in each or "text" in each
+            entry["label"]: entry["intValue"] if "intValue" in entry else entry["text"]
+            for entry in entries
+            if "intValue" in entry or "text" in entry
         }
 
     def failure_of(self, run_id: str) -> str:
@@ -279,9 +279,9 @@ class DagsterServer:
         )
         events = answer["runOrError"]["eventConnection"]["events"]
         errors = [
-            each["error"]["message"].strip()
-            for each in events
-            if each["__typename"] == "ExecutionStepFailureEvent" and each.get("error")
+            event["error"]["message"].strip()
+            for event in events
+            if event["__typename"] == "ExecutionStepFailureEvent" and event.get("error")
         ]
         return errors[-1] if errors else str(events[-1]["message"] if events else "no event")
 
@@ -310,7 +310,7 @@ class DagsterServer:
                 told = [each["message"].strip() for each in (failure, *failure["causes"])]
                 raise UnavailableError(f"dagster cannot load {entry['name']}: " + "\n".join(told))
         daemons = answer["instance"]["daemonHealth"]["allDaemonStatuses"]
-        healthy = all(each["healthy"] for each in daemons if each["required"])
+        healthy = all(daemon["healthy"] for daemon in daemons if daemon["required"])
         return healthy and bool(answer["repositoriesOrError"].get("nodes"))
 
     def _tail(self) -> str:

@@ -36,9 +36,9 @@ def state_of(table: Table) -> ShownState:
     """A table as it is now."""
     partitions = table.at().partitions()
     return ShownState(
-        rows=sum(each.row_count for each in partitions),
-        files=sum(each.file_count for each in partitions),
-        bytes=sum(each.size_bytes for each in partitions),
+        rows=sum(partition.row_count for partition in partitions),
+        files=sum(partition.file_count for partition in partitions),
+        bytes=sum(partition.size_bytes for partition in partitions),
         snapshots=len(table.history.snapshots()),
         files_on_disk=table.inspect.file_count_on_disk(),
     )

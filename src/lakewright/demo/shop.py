@@ -147,7 +147,7 @@ class FolderShop(Shop):
             {"op": _OPS[before is None, after is None], "before": before, "after": after}
             for before, after in changes
         )
-        lines = (json.dumps(each, default=str) for each in events)
+        lines = (json.dumps(event, default=str) for event in events)
         name = f"{len(self.written_ms):08d}.json"
         # A file appears whole.
         whole = self.folder.with_name(name)

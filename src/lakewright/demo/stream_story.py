@@ -136,7 +136,7 @@ class _Story:
         while look() is None:
             if self.env.now_ms() > until_ms:
                 raise UnavailableError(f"waited {seconds} s for {what}; see {self.server.log}")
-            failed = next((each for each in self.server.runs(10) if each.status == "FAILURE"), None)
+            failed = next((run for run in self.server.runs(10) if run.status == "FAILURE"), None)
             if failed is not None:
                 raise UnavailableError(
                     f"run {failed.id[:8]} of {failed.job} failed: "
@@ -176,7 +176,7 @@ class _Story:
         if not self.catalog.table_exists(_ORDERS):
             return None
         found = self.catalog.table(_ORDERS).read(columns=["change"])["change"]
-        last = max(each["change"] for each in self.shop.orders.values())
+        last = max(order["change"] for order in self.shop.orders.values())
         return (len(found), pc.max(found).as_py()) == (self.shop.row_count(), last) or None
 
     def _is_settled(self) -> object:
@@ -190,7 +190,7 @@ class _Story:
 
     def _compactions(self) -> int:
         runs = self.server.runs()
-        return sum(each.job == COMPACT and each.status == "SUCCESS" for each in runs)
+        return sum(run.job == COMPACT and run.status == "SUCCESS" for run in runs)
 
     def _summarize(self) -> None:
         table = self.catalog.table(_ORDERS)

@@ -85,8 +85,8 @@ def workspace_of(
     return ServedProject(
         home,
         warehouse if "://" in warehouse else str(Path(warehouse).absolute()),
-        tuple(each.absolute() for each in tables),
-        tuple(each.absolute() for each in policies),
+        tuple(table.absolute() for table in tables),
+        tuple(policy.absolute() for policy in policies),
     )
 
 

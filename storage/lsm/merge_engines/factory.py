@@ -28,5 +28,5 @@ def merge_function(spec: MergeSpec, fields: Sequence[DataField]) -> MergeFunctio
         case MergeEngine.AGGREGATION:
             return Aggregation(spec)
         case MergeEngine.PARTIAL_UPDATE:
-            names = tuple(each.name for each in fields if each.name not in spec.primary_keys)
+            names = tuple(field.name for field in fields if field.name not in spec.primary_keys)
             return PartialUpdate(spec, names)

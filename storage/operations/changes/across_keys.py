@@ -51,8 +51,8 @@ def have_other_keys(files: TableFiles, before: Snapshot | None, after: Snapshot)
     In the midst of a change of the keys files lie as the later keys want it, under the former ones.
     """
     states = [each for each in (before, after) if each is not None]
-    tables = [files.at_schema(each.schema_id) for each in states]
-    return len({_key_ids(each.schema) for each in tables}) > 1 or any(
+    tables = [files.at_schema(state.schema_id) for state in states]
+    return len({_key_ids(table.schema) for table in tables}) > 1 or any(
         state_at(then, each, takes=ANY_KEYS).is_bridged
         for then, each in zip(tables, states, strict=True)
     )
@@ -85,7 +85,7 @@ def with_keys_of(files: TableFiles, schema_id: int) -> TableFiles:
     then, own = files.at_schema(schema_id).schema, files.schema
     if _key_ids(then) == _key_ids(own):
         return files
-    names = {each.id: each.name for each in own.fields}
+    names = {field.id: field.name for field in own.fields}
     for key in (*then.partition_keys, *then.primary_keys):
         if then.field(key).id not in names:
             raise UnsupportedError(
@@ -194,13 +194,14 @@ class _Compared:
         Raises:
             UnsupportedError: their primary keys have no column in common.
         """
-        first, second = (files.at_schema(each).schema for each in schema_ids)
+        first, second = (files.at_schema(schema_id).schema for schema_id in schema_ids)
         common = [
             (first.field(key).id, key)
             for key in first.primary_keys
-            if first.field(key).id in {second.field(each).id for each in second.primary_keys}
+            if first.field(key).id
+            in {second.field(primary_key).id for primary_key in second.primary_keys}
         ]
-        own = {each.id: each.name for each in files.schema.fields}
+        own = {field.id: field.name for field in files.schema.fields}
         if not common or any(number not in own for number, _ in common):
             raise UnsupportedError(
                 f"the primary keys of {files.name} were {', '.join(first.primary_keys)} (schema "
@@ -208,8 +209,11 @@ class _Compared:
                 "have no column in common that the table still has; read both states by themselves"
             )
         keys = {number for number, _ in common}
-        partition = [{each.id for each in schema.partition_fields} for schema in (first, second)]
-        named = [{each.id: each.name for each in schema.fields} for schema in (first, second)]
+        partition = [
+            {partition_field.id for partition_field in schema.partition_fields}
+            for schema in (first, second)
+        ]
+        named = [{field.id: field.name for field in schema.fields} for schema in (first, second)]
         return cls(
             keys=tuple(own[number] for number, _ in common),
             shared=tuple(sorted(partition[0] & partition[1] & keys)),

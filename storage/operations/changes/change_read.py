@@ -187,7 +187,7 @@ class ChangeReader:
 
     def _rows(self, names: Iterable[str]) -> FileRows:
         wanted = set(names)
-        fields = [each for each in self.files.schema.fields if each.name in wanted]
+        fields = [field for field in self.files.schema.fields if field.name in wanted]
         return FileRows(self.files, fields, shown=True, nulled=self.nulled)
 
 

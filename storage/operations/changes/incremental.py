@@ -113,8 +113,8 @@ def plan_audit_log(
 def _snapshot_ids(files: TableFiles, bounds: Sequence[int | str], tags: set[str]) -> list[int]:
     """The bounds as snapshot ids, if they are not two tags."""
     there = ", ".join(sorted(tags)) or "none"
-    texts = [each for each in bounds if isinstance(each, str) and not is_number(each)]
-    unknown = [each for each in texts if each not in tags]
+    texts = [bound for bound in bounds if isinstance(bound, str) and not is_number(bound)]
+    unknown = [text for text in texts if text not in tags]
     if unknown:
         raise TagNotFound(
             f"{files.name} has no tag {unknown[0]!r}, and it is not a snapshot id; "
@@ -125,7 +125,7 @@ def _snapshot_ids(files: TableFiles, bounds: Sequence[int | str], tags: set[str]
             f"{texts[0]} is a tag of {files.name} and the other bound is not a tag; name two "
             f"tags (there are {there}) or two snapshots"
         )
-    return [int(each) for each in bounds]
+    return [int(bound) for bound in bounds]
 
 
 def _between_tags(
@@ -222,7 +222,7 @@ def _between_times(
             before = snapshots[0]
         return difference_plan(files, before, after, predicate)
     first = 0 if before is None else before.id + 1
-    told = [each for each in snapshots if first <= each.id <= after.id]
+    told = [snapshot for snapshot in snapshots if first <= snapshot.id <= after.id]
     start = told[0].id - 1 if before is None and told else first - 1
     _check_no_gap(files, [each.id for each in told], (start, after.id), mode)
     return written_plan(files, told, mode, predicate)
@@ -269,7 +269,7 @@ def _kept_changelogs(files: TableFiles, mode: IncrementalMode) -> dict[int, Snap
 
 
 def _not_after(snapshots: Sequence[Snapshot], time_ms: int) -> Snapshot | None:
-    older = [each for each in snapshots if each.time_millis <= time_ms]
+    older = [snapshot for snapshot in snapshots if snapshot.time_millis <= time_ms]
     return older[-1] if older else None
 
 

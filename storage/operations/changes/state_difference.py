@@ -131,7 +131,7 @@ def difference_plan(
             for place in group:
                 splits += _bucket_splits(files, place, old, new)
     if keys_of:
-        splits = [replace(each, keys_of=keys_of) for each in splits]
+        splits = [replace(split, keys_of=keys_of) for split in splits]
     return _plan(files, before, after, splits)
 
 
@@ -185,7 +185,7 @@ def _partitions_with_moving_keys(files: TableFiles, old: _State, new: _State) ->
     counts: dict[bytes, set[int]] = {}
     for state in (old, new):
         for (partition, _), entries in state.buckets.items():
-            counts.setdefault(partition, set()).update(each.total_buckets for each in entries)
+            counts.setdefault(partition, set()).update(entry.total_buckets for entry in entries)
     dynamic = files.options.bucket_mode is BucketMode.DYNAMIC
     return {partition for partition, found in counts.items() if dynamic or len(found) > 1}
 

@@ -79,12 +79,14 @@ def plan_stream(files: TableFiles, read: int, last: int) -> ChangePlan:
         return _all_rows(files, files.snapshots.read(last))
     mode = IncrementalMode.CHANGELOG if writes_changelogs(files) else IncrementalMode.DELTA
     snapshots = snapshots_between(files, read, last, mode)
-    overwrites = [each for each in snapshots if each.commit_kind is CommitKind.OVERWRITE]
+    overwrites = [
+        snapshot for snapshot in snapshots if snapshot.commit_kind is CommitKind.OVERWRITE
+    ]
     if overwrites and tells_differences(files):
         before, after = files.snapshots.read(read), files.snapshots.read(last)
         return _told(files, difference_plan(files, before, after, None))
     plan = written_plan(files, snapshots, mode, None, streamed=True)
-    _warn_of(files, [each for each in overwrites if not _is_told(each, plan)])
+    _warn_of(files, [overwrite for overwrite in overwrites if not _is_told(overwrite, plan)])
     return plan
 
 
@@ -101,13 +103,13 @@ def _told(files: TableFiles, plan: ChangePlan) -> ChangePlan:
     if not off:
         return plan
     told, gone = [], set()
-    for each in plan.splits:
-        first = (*each.after, *each.before)[0]
+    for split in plan.splits:
+        first = (*split.after, *split.before)[0]
         partition = files.partitions.as_named(first.partition, first.files[0].schema_id)
         if is_untold(partition, off):
             gone.add(describe_partition(partition.spec))
         else:
-            told.append(each)
+            told.append(split)
     warn_of_untold(files, gone)
     return replace(plan, splits=tuple(told))
 

@@ -77,7 +77,7 @@ def written_plan(
     splits = list(written_splits(chosen))
     schema_ids = {entry.file.schema_id for entry in chosen}
     check_key_stands(files, schema_ids)
-    keys = {files.at_schema(each).schema.partition_keys for each in schema_ids}
+    keys = {files.at_schema(schema_id).schema.partition_keys for schema_id in schema_ids}
     if files.schema.has_primary_key and len(keys) > 1:
         # A primary key lies elsewhere since the keys changed, and its changes stay in order.
         splits.sort(key=lambda each: each.turns[0])
@@ -118,7 +118,10 @@ def check_key_stands(files: TableFiles, schema_ids: Iterable[int]) -> None:
     Raises:
         UnsupportedError: the table got its primary key since.
     """
-    if any(files.at_schema(each).schema.is_keyed != files.schema.is_keyed for each in schema_ids):
+    if any(
+        files.at_schema(schema_id).schema.is_keyed != files.schema.is_keyed
+        for schema_id in schema_ids
+    ):
         raise UnsupportedError(
             f"{files.name} got its primary key during these changes, and rows of before have none; "
             "read what came before by a snapshot, and the changes after the key"
@@ -126,7 +129,7 @@ def check_key_stands(files: TableFiles, schema_ids: Iterable[int]) -> None:
 
 
 def _check_changelogs(files: TableFiles, snapshots: Sequence[Snapshot]) -> None:
-    if writes_changelogs(files) or any(each.changelog_manifest_list for each in snapshots):
+    if writes_changelogs(files) or any(snapshot.changelog_manifest_list for snapshot in snapshots):
         return
     raise InvalidRequestError(
         f"{files.name} writes no changelogs (option changelog-producer), and there are none "

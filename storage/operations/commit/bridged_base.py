@@ -141,7 +141,7 @@ def _as_committed(
                 standing[each.place][each.identity] = each
     if not compacted:
         return list(added)
-    return [each for entries in standing.values() for each in entries.values()]
+    return [entry for entries in standing.values() for entry in entries.values()]
 
 
 def without_removals(state: TableState) -> Change:
@@ -167,7 +167,7 @@ def _prepared_in(
     prepared = fold_entries(files.manifests.entries(lists)).values()
     kept = [each for each in prepared if each.file.file_name in names]
     entries = [*kept, *numbered_on_top(files, added, kept)]
-    rows = sum(each.file.row_count for each in entries)
+    rows = sum(entry.file.row_count for entry in entries)
     return RestatedBase(keys=None, entries=entries, rows=rows)
 
 
@@ -178,10 +178,10 @@ def _removed_partitions(
     types = files.partitions.keys.types
     kept: set[tuple[Value, ...]] = set()
     removed: set[tuple[Value, ...]] = set()
-    for each in live_entries(files, recorded):
-        if _is_bridged(files, each):
-            values = decode_row(each.partition, types, first=True)
-            (kept if each.file.file_name in names else removed).add(values)
+    for entry in live_entries(files, recorded):
+        if _is_bridged(files, entry):
+            values = decode_row(entry.partition, types, first=True)
+            (kept if entry.file.file_name in names else removed).add(values)
     if kept & removed:
         raise UnsupportedError(
             f"a client that opened {files.name} before its partition keys changed removed some "
@@ -222,8 +222,8 @@ def _restored(
         base=RestatedBase(
             keys=None,
             entries=entries,
-            indexes=[each for each in indexes if of_row(each.partition).values not in removed],
-            rows=sum(each.file.row_count for each in entries),
+            indexes=[index for index in indexes if of_row(index.partition).values not in removed],
+            rows=sum(entry.file.row_count for entry in entries),
         ),
         statistics=before.statistics,
     )
@@ -266,7 +266,7 @@ def needed_from(files: TableFiles, latest: Snapshot) -> int | None:
         return None if found is None else found[1].before_id
     if state.is_settled:
         return None
-    waiting = {each.file.file_name for each in late_entries(files, state.entries)}
+    waiting = {entry.file.file_name for entry in late_entries(files, state.entries)}
     first: int | None = None
     for snapshot in files.snapshots.back_from(latest):
         if not waiting:

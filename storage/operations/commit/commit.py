@@ -118,9 +118,9 @@ def _check_still_apply(state: TableState, messages: Sequence[CommitMessage]) -> 
 def _change_of_write(state: TableState, staged: StagedWrite) -> Change | None:
     files = state.files
     messages = staged.messages
-    added = [entry for each in messages for entry in each.entries(each.new_files)]
+    added = [entry for message in messages for entry in message.entries(message.new_files)]
     removed: list[ManifestEntry] = []
-    removed_indexes = [entry for each in messages for entry in each.removed_index_entries]
+    removed_indexes = [entry for message in messages for entry in message.removed_index_entries]
     scope = staged.overwrite
     if scope is not None:
         if scope.dynamic and not added:
@@ -138,11 +138,13 @@ def _change_of_write(state: TableState, staged: StagedWrite) -> Change | None:
     return Change(
         entries=[
             *removed,
-            *(entry for each in messages for entry in each.compacted_entries),
+            *(entry for message in messages for entry in message.compacted_entries),
             *added,
         ],
-        changelog=[entry for each in messages for entry in each.entries(each.changelog_files)],
-        new_indexes=[entry for each in messages for entry in each.new_index_entries],
+        changelog=[
+            entry for message in messages for entry in message.entries(message.changelog_files)
+        ],
+        new_indexes=[entry for message in messages for entry in message.new_index_entries],
         removed_indexes=removed_indexes,
         watermark=staged.watermark,
     )

@@ -80,7 +80,7 @@ def check_staged_files(files: TableFiles, staged: StagedWrite) -> None:
         FilesGone: a file is missing.
     """
     by_folder: dict[str, set[str]] = defaultdict(set)
-    for path in (path for each in staged.messages for path in files.written_paths(each)):
+    for path in (path for message in staged.messages for path in files.written_paths(message)):
         folder, _, name = path.rpartition("/")
         by_folder[folder].add(name)
     for folder, names in by_folder.items():

@@ -46,7 +46,7 @@ def commit_partitions(
 
     def build(state: TableState) -> Change | None:
         live = state.entries_of(held)
-        indexes = [each for each in state.indexes if each.partition in held]
+        indexes = [index for index in state.indexes if index.partition in held]
         now = names_by_partition(live, indexes)
         changed.clear()
         changed.update(row for row, names in held.items() if now.get(row, set()) != set(names))
@@ -59,10 +59,10 @@ def commit_partitions(
         return Change(
             entries=[
                 *(entry.removed() for entry in live if entry.partition not in changed),
-                *(entry for each in messages for entry in each.entries(each.new_files)),
+                *(entry for message in messages for entry in message.entries(message.new_files)),
             ],
-            new_indexes=[entry for each in messages for entry in each.new_index_entries],
-            removed_indexes=[each for each in indexes if each.partition not in changed],
+            new_indexes=[entry for message in messages for entry in message.new_index_entries],
+            removed_indexes=[index for index in indexes if index.partition not in changed],
         )
 
     result = commit_change(

@@ -152,7 +152,7 @@ def numbered_on_top(
                 partition=place.partition,
                 bucket=place.bucket,
                 total_buckets=entries[0].total_buckets,
-                new_files=tuple(each.file for each in entries),
+                new_files=tuple(entry.file for entry in entries),
             )
             shift = following.get(place, 0) - first[place]
             of_files = files.at_schema(schema_id)

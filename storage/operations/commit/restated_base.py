@@ -45,7 +45,7 @@ def known_values(files: TableFiles, engine: Engine, values: KeyValues | None = N
 
     def values_of(entries: Sequence[ManifestEntry]) -> Mapping[str, Mapping[str, Value]]:
         found.look(entries, engine)
-        single = ((each.file.file_name, found.single(each.file)) for each in entries)
+        single = ((entry.file.file_name, found.single(entry.file)) for entry in entries)
         return {name: each for name, each in single if each is not None}
 
     return values_of
@@ -58,16 +58,16 @@ def schemas_with_keys(files: TableFiles, schema_ids: Iterable[int]) -> dict[int,
     """
     keys = files.schema.partition_keys
     found: dict[int, int | None] = {}
-    for each in set(schema_ids):
-        own = files.at_schema(each).schema
+    for schema_id in set(schema_ids):
+        own = files.at_schema(schema_id).schema
         if own.partition_keys == keys[: len(own.partition_keys)]:
             continue
         alike = (
             number
             for number in reversed(files.schemas.ids())
-            if number > each and _is_alike(files.at_schema(number).schema, own, keys)
+            if number > schema_id and _is_alike(files.at_schema(number).schema, own, keys)
         )
-        found[each] = next(alike, None)
+        found[schema_id] = next(alike, None)
     return found
 
 

@@ -50,7 +50,7 @@ def add_format_partitions(
     """
     wanted = _partitions(files, specs)
     folders = {each: folder_of(files, spec, each) for each in wanted}
-    known = {each.partition for each in list_partitions(files, spec)}
+    known = {partition.partition for partition in list_partitions(files, spec)}
     there = [each for each in wanted if each in known]
     if there and not if_not_exists:
         raise PartitionExists(f"{there[0].named} of {files.name} exists already")
@@ -79,12 +79,14 @@ def drop_format_partitions(
         )
     wanted = _partitions(files, specs)
     folders = list_partitions(files, spec)
-    known = {each.partition for each in folders}
+    known = {folder.partition for folder in folders}
     missing = [each for each in wanted if each not in known]
     if missing and not if_exists:
         raise PartitionNotFound(f"{files.name} has no partition {missing[0].words}")
     going = {each: None for each in wanted if each in known}
-    leaving = [each for each in folders if each.partition in going] if delete_files_too else []
+    leaving = (
+        [folder for folder in folders if folder.partition in going] if delete_files_too else []
+    )
     # Listed first: a link in a folder is refused while the registry still has the partition.
     paths = [status.path for _, status in list_data_files(files, spec, leaving)]
     if spec.is_registered and going:
@@ -147,12 +149,12 @@ def repair_format_partitions(files: TableFiles, spec: FormatSpec, mode: RepairMo
 
 def _partitions(files: TableFiles, specs: Specs) -> list[Partition]:
     found = []
-    for each in specs:
-        values = files.partitions.stored(each)
+    for spec in specs:
+        values = files.partitions.stored(spec)
         missing = [name for name in files.partitions.keys.names if name not in values]
         if missing:
             raise InvalidRequestError(
-                f"partition {dict(each)} of {files.name} has no value for key {missing[0]!r}"
+                f"partition {dict(spec)} of {files.name} has no value for key {missing[0]!r}"
             )
         found.append(files.partitions.of_values(tuple(values.values())))
     return found

@@ -136,7 +136,7 @@ def check_own_folders(
             folder = folder.rpartition("/")[0]
     for above in sorted({each.rpartition("/")[0] for each in on_the_way}):
         links = files.fs.list_links(above)
-        check_no_links([each for each in links if each in on_the_way], files.name)
+        check_no_links([link for link in links if link in on_the_way], files.name)
 
 
 def _registered_folder(files: TableFiles, spec: FormatSpec, partition: Partition) -> str:

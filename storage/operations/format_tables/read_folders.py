@@ -51,7 +51,7 @@ def scan_folders(
     folders = list_partitions(files, spec, predicate)
     return FolderScan(
         predicate=predicate,
-        folders=tuple(each.folder for each in folders),
+        folders=tuple(folder.folder for folder in folders),
         files=tuple(list_data_files(files, spec, folders)),
     )
 
@@ -83,10 +83,10 @@ def _rows(
 ) -> pa.Table:
     form = form_of_files(spec.format, files.schema.options)
     fields = [
-        replace(each, type=replace(each.type, nullable=True))
-        for each in spec.data_fields
+        replace(data_field, type=replace(data_field.type, nullable=True))
+        for data_field in spec.data_fields
         # Of a file without names, the place of a column says what it is.
-        if each.name in needed or not form.names_columns
+        if data_field.name in needed or not form.names_columns
     ]
     file = FoundFile(fs=files.fs, path=status.path, size_bytes=status.size)
     reader = FileReader(file=file, form=form, fields=tuple(fields))

@@ -67,5 +67,5 @@ def _register(files: TableFiles) -> Register[Partitions]:
 
 
 def _encoded(partitions: Partitions) -> bytes:
-    texts = [each.text for each in partitions]
+    texts = [partition.text for partition in partitions]
     return json.dumps({"version": _VERSION, "partitions": texts}, indent=1).encode()

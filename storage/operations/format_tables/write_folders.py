@@ -101,20 +101,20 @@ def write_folders(
     touched = [PartitionFolder(each, folder_of(files, spec, each)) for each, _ in parts]
     check_own_folders(files, spec, touched)
     old = _replaced(files, spec, mode, static, touched, dynamic=dynamic)
-    found = None if name is None else earlier_write(files, spec, name)
-    if found is not None:
-        if found.is_whole:
-            partitions = tuple(dict.fromkeys(each for each, _ in found.files))
+    earlier = None if name is None else earlier_write(files, spec, name)
+    if earlier is not None:
+        if earlier.is_whole:
+            partitions = tuple(dict.fromkeys(each for each, _ in earlier.files))
             _register(files, spec, partitions)
             return FolderWrite(
                 partitions=partitions,
-                files=tuple(status.path for _, status in found.files),
+                files=tuple(status.path for _, status in earlier.files),
                 rows=0,
                 files_deleted=0,
                 already_written=True,
             )
         # The rows of the query may be others now, so no part of the earlier try stays.
-        delete_files(files.fs, [status.path for _, status in found.files])
+        delete_files(files.fs, [status.path for _, status in earlier.files])
     write_id = files.env.new_id()
     hidden: list[tuple[str, str]] = []
     published: list[str] = []

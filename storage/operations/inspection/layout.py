@@ -100,7 +100,7 @@ def read_layout(
     """
     target = files.options.manifest_target_file_size
     buckets = bucket_columns(files, metas, PartitionFilter(files))
-    counts = {files.at_schema(each).options.bucket for each in buckets.schema_ids}
+    counts = {files.at_schema(schema_id).options.bucket for schema_id in buckets.schema_ids}
     may_lag = files.options.bucket_mode is BucketMode.FIXED and counts != {files.options.bucket}
     entries = live_entries(files, snapshot, manifests=metas) if may_lag else ()
     return Layout(
@@ -108,11 +108,11 @@ def read_layout(
         metas=tuple(metas),
         buckets=buckets,
         deletion_vectors=sum(
-            len(each.file.deletion_vectors or ()) for each in index_entries(files, snapshot)
+            len(entry.file.deletion_vectors or ()) for entry in index_entries(files, snapshot)
         ),
         manifests=len(metas),
-        manifest_bytes=sum(each.file_size for each in metas),
-        small_manifests=sum(each.file_size < target for each in metas),
+        manifest_bytes=sum(meta.file_size for meta in metas),
+        small_manifests=sum(meta.file_size < target for meta in metas),
         left_behind=len(left_behind(files, entries)),
     )
 
@@ -139,7 +139,7 @@ def unnamed_files(layout: Layout, *, most_folders: int, seed: int) -> UnnamedFil
         unnamed += _unnamed(listed, np.concatenate([*map(buckets.names_of, indexes)]))
     if unnamed:
         replaced = _replaced_names(files)
-        condemned = {files.paths.below(each.path) for each in files.condemned.all_names()}
+        condemned = {files.paths.below(name.path) for name in files.condemned.all_names()}
         unnamed = [
             each
             for each in unnamed
@@ -188,9 +188,9 @@ def _replaced_names(files: TableFiles) -> set[str]:
                 each for each in files.manifests.read_delta_list(snapshot) if each.num_deleted_files
             ]
             found |= {
-                each.file.file_name
-                for each in files.manifests.entries(metas)
-                if each.kind is FileKind.DELETE
+                entry.file.file_name
+                for entry in files.manifests.entries(metas)
+                if entry.kind is FileKind.DELETE
             }
     return found
 
@@ -199,7 +199,7 @@ def _unnamed(listed: list[FileStatus], live: np.ndarray) -> Iterable[FileStatus]
     """The files that are not live, by none of the names that name them."""
     named = np.zeros(len(listed), bool)
     for names in zip(*map(_names_for, listed), strict=True):
-        named |= np.isin(keys_of(*array_spans(joined([each.encode() for each in names]))), live)
+        named |= np.isin(keys_of(*array_spans(joined([name.encode() for name in names]))), live)
     return (each for each, is_named in zip(listed, named, strict=True) if not is_named)
 
 
@@ -210,4 +210,4 @@ def _names_for(file: FileStatus) -> tuple[str, str, str]:
 
 
 def _weight(stats: PartitionStats) -> int:
-    return max(max(each.small_file_count, each.sorted_run_count) for each in stats.buckets)
+    return max(max(bucket.small_file_count, bucket.sorted_run_count) for bucket in stats.buckets)

@@ -203,12 +203,12 @@ def table_index_rows(view: View) -> Iterator[Row]:
         if vectors is not None:
             ranges = [
                 {
-                    "f0": each.data_file,
-                    "f1": each.offset,
-                    "f2": each.length,
-                    "_CARDINALITY": each.cardinality,
+                    "f0": vector.data_file,
+                    "f1": vector.offset,
+                    "f2": vector.length,
+                    "_CARDINALITY": vector.cardinality,
                 }
-                for each in vectors
+                for vector in vectors
             ]
         yield (
             partition_text(files.partitions.of_row(entry.partition, schema_id)),

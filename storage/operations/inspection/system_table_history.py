@@ -114,15 +114,15 @@ def consumer_rows(view: View) -> Iterator[Row]:
 
 def statistics_rows(view: View) -> Iterator[Row]:
     """The statistics of the state, if any."""
-    found = read_statistics(view.files, view.snapshot)
-    if found is None:
+    statistics = read_statistics(view.files, view.snapshot)
+    if statistics is None:
         return
     yield (
-        found.snapshot_id,
-        found.schema_id,
-        found.merged_record_count,
-        found.merged_record_size,
-        column_statistics_text(found),
+        statistics.snapshot_id,
+        statistics.schema_id,
+        statistics.merged_record_count,
+        statistics.merged_record_size,
+        column_statistics_text(statistics),
     )
 
 

@@ -149,7 +149,7 @@ def audit_log_rows(files: TableFiles, plan: ChangePlan) -> Iterator[pa.Table]:
     """The rows of `audit_log`, or of any change plan, piece by piece."""
     reader = ChangeReader(files, columns=None, predicate=None, snapshot_ids=plan.snapshot_ids)
     names = [
-        ROW_KIND_NAME if each == ROW_KIND_COLUMN else each for each in reader.arrow_schema.names
+        ROW_KIND_NAME if name == ROW_KIND_COLUMN else name for name in reader.arrow_schema.names
     ]
     with logged(reader.nulled, files.name):
         for split in plan.splits:

@@ -102,10 +102,10 @@ def keep_lease(files: TableFiles, lease_id: str) -> Lease | None:
         # If several tasks find the lease due at the same time, one of them renews it.
         now_ms = files.env.now_ms()
         return tuple(
-            replace(each, renewed_ms=now_ms, expires_ms=now_ms + each.duration_ms)
-            if each.id == lease_id and each.is_due(now_ms)
-            else each
-            for each in leases
+            replace(lease, renewed_ms=now_ms, expires_ms=now_ms + lease.duration_ms)
+            if lease.id == lease_id and lease.is_due(now_ms)
+            else lease
+            for lease in leases
         )
 
     return _entry(_book(files).change(renewed), lease_id)
@@ -123,7 +123,7 @@ def require_lease(files: TableFiles, lease: Lease | None) -> None:
 
 def release_lease(files: TableFiles, lease_id: str) -> None:
     """Remove a lease from the book; does nothing if the lease is already lost."""
-    _book(files).change(lambda leases: tuple(each for each in leases if each.id != lease_id))
+    _book(files).change(lambda leases: tuple(lease for lease in leases if lease.id != lease_id))
 
 
 def break_lease(files: TableFiles, lease_id: str) -> Lease:
@@ -284,11 +284,11 @@ def _held(files: TableFiles, kind: LeaseKind, standing: Sequence[Lease], now_ms:
 
 
 def _running(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
-    return tuple(each for each in leases if now_ms <= each.expires_ms + CLOCKS_DIFFER_MS)
+    return tuple(lease for lease in leases if now_ms <= lease.expires_ms + CLOCKS_DIFFER_MS)
 
 
 def _entry(leases: Sequence[Lease], lease_id: str) -> Lease | None:
-    return next((each for each in leases if each.id == lease_id), None)
+    return next((lease for lease in leases if lease.id == lease_id), None)
 
 
 def _lost(files: TableFiles, lease_id: str, what: str = "") -> LeaseLost:

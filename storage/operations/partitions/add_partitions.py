@@ -120,15 +120,15 @@ class AddPartitionsPlan(Plan["AddPartitionsResult"]):
 
     @property
     def files(self) -> int:
-        return sum(len(each.files) for each in self.partitions)
+        return sum(len(partition.files) for partition in self.partitions)
 
     @property
     def rows(self) -> int:
-        return sum(each.rows for each in self.partitions)
+        return sum(partition.rows for partition in self.partitions)
 
     @property
     def bytes(self) -> int:
-        return sum(each.bytes for each in self.partitions)
+        return sum(partition.bytes for partition in self.partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

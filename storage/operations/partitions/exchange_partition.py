@@ -168,7 +168,7 @@ def plan_exchange_partition(
     there = HeldNow(
         snapshot,
         tuple(chain.from_iterable(found.values())),
-        tuple(each for each in indexes if each.partition in rows),
+        tuple(index for index in indexes if index.partition in rows),
     )
     differ = _lacking(here, there, here.rows)
     if differ:
@@ -238,7 +238,7 @@ def _differing(own: Sequence[object], others: Sequence[object]) -> str:
 
 
 def _columns(schema: TableSchema) -> tuple[str, ...]:
-    return tuple(f"{each.name} {each.type}, id {each.id}" for each in schema.fields)
+    return tuple(f"{field.name} {field.type}, id {field.id}" for field in schema.fields)
 
 
 def _layout(schema: TableSchema) -> tuple[str, ...]:
@@ -308,10 +308,10 @@ def _lacking(here: HeldNow, there: HeldNow, rows: Collection[bytes]) -> frozense
 
 def _copy(files: TableFiles, other: TableFiles, held: HeldNames, there: HeldNow) -> Snapshot | None:
     """Copy partitions and commit them here, where `held` may name indexes of former files."""
-    entries = [each for each in there.entries if each.partition in held]
+    entries = [entry for entry in there.entries if entry.partition in held]
     _check_own(other, entries)
-    indexes = [each for each in there.indexes if each.partition in held]
-    schema_ids = _schema_ids(files, other, {each.file.schema_id for each in entries})
+    indexes = [index for index in there.indexes if index.partition in held]
+    schema_ids = _schema_ids(files, other, {entry.file.schema_id for entry in entries})
     run_id = files.env.new_id()
     run = CopyRun(other, files, partial(exchanged_name, run_id), schema_ids)
     base = files.snapshots.latest()

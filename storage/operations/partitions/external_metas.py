@@ -300,7 +300,7 @@ def _are_proved(field: DataField, footer: Footer) -> bool:
     """Whether the footer alone proves that the values of a column fit its type."""
     bounds = footer.bounds.get(field.name)
     if isinstance(field.type, AtomicType) and field.type.root is TypeRoot.DECIMAL:
-        return bounds is not None and all(fits_decimal(each, field.type) for each in bounds)
+        return bounds is not None and all(fits_decimal(bound, field.type) for bound in bounds)
     # Bounds of moments are there if all lie in the years that Python has.
     is_far = bounds is None and holds_moments(to_arrow_type(field.type))
     return not is_far and not limits_values(field.type)

@@ -87,7 +87,7 @@ def held_now(files: TableFiles, rows: Collection[bytes]) -> HeldNow:
         # Where rows have other keys, a partition does not hold what was planned.
         state = state_at(files, latest, takes=ANY_KEYS)
         entries = state.entries_of(rows) if rows else []
-        return entries, [each for each in state.indexes if each.partition in rows]
+        return entries, [index for index in state.indexes if index.partition in rows]
 
     snapshot, (entries, indexes) = read_latest(files, read)
     return HeldNow(snapshot, tuple(entries), tuple(indexes))

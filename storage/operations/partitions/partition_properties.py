@@ -103,11 +103,11 @@ def _ranges(
 
 
 def _range(field: DataField, bounds: Sequence[Bounds]) -> ColumnRange:
-    held = [each for each in bounds if not each.all_null]
+    held = [bound for bound in bounds if not bound.all_null]
     lows, highs = [each.minimum for each in held], [each.maximum for each in held]
     low = min(lows, key=order_key) if lows and None not in lows else None
     high = max(highs, key=order_key) if highs and None not in highs else None
-    counts = [each.null_count for each in bounds]
+    counts = [bound.null_count for bound in bounds]
     return ColumnRange(
         name=field.name,
         minimum=to_python(low, field.type),

@@ -273,9 +273,9 @@ def _tasks(files: TableFiles, now: HeldNow, row: bytes, target: Partition) -> li
             total_buckets=group[0].total_buckets,
             to=target,
             hashes=tuple(
-                each.file
-                for each in now.indexes
-                if each.place == place and each.file.index_type == HASH_INDEX
+                index.file
+                for index in now.indexes
+                if index.place == place and index.file.index_type == HASH_INDEX
             ),
         )
         for place, group in grouped_by_bucket(entries).items()

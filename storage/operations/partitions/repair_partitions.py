@@ -317,14 +317,14 @@ class _Drift:
         """Compare one folder."""
         folders = find_partitions(self._files, asked)
         live = self.below(asked.root)
-        held = [each.files for each in folders.partitions]
+        held = [partition.files for partition in folders.partitions]
         held += [each.files for each in folders.strays]
         seen = {status.path for status in chain.from_iterable(held)}
         gone = [(path, entry) for path, entry in live if path not in seen]
         if not folders.partitions:
             self._check_holds_any(asked, folders, live, gone)
-        for each in folders.partitions:
-            self._compare_partition(each)
+        for partition in folders.partitions:
+            self._compare_partition(partition)
         for stray in folders.strays:
             self._compare_stray(stray)
         self._note_gone(asked.root, gone, folders)

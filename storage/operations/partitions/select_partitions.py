@@ -116,7 +116,7 @@ def check_all_found(
     if not missing and found:
         return
     there = sorted(
-        {files.partitions.of_entry(each) for each in state_at(files, snapshot).entries},
+        {files.partitions.of_entry(entry) for entry in state_at(files, snapshot).entries},
         key=lambda each: each.order,
     )
     shown = "; ".join(each.words for each in there[:_MOST_SHOWN])

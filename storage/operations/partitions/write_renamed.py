@@ -71,12 +71,12 @@ def _renamed(files: TableFiles, task: RenameTask, source: FileRows) -> Iterator[
         for field, value in zip(task.to.keys.fields, task.to.values, strict=True)
     }
     for rows in _rows(files, task.split, source):
-        found = rows
+        renamed = rows
         for name, value in values.items():
-            at = found.column_names.index(name)
-            column = pa.repeat(value, found.num_rows).cast(found.column(name).type)
-            found = found.set_column(at, name, column)
-        yield found
+            at = renamed.column_names.index(name)
+            column = pa.repeat(value, renamed.num_rows).cast(renamed.column(name).type)
+            renamed = renamed.set_column(at, name, column)
+        yield renamed
 
 
 def _rows(files: TableFiles, split: DataSplit, source: FileRows) -> Iterator[pa.Table]:

@@ -36,8 +36,12 @@ def told_if_expired(
         yield
     except (CorruptionError, FileMissing) as error:
         there = _ids_there(files, changes=changes)
-        gone = [each for each in snapshot_ids if each is not None and each not in there]
-        known = [each for each in snapshot_ids if each is not None]
+        gone = [
+            snapshot_id
+            for snapshot_id in snapshot_ids
+            if snapshot_id is not None and snapshot_id not in there
+        ]
+        known = [snapshot_id for snapshot_id in snapshot_ids if snapshot_id is not None]
         if not gone and isinstance(error, FileMissing) and known and "path" in error.details:
             raise FileMissing(
                 f"{error.details['path']} is missing though snapshot {known[-1]} of {files.name} "

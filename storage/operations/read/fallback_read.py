@@ -129,5 +129,5 @@ def _branch_of(files: TableFiles, name: str) -> TableFiles:
 
 def _columns(files: TableFiles) -> tuple[object, ...]:
     """What a branch must share: names, types except nullability, and partition columns."""
-    fields = ((each.name, replace(each.type, nullable=True)) for each in files.schema.fields)
+    fields = ((field.name, replace(field.type, nullable=True)) for field in files.schema.fields)
     return (*fields, files.schema.partition_keys)

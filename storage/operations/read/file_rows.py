@@ -297,10 +297,10 @@ class FileRows:
         number: int,
     ) -> pa.Table:
         lost = [
-            (column.field.name, each)
+            (column.field.name, part)
             for column, found in zip(asked, mapped, strict=True)
             if column.stored is not None and any(True for _ in casts_of(column))
-            for each in nulled_parts(
+            for part in nulled_parts(
                 rows.column(column.stored.name), column.values, found, column.field.name
             )
         ]
@@ -501,7 +501,9 @@ class FileRows:
     ) -> _WholeDays | None:
         """For a rewrite the days of timestamps that may be INT96, read apart from them."""
         fields = self.schemas.schema_of(file).fields
-        may_be_int96 = any(holds_timestamps(to_arrow_type(each.type), unit="ns") for each in fields)
+        may_be_int96 = any(
+            holds_timestamps(to_arrow_type(field.type), unit="ns") for field in fields
+        )
         if not self.proved or not may_be_int96 or format_of_path(path) != PARQUET:
             return None
         return _WholeDays(
@@ -552,7 +554,7 @@ class _WholeDays:
             return
         for name in days.column_names:
             parts = (rows.column(name), days.column(name))
-            if not have_days(*(pa.concat_arrays(each.chunks) for each in parts)):
+            if not have_days(*(pa.concat_arrays(part.chunks) for part in parts)):
                 raise VerificationFailed(
                     f"a rewrite of data file {self._path} would change its values: column {name} "
                     "has timestamps of other days than the file; nothing was committed, and the "
@@ -563,16 +565,16 @@ class _WholeDays:
 
     def _next(self, count: int) -> pa.Table | None:
         """The days of so many rows; None if the file has no INT96."""
-        found = self._ahead
-        while found is None or found.num_rows < count:
+        rows = self._ahead
+        while rows is None or rows.num_rows < count:
             more = next(self._days, None)
             if more is None:
                 break
-            found = more if found is None else pa.concat_tables([found, more])
-        if found is None:
+            rows = more if rows is None else pa.concat_tables([rows, more])
+        if rows is None:
             return None
-        self._ahead = found.slice(count)
-        return found.slice(0, count)
+        self._ahead = rows.slice(count)
+        return rows.slice(0, count)
 
 
 def _prove(

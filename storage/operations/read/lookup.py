@@ -167,7 +167,9 @@ def _keys_of_bucket(
         fields = files.schema.fields_of(files.options.bucket_keys)
         buckets = buckets_of(keys, fields, count, files.options.bucket_function)
         return keys.filter(pa.array(buckets == bucket))
-    held = [files.indexes.read_hash_index(each.file) for each in indexes if each.bucket == bucket]
+    held = [
+        files.indexes.read_hash_index(index.file) for index in indexes if index.bucket == bucket
+    ]
     if not held:
         return keys
     hashes = hashes_of(keys, files.schema.key_fields)
@@ -182,8 +184,8 @@ def _files_of_keys(
         return []
     decode = key_decoder(files.schema)
     columns = [
-        [order_key(value_of(scalar, each.type)) for scalar in keys.column(each.name)]
-        for each in files.schema.key_fields
+        [order_key(value_of(scalar, key_field.type)) for scalar in keys.column(key_field.name)]
+        for key_field in files.schema.key_fields
     ]
     ordered = sorted(zip(*columns, strict=True))
 
@@ -204,7 +206,7 @@ class _KeyReader:
 
     def __init__(self, files: TableFiles, columns: Sequence[str]) -> None:
         self._files = files
-        self._fields = tuple(each for each in files.schema.fields if each.name in columns)
+        self._fields = tuple(field for field in files.schema.fields if field.name in columns)
         self.nulled = NulledValues()
         self.row_groups = 0
         self.row_groups_read = 0
@@ -212,7 +214,7 @@ class _KeyReader:
     def find(self, split: DataSplit, keys: pa.Table) -> list[pa.Table]:
         """Merged rows of a bucket whose hash matches a key; may include other keys."""
         source = _KeyedRows(self._files, self._fields, keys, self.nulled)
-        names = [each.name for each in self._fields]
+        names = [field.name for field in self._fields]
         found = list(merged_rows(source, split, names))
         self.row_groups += source.ranges.asked
         self.row_groups_read += source.ranges.taken
@@ -231,8 +233,8 @@ class _Ranges:
     def of(cls, files: TableFiles, keys: pa.Table) -> _Ranges:
         return cls(
             {
-                each.name: sorted(keys.column(each.name).unique().to_pylist())
-                for each in files.schema.key_fields
+                key_field.name: sorted(keys.column(key_field.name).unique().to_pylist())
+                for key_field in files.schema.key_fields
             }
         )
 

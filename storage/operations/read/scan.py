@@ -216,7 +216,7 @@ class _Splitter:
 def _changes(*columns: np.ndarray) -> np.ndarray:
     """Whether each row differs from the one before it."""
     found = np.ones(len(columns[0]), bool)
-    found[1:] = np.logical_or.reduce([each[1:] != each[:-1] for each in columns])
+    found[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return found
 
 

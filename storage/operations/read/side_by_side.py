@@ -68,7 +68,7 @@ class SideBySide:
             places = np.cumsum([0, *(len(side) for side in few)]).tolist()
             for pieces in self._windows(*few):
                 yield [
-                    [each for each in pieces[first:last] if each is not None]
+                    [piece for piece in pieces[first:last] if piece is not None]
                     for first, last in pairwise(places)
                 ]
 
@@ -106,7 +106,7 @@ class SideBySide:
         most_rows = max(1, self._memory.window_bytes * row_count // max(1, size) // self._most)
         heap = next(self._heaps)
         for pieces in self._windows(runs):
-            rows = pa.concat_tables([each for each in pieces if each is not None])
+            rows = pa.concat_tables([piece for piece in pieces if piece is not None])
             rows, starts = in_order(rows, self._order)
             for first, last in pairwise(_cuts(starts, rows.num_rows, most_rows)):
                 spill.put(heap, rows.slice(first, last - first))

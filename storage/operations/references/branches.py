@@ -345,7 +345,7 @@ def check_nothing_new(
 ) -> None:
     """Raise StalePlan if a branch has roots that a plan does not know."""
     new = [f"snapshot {each}" for each in seen.snapshots.ids() if each not in snapshot_ids]
-    new += [f"tag {each}" for each in seen.references.tag_names() if each not in tags]
+    new += [f"tag {name}" for name in seen.references.tag_names() if name not in tags]
     if new:
         raise StalePlan(
             f"branch {branch or MAIN_BRANCH} of {files.name} has changed since the plan was "

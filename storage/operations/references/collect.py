@@ -86,8 +86,8 @@ def carried_out(
         return Deleted()
     keepers = Keepers(
         files,
-        NumberedPaths.of(each.path for each in done.names),
-        lambda: (each.path for each in done.names),
+        NumberedPaths.of(name.path for name in done.names),
+        lambda: (name.path for name in done.names),
         going=[done.id],
         known=set(known),
         known_snapshots=known_snapshots,
@@ -113,9 +113,9 @@ def _collect(
         keepers.look()
         names = files.condemned.names(names_file)
         kept = keepers.kept | keepers.recorded
-        deleted += _delete(files, [each for each in names if each.path not in kept])
+        deleted += _delete(files, [name for name in names if name.path not in kept])
         waiting_for = keepers.recorded - keepers.kept if drops_kept else kept
-        count = sum(each.path in waiting_for for each in names)
+        count = sum(name.path in waiting_for for name in names)
         if count:
             waiting.append(names_file)
             left += count
@@ -191,7 +191,7 @@ def condemned_snapshots(files: TableFiles, record_id: str) -> tuple[Snapshot, ..
     """The snapshots that a record holds because its verb deleted them, oldest first."""
     record = files.condemned.read(record_id)
     roots = [] if record is None else recorded_roots(files, replace(record, pins=()))
-    found = [each.snapshot for each in roots if each.kind is RootKind.SNAPSHOT]
+    found = [root.snapshot for root in roots if root.kind is RootKind.SNAPSHOT]
     return tuple(sorted(found, key=lambda each: each.id))
 
 
@@ -261,9 +261,9 @@ def _due(files: TableFiles, *, early: bool, under_way: bool) -> list[CondemnedRu
         return []
     now = read_store_clock(files)
     return [
-        each
-        for each in runs
-        if each.due_ms <= now or (early and each.done) or (under_way and not each.done)
+        run
+        for run in runs
+        if run.due_ms <= now or (early and run.done) or (under_way and not run.done)
     ]
 
 
@@ -278,13 +278,15 @@ def run_collect(files: TableFiles, plan: CollectPlan) -> CollectResult:
     started = files.env.now_ms()
     due = {e.id for e in _due(files, early=plan.early, under_way=plan.under_way)}
     there = files.condemned.listed()
-    _check_due(files, [each for each in plan.records if each in there and each not in due])
-    claimed = [there[each] for each in plan.records if each in there and _claim(files, there[each])]
+    _check_due(files, [record for record in plan.records if record in there and record not in due])
+    claimed = [
+        there[record] for record in plan.records if record in there and _claim(files, there[record])
+    ]
 
     def paths() -> Iterable[str]:
         for listed in claimed:
             for names_file in listed.lists:
-                yield from (each.path for each in files.condemned.names(names_file))
+                yield from (name.path for name in files.condemned.names(names_file))
 
     keepers = Keepers(files, NumberedPaths.of(paths()), paths, going={each.id for each in claimed})
     deleted, left, ended = Deleted(), 0, []

@@ -53,12 +53,12 @@ class Trace:
     ) -> Trace:
         """The trace of a commit that wrote these manifests and entries, and names a delta."""
         names: dict[FileKind, set[str]] = {kind: set() for kind in FileKind}
-        for each in entries:
-            names[each.kind].add(each.file.file_name)
+        for entry in entries:
+            names[entry.kind].add(entry.file.file_name)
         added, removed = (frozenset(names[kind]) for kind in (FileKind.ADD, FileKind.DELETE))
         written = frozenset(manifests)
         if delta is not None:
-            written |= {each.file_name for each in delta.manifests}
+            written |= {manifest.file_name for manifest in delta.manifests}
             added |= delta.added
         return cls(snapshot, written, added, removed)
 
@@ -114,7 +114,7 @@ def follows(files: TableFiles, following: Snapshot, trace: Trace) -> bool:
     if trace.added:
         entries = files.manifests.entries(known)
         return any(
-            each.file.file_name in trace.added for each in entries if each.kind is FileKind.ADD
+            entry.file.file_name in trace.added for entry in entries if entry.kind is FileKind.ADD
         )
     # So of a commit that only removed files, the number of rows that it left must be right, too.
     before = following.total_record_count - following.delta_record_count

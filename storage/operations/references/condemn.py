@@ -73,7 +73,9 @@ class Condemnation:
         """
         head = self.files.condemned.listed()[self.id].head
         listed = self.files.snapshots.listed()
-        made = (listed[each].modified_ms for each in snapshot_ids if each in listed)
+        made = (
+            listed[snapshot_id].modified_ms for snapshot_id in snapshot_ids if snapshot_id in listed
+        )
         if head is None or max(made, default=0) <= head.modified_ms - FLOOR_MS:
             return self
         grace_ms = max(self.record.grace_ms, FLOOR_MS)
@@ -90,7 +92,7 @@ def condemn(
     grace_ms: int = 0,
 ) -> Condemnation:
     """Write the record of a verb, before it deletes its roots, which are given by their paths."""
-    condemned = tuple(CondemnedFile(each.path, each.size_bytes) for each in names)
+    condemned = tuple(CondemnedFile(name.path, name.size_bytes) for name in names)
     record = Condemned(
         verb=verb,
         run=files.run or "",
@@ -165,7 +167,7 @@ def check_pins_stay(condemnation: Condemnation) -> None:
     Raises:
         StalePlan: an expiry or a put-back does; the record is withdrawn.
     """
-    pinned = {each.path for each in condemnation.record.pins}
+    pinned = {pin.path for pin in condemnation.record.pins}
     for record in others_at_work(condemnation):
         if not {*record.roots}.isdisjoint(record.pins):
             condemnation.withdraw()
@@ -175,7 +177,7 @@ def check_pins_stay(condemnation: Condemnation) -> None:
                 "halfway; wait until it ends, or carry it out again, and plan again; after an "
                 "hour it counts as dead"
             )
-        going = [each.path for each in record.roots if each.path in pinned]
+        going = [root.path for root in record.roots if root.path in pinned]
         if going and record.verb != condemnation.record.verb:
             condemnation.withdraw()
             table = condemnation.files.name

@@ -59,7 +59,7 @@ def set_consumer(
     next_snapshot_id = whole_number(next_snapshot_id, "next_snapshot_id")
     latest = files.snapshots.latest_id() or FIRST_SNAPSHOT_ID - 1
     # The changes of an expired snapshot remain readable while its changelog exists.
-    changes = [each.id for each in files.references.changelogs()]
+    changes = [changelog.id for changelog in files.references.changelogs()]
     earliest = min([files.snapshots.earliest_id() or FIRST_SNAPSHOT_ID, *changes])
     if not earliest <= next_snapshot_id <= latest + 1:
         raise InvalidRequestError(
@@ -136,7 +136,7 @@ def run_expire_consumers(files: TableFiles, plan: ExpireConsumersPlan) -> Expire
     """
     # A store may keep times by the second, in which a consumer moved.
     there = list_consumers(files) if plan.consumers else ()
-    still = [each.name for each in plan.consumers if each in there]
+    still = [consumer.name for consumer in plan.consumers if consumer in there]
     if still:
         check_not_ahead(files)
     delete_files(files.fs, [files.paths.consumer(name) for name in still])

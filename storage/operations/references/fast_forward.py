@@ -115,14 +115,14 @@ def plan_fast_forward(files: TableFiles, options: FastForwardOptions) -> FastFor
         raise InvalidRequestError(f"main of {files.name} cannot be forwarded to itself")
     check_branch_exists(files, name)
     seen = on_branch(files, name)
-    theirs = {each.id: each for each in _snapshots(seen)}
+    theirs = {snapshot.id: snapshot for snapshot in _snapshots(seen)}
     if not theirs:
         raise InvalidRequestError(
             f"branch {name} of {files.name} has no snapshot, so main cannot be forwarded to it; "
             "write to the branch first"
         )
     _check_schemas_are_there(seen, name, theirs)
-    mine = {each.id: each for each in _snapshots(files)}
+    mine = {snapshot.id: snapshot for snapshot in _snapshots(files)}
     first = min(theirs)
     # Main's earlier snapshots lead to the branch only if main has the branch's first snapshot.
     is_ancestor = first in mine and is_same(mine[first], theirs[first])
@@ -170,11 +170,11 @@ def _check_schemas_are_there(
     ones.
     """
     there = {*seen.schemas.ids()}
-    for each in snapshots.values():
-        missing = schemas_of_rows(seen, each) - there
+    for snapshot in snapshots.values():
+        missing = schemas_of_rows(seen, snapshot) - there
         if missing:
             raise UnsupportedError(
-                f"snapshot {each.id} of branch {name} of {seen.name} has files in schema "
+                f"snapshot {snapshot.id} of branch {name} of {seen.name} has files in schema "
                 f"{min(missing)}, which the branch has no copy of, so main would be unreadable as "
                 f"that branch; create another branch from that snapshot of main, write to it what "
                 f"was written to {name}, and forward main to it"
@@ -251,13 +251,13 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
     main_goes_further = _close_schemas(files, seen.schemas.read(schema_ids[-1]))
     _check_keys_stayed(files, seen.schemas.read(schema_ids[-1]), plan)
     # The latest first: an alter sees by its base whether that version was replaced.
-    for each in reversed(schema_ids):
-        files.schemas.restore(each, seen.schemas.read_file(each))
+    for schema_id in reversed(schema_ids):
+        files.schemas.restore(schema_id, seen.schemas.read_file(schema_id))
     _copy_snapshots(files, seen, plan)
     if main_goes_further:
         _delete_schemas_beyond(files, schema_ids[-1])
     delete_changelogs_from(files, plan.lost_changelog_ids)
-    delete_files(files.fs, [files.paths.tag(each) for each in plan.lost_tags])
+    delete_files(files.fs, [files.paths.tag(lost_tag) for lost_tag in plan.lost_tags])
     for tag in seen.references.tag_names():
         files.references.replace_tag(tag, seen.references.read_tag_file(tag))
     read_on = max(plan.shared_id + 1, min(plan.new_snapshot_ids))
@@ -326,7 +326,9 @@ def _of_other_schemas(
     shared = _schemas_shared(files, seen)
     if not any(each >= shared for each in files.schemas.ids()):
         return _OfOtherSchemas()
-    changelogs = {each.id for each in files.references.changelogs() if each.schema_id >= shared}
+    changelogs = {
+        changelog.id for changelog in files.references.changelogs() if changelog.schema_id >= shared
+    }
     return _OfOtherSchemas(
         tuple(e for e in plan.lost_snapshot_ids if files.snapshots.read(e).schema_id >= shared),
         tuple(e for e in plan.lost_tags if files.references.tag(e).snapshot.schema_id >= shared),
@@ -346,7 +348,7 @@ def _delete_first(
     """
     files = condemned.files
     last, latest_id = max(plan.new_snapshot_ids), max(plan.snapshot_ids, default=0)
-    going = {*of_others, *(each for each in plan.snapshot_ids if each > last)}
+    going = {*of_others, *(snapshot_id for snapshot_id in plan.snapshot_ids if snapshot_id > last)}
     if not going:
         return
     # Without this hint, readers list the snapshots and take the highest id.
@@ -423,9 +425,11 @@ def _copy_snapshots(files: TableFiles, seen: TableFiles, plan: FastForwardPlan) 
     delete_files(files.fs, [files.paths.latest_hint])
     # These go before the branch's first snapshot exists, since it does not follow them.
     first = min(plan.new_snapshot_ids)
-    lost = sorted(each for each in plan.lost_snapshot_ids if each < first)
+    lost = sorted(
+        lost_snapshot_id for lost_snapshot_id in plan.lost_snapshot_ids if lost_snapshot_id < first
+    )
     delete_files(files.fs, [files.paths.snapshot(each) for each in lost])
-    for each in sorted(plan.new_snapshot_ids, reverse=True):
-        files.snapshots.restore(each, seen.snapshots.read_file(each))
+    for new_snapshot_id in sorted(plan.new_snapshot_ids, reverse=True):
+        files.snapshots.restore(new_snapshot_id, seen.snapshots.read_file(new_snapshot_id))
     files.snapshots.hint_latest(last)
     files.snapshots.hint_earliest(files.snapshots.ids()[0])

@@ -67,7 +67,7 @@ class Keepers:
         for listed, record in records(self.files):
             if listed.id not in self.going and listed.id not in self._read:
                 roots = recorded_roots(self.files, record)
-                new = [each for each in roots if label_of(each) not in self.known]
+                new = [root for root in roots if label_of(root) not in self.known]
                 self.recorded |= self._kept_by(new, forgiving=True)
                 self._read.add(listed.id)
         if self.with_staged:
@@ -125,14 +125,14 @@ class Keepers:
         if not roots or not (self.paths or self.tell):
             return set()
         reach = Reach(wanted=None if self.tell else self.paths.names, forgiving=forgiving)
-        found: set[str] = set()
+        paths: set[str] = set()
         for data in reach.data_in_parts(roots):
-            found |= self._wanted(data)
-        found |= self._wanted(reach.metadata_of_all(roots))
+            paths |= self._wanted(data)
+        paths |= self._wanted(reach.metadata_of_all(roots))
         self.elsewhere |= reach.elsewhere
         if reach.elsewhere and self.paths:
-            found |= {each for each in self.texts() if each.rpartition("/")[2] in reach.elsewhere}
-        return found
+            paths |= {text for text in self.texts() if text.rpartition("/")[2] in reach.elsewhere}
+        return paths
 
     def _wanted(self, kept: Iterable[str]) -> set[str]:
         below = [path.removeprefix(f"{self.files.paths.root}/") for path in kept]

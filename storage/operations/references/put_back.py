@@ -126,7 +126,7 @@ def plan_put_back(files: TableFiles, options: PutBackOptions) -> PutBackPlan:
         table=files.name,
         record=record_id,
         verb=record.verb,
-        roots=tuple(each.path for each in record.roots),
+        roots=tuple(root.path for root in record.roots),
         files=run.files,
         bytes=run.bytes,
     )
@@ -234,16 +234,16 @@ def _orphans(files: TableFiles, record: Condemned, run: bool) -> None:
 
 
 def _snapshots(files: TableFiles, record: Condemned, run: bool) -> None:
-    found = _files_by_number(record, "snapshot/snapshot-")
+    snapshot_files = _files_by_number(record, "snapshot/snapshot-")
     there = files.snapshots.ids()
-    left = [each for each in there if each not in found]
-    if not found or not left or left[0] != max(found) + 1:
+    left = [each for each in there if each not in snapshot_files]
+    if not snapshot_files or not left or left[0] != max(snapshot_files) + 1:
         first = left[0] if left else "none"
         raise _refused(
             files,
             record,
-            f"snapshot {max(found, default=0) + 1} must be the earliest, and {first} is; take a "
-            "later expiry back first",
+            f"snapshot {max(snapshot_files, default=0) + 1} must be the earliest, and {first} is; "
+            "take a later expiry back first",
         )
     try:
         other = _of_another_history(files, record, there)
@@ -255,18 +255,18 @@ def _snapshots(files: TableFiles, record: Condemned, run: bool) -> None:
     if run:
         # Without this hint, readers list the snapshots and take the lowest id.
         delete_files(files.fs, [files.paths.earliest_hint])
-        for number in sorted(found, reverse=True):
-            files.snapshots.restore(number, found[number])
-        files.snapshots.hint_earliest(min(found))
+        for number in sorted(snapshot_files, reverse=True):
+            files.snapshots.restore(number, snapshot_files[number])
+        files.snapshots.hint_earliest(min(snapshot_files))
         # Their changelogs outlived them, and are theirs again.
-        copies = [each for each in files.references.changelog_ids() if each in found]
+        copies = [each for each in files.references.changelog_ids() if each in snapshot_files]
         delete_changelogs_from(files, tuple(copies))
 
 
 def _of_another_history(files: TableFiles, record: Condemned, there: Iterable[int]) -> int | None:
     """The first snapshot that is there and does not go on from those of a record."""
     before: Snapshot | None = None
-    then = {each.snapshot.id: each.snapshot for each in recorded_roots(files, record)}
+    then = {root.snapshot.id: root.snapshot for root in recorded_roots(files, record)}
     for each in sorted({*there, *then}):
         if each not in there:
             before = then[each]
@@ -282,16 +282,16 @@ def _of_another_history(files: TableFiles, record: Condemned, there: Iterable[in
 
 
 def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
-    found = _files_by_number(record, "snapshot/snapshot-")
+    snapshot_files = _files_by_number(record, "snapshot/snapshot-")
     pins = _files_by_number(record, "snapshot/snapshot-", of_pins=True)
-    if not found or not pins:
+    if not snapshot_files or not pins:
         raise _refused(files, record, "it deleted no snapshot of the table's history")
     target_id = min(pins)
     # A put-back that died has restored the latest first; since then commits follow that.
     there = files.snapshots.ids()
-    later = [each for each in there if target_id < each <= max(found)]
-    goes_on = max(found) in later and all(
-        each in found and _is_there(files, each, found[each]) for each in later
+    later = [each for each in there if target_id < each <= max(snapshot_files)]
+    goes_on = max(snapshot_files) in later and all(
+        each in snapshot_files and _is_there(files, each, snapshot_files[each]) for each in later
     )
     latest = max(there, default=None)
     is_latest = latest == target_id and _is_there(files, target_id, pins[target_id])
@@ -303,24 +303,24 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
             f"snapshot {target_id} first",
         )
     _check_keys(files, record)
-    for each in record.roots:
-        path = files.paths.below(each.path)
-        if "/tag/" in path and _is_other(files, path, each.data):
-            raise _refused(files, record, f"{each.path} exists anew")
+    for root in record.roots:
+        path = files.paths.below(root.path)
+        if "/tag/" in path and _is_other(files, path, root.data):
+            raise _refused(files, record, f"{root.path} exists anew")
     if run:
         if goes_on:
-            for number, data in found.items():
+            for number, data in snapshot_files.items():
                 files.snapshots.put_back(number, data)
-        elif not put_back_later(files, target_id, found):
+        elif not put_back_later(files, target_id, snapshot_files):
             raise StalePlan(
                 f"a commit followed snapshot {target_id} of {files.name} meanwhile, so what was "
                 "rolled back cannot come back"
             )
         files.snapshots.hint_latest(files.snapshots.ids()[-1])
         _create(files, record, "/tag/", "/changelog/")
-        if min(found) > target_id + 1 and _is_tagged(files, target_id, pins[target_id]):
+        if min(snapshot_files) > target_id + 1 and _is_tagged(files, target_id, pins[target_id]):
             # Only a tag held the target, which would be below a gap of ids.
-            files.snapshots.hint_earliest(min(found))
+            files.snapshots.hint_earliest(min(snapshot_files))
             delete_files(files.fs, [files.paths.snapshot(target_id)])
 
 
@@ -368,22 +368,27 @@ def _is_of_history(files: TableFiles, snapshot: Snapshot) -> bool:
 
 
 def _changelogs(files: TableFiles, record: Condemned, run: bool) -> None:
-    found = _files_by_number(record, "changelog/changelog-")
-    left = [each for each in files.references.changelog_ids() if each not in found]
-    if not found or (left and min(left) < max(found)):
+    changelog_files = _files_by_number(record, "changelog/changelog-")
+    left = [each for each in files.references.changelog_ids() if each not in changelog_files]
+    if not changelog_files or (left and min(left) < max(changelog_files)):
         raise _refused(files, record, "earlier changelogs exist")
-    first = min(files.snapshots.ids(), default=max(found))
-    paths = {files.paths.changelog(each): found[each] for each in found}
-    if first <= max(found) or any(_is_other(files, each, paths[each]) for each in paths):
+    first = min(files.snapshots.ids(), default=max(changelog_files))
+    paths = {
+        files.paths.changelog(changelog_file): changelog_files[changelog_file]
+        for changelog_file in changelog_files
+    }
+    if first <= max(changelog_files) or any(_is_other(files, path, paths[path]) for path in paths):
         raise _refused(files, record, "snapshots or changelogs have their ids since")
     if run:
-        for number, data in found.items():
+        for number, data in changelog_files.items():
             files.references.put_changelog(number, data)
-        files.references.hint_changelogs(earliest=min(found), latest=max([*left, *found]))
+        files.references.hint_changelogs(
+            earliest=min(changelog_files), latest=max([*left, *changelog_files])
+        )
 
 
 def _branch(files: TableFiles, record: Condemned, run: bool) -> None:
-    held = {files.paths.below(each.path): each.data for each in record.roots}
+    held = {files.paths.below(root.path): root.data for root in record.roots}
     late = [each for each in held if each.endswith(f"/schema/schema-{FIRST_SCHEMA_ID}")]
     folder = "/".join(record.roots[0].path.split("/")[:2]) if record.roots else ""
     if not late:
@@ -405,10 +410,10 @@ def _is_other(files: TableFiles, path: str, data: bytes) -> bool:
 
 
 def _create(files: TableFiles, record: Condemned, *kinds: str) -> None:
-    for each in record.roots:
-        path = files.paths.below(each.path)
+    for root in record.roots:
+        path = files.paths.below(root.path)
         if any(kind in path for kind in kinds):
-            files.fs.replace(path, each.data)
+            files.fs.replace(path, root.data)
 
 
 def _files_by_number(

@@ -292,7 +292,7 @@ class Reach:
         manifests = root.files.manifests
         if self._wanted_array is None or meta.file_size < _LARGE_BYTES:
             entries = manifests.read_listed(meta)
-            return tuple(self._entry(root, each) for each in entries if self._is_wanted(each))
+            return tuple(self._entry(root, entry) for entry in entries if self._is_wanted(entry))
         # Of a large manifest only the wanted entries become objects.
         columns = manifests.read_columns(meta)
         names = columns.texts("_FILE._FILE_NAME")
@@ -310,7 +310,7 @@ class Reach:
         file = entry.file
         if names is None or file.file_name in names:
             return True
-        return any(each in names for each in file.extra_files)
+        return any(extra_file in names for extra_file in file.extra_files)
 
     @cached_property
     def _wanted_names(self) -> frozenset[str] | Numbered | None:

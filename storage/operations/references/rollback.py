@@ -326,7 +326,9 @@ def _delete_later(condemned: Condemnation, plan: RollbackPlan, snapshot_file: by
     if plan.restored_tag is not None:
         files.snapshots.restore(plan.target_id, snapshot_file)
         files.snapshots.hint_earliest(plan.target_id)
-    later = {files.paths.snapshot(each): each for each in sorted(plan.snapshot_ids)}
+    later = {
+        files.paths.snapshot(snapshot_id): snapshot_id for snapshot_id in sorted(plan.snapshot_ids)
+    }
     # A power loss may restore any file of a batch, and the latest snapshot must stay the latest.
     # An expiry, or a committer that finds its base gone, may delete a snapshot first.
     paths = list(later)
@@ -382,10 +384,10 @@ def _delete_strays(files: TableFiles, target: Snapshot) -> tuple[int, Deleted]:
         if not strays:
             return count, deleted
         roots = all_roots(files)
-        going = [snapshot_root(files, each) for each in strays]
+        going = [snapshot_root(files, stray) for stray in strays]
         staying = [root for root in roots if not any(_is_root_of(root, each) for each in going)]
         planned = only_kept_by(files, going, staying)
-        paths = [files.paths.snapshot(each.id) for each in reversed(strays)]
+        paths = [files.paths.snapshot(stray.id) for stray in reversed(strays)]
         # Their committers may publish the same data files with their next attempts.
         condemned = condemn(files, "rollback", planned, paths, grace_ms=FLOOR_MS)
         delete_files(files.fs, [files.paths.latest_hint])
@@ -470,9 +472,15 @@ def delete_changelogs_from(files: TableFiles, snapshot_ids: tuple[int, ...]) -> 
     """Delete the given, latest long-lived changelogs; point the hint at the last one that stays."""
     if not snapshot_ids:
         return
-    left = [each.id for each in files.references.changelogs() if each.id < min(snapshot_ids)]
+    left = [
+        changelog.id
+        for changelog in files.references.changelogs()
+        if changelog.id < min(snapshot_ids)
+    ]
     hints = [files.paths.changelog_latest_hint, files.paths.changelog_earliest_hint]
     if left:
         files.references.hint_changelogs(latest=max(left))
-    paths = [files.paths.changelog(each) for each in sorted(snapshot_ids, reverse=True)]
+    paths = [
+        files.paths.changelog(snapshot_id) for snapshot_id in sorted(snapshot_ids, reverse=True)
+    ]
     delete_files(files.fs, paths if left else [*hints, *paths])

@@ -75,8 +75,8 @@ def branch_roots(files: TableFiles, *, known: AbstractSet[FileStatus] = frozense
 def _lasting_roots(files: TableFiles) -> list[Root]:
     """Tags and changelogs of one branch, which outlive the expiry of snapshots."""
     return [
-        *(tag_root(files, each.name, each.snapshot) for each in files.references.tags().values()),
-        *(changelog_root(files, each) for each in files.references.changelogs()),
+        *(tag_root(files, tag.name, tag.snapshot) for tag in files.references.tags().values()),
+        *(changelog_root(files, changelog) for changelog in files.references.changelogs()),
     ]
 
 

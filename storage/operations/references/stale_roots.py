@@ -83,4 +83,7 @@ def _names_of_others(files: TableFiles) -> set[str]:
 
 
 def _branches_and_halves(files: TableFiles) -> list[TableFiles]:
-    return [on_branch(files, ""), *(on_branch(files, each) for each in files.references.branches())]
+    return [
+        on_branch(files, ""),
+        *(on_branch(files, branch) for branch in files.references.branches()),
+    ]

@@ -226,7 +226,7 @@ def run_add_primary_key(
     still = put_schemas(files, files.schema.partition_keys, schemas)
     now = replace(files, schema=schemas.older[0])
     run_id = files.env.new_id()
-    work = [each for each in splits.values() if each]
+    work = [split for split in splits.values() if split]
     write = partial(_write_partition, files, now, run_id, verify, plan.buckets)
     try:
         with stale_if_replaced(files, lambda: before, _CHANGE):
@@ -301,22 +301,22 @@ def _keyed_schema(files: TableFiles, keys: tuple[str, ...], buckets: int) -> Tab
         InvalidSchema, UnsupportedError, InvalidOption: the table cannot have the key.
     """
     old = files.schema
-    columns = tuple(Column(each.name, each.type, each.description) for each in old.fields)
+    columns = tuple(Column(field.name, field.type, field.description) for field in old.fields)
     # Checks what a new table with this key is checked for.
     new_schema(
         SchemaSpec(columns=columns, partition_keys=old.partition_keys, primary_keys=keys),
         time_millis=0,
     )
     options = {**old.options, "bucket": str(buckets)}
-    inside = [each for each in keys if each not in old.partition_keys]
+    inside = [key for key in keys if key not in old.partition_keys]
     if not {each.strip() for each in options.get("bucket-key", "").split(",")} <= set(inside):
         options.pop("bucket-key", None)
     schema = replace(
         old,
         id=old.id + 1,
         fields=tuple(
-            replace(each, type=not_null(each.type)) if each.name in keys else each
-            for each in old.fields
+            replace(field, type=not_null(field.type)) if field.name in keys else field
+            for field in old.fields
         ),
         primary_keys=keys,
         options=options,
@@ -356,7 +356,7 @@ def _splits(files: TableFiles, snapshot: Snapshot | None) -> _Splits:
             DataSplit(
                 partition=place.partition,
                 bucket=place.bucket,
-                files=tuple(each.file for each in entries),
+                files=tuple(entry.file for entry in entries),
                 merge=False,
                 deletions=marks.get(place, ()),
             )
@@ -483,7 +483,7 @@ def _published(still: TableFiles, before: Snapshot, messages: Sequence[CommitMes
     Raises:
         StalePlan: others committed since the files were read.
     """
-    added = [entry for each in messages for entry in each.entries(each.new_files)]
+    added = [entry for message in messages for entry in message.entries(message.new_files)]
     change_id = still.env.new_id()
     holding = replace(still, holding=change_id)
     own = before
@@ -520,7 +520,7 @@ def _result(
     messages: Sequence[CommitMessage],
     started_ms: int,
 ) -> AddPrimaryKeyResult:
-    written = [file for each in messages for file in each.new_files]
+    written = [file for message in messages for file in message.new_files]
     return AddPrimaryKeyResult(
         schema=schema,
         snapshot=snapshot,

@@ -90,7 +90,7 @@ def cut_over(prepared: Prepared) -> CutOver:
         put_schemas(now, old, Schemas.of(now, old, ()))
         raise
     _check_files_stayed(now, steps)
-    return CutOver(now, tuple(each.snapshot.id for each in steps), prepared.file_count)
+    return CutOver(now, tuple(step.snapshot.id for step in steps), prepared.file_count)
 
 
 def _put_new_keys(prepared: Prepared, steps: list[_Step]) -> TableFiles:

@@ -70,7 +70,7 @@ def changed_between(
         return None
     store = files.manifests
     entries = store.entries(
-        meta for each in reversed(deltas) for meta in store.read_delta_list(each)
+        meta for delta in reversed(deltas) for meta in store.read_delta_list(delta)
     )
     found = list(fold_entries(entries).values())
     added = latest.total_record_count - at.total_record_count

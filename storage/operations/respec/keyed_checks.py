@@ -119,8 +119,8 @@ def with_primary_key(
             f"it, and those that go from there may leave it; {_way_out(files, keys, primary_key)}"
         )
     fields = tuple(
-        replace(each, type=replace(each.type, nullable=False)) if each.name in joins else each
-        for each in schema.fields
+        replace(field, type=replace(field.type, nullable=False)) if field.name in joins else field
+        for field in schema.fields
     )
     return replace(schema, primary_keys=primary_key, fields=fields)
 
@@ -134,24 +134,24 @@ def way_to(
     end of the partition keys. Then these get their order, with those that leave at the end.
     """
     now, own = schema.partition_keys, schema.primary_keys
-    joins = tuple(each for each in keys if each in primary_key and each not in own)
+    joins = tuple(key for key in keys if key in primary_key and key not in own)
     leaves = tuple(each for each in now if each in own and each not in primary_key)
     longest = (*own, *joins)
-    if {*longest} - {*leaves} != {*primary_key} or any(each in keys for each in leaves):
+    if {*longest} - {*leaves} != {*primary_key} or any(leaf in keys for leaf in leaves):
         return []
-    found: list[tuple[tuple[str, ...], tuple[str, ...] | None]] = []
+    steps: list[tuple[tuple[str, ...], tuple[str, ...] | None]] = []
     if joins:
         now = (*now, *joins)
-        found.append((now, longest))
+        steps.append((now, longest))
     if now != (*keys, *leaves):
         now = (*keys, *leaves)
-        found.append((now, None))
+        steps.append((now, None))
     if leaves:
         rest = [each for each in longest if each not in now]
         if rest != [each for each in primary_key if each not in keys]:
             return []
-        found.append((keys, primary_key))
-    return found
+        steps.append((keys, primary_key))
+    return steps
 
 
 def _way_out(files: TableFiles, keys: tuple[str, ...], primary_key: tuple[str, ...]) -> str:
@@ -202,7 +202,7 @@ def check_rows_have_key(
         if partitions is not None and not may_share and split.partition not in partitions:
             continue
         for rows in reader.read(split):
-            nulls += max((rows.column(each).null_count for each in joins), default=0)
+            nulls += max((rows.column(join).null_count for join in joins), default=0)
             if may_share:
                 found.append(rows)
     if nulls:
@@ -280,7 +280,7 @@ def check_told(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:
         or files.merge_spec.engine is MergeEngine.FIRST_ROW
     ):
         settled = 1
-    waiting = [each.file for each in entries if each.file.level < settled]
+    waiting = [entry.file for entry in entries if entry.file.level < settled]
     if waiting:
         raise InvalidRequestError(
             f"{files.name} holds {len(waiting)} files that wait for a compaction, which records "

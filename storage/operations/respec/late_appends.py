@@ -141,7 +141,7 @@ class LateAppends:
             _Work(entry, deletions.get(entry.file.file_name, ()), first)
             for entry, first in zip(new, starts, strict=False)
         ]
-        late = {each.identity for each in entries_of_other_keys(self.files, standing)}
+        late = {key.identity for key in entries_of_other_keys(self.files, standing)}
         counts = {
             each.partition: each.total_buckets for each in standing if each.identity not in late
         }
@@ -201,7 +201,7 @@ class LateAppends:
         """The values of the keys in a row of each file; all rows of a file that stays have them."""
         names = [each.name for each in self.values.fields]
         found: dict[str, Mapping[str, Value]] = {}
-        for name in {each.file.file_name for each in entries}:
+        for name in {entry.file.file_name for entry in entries}:
             rows = self.values.found[name]
             found[name] = dict(zip(names, next(iter(rows)), strict=True)) if rows else {}
         return found

@@ -114,7 +114,7 @@ class LateFiles:
         standing = _hash_indexes_before(files, snapshot, names) if is_dynamic else ()
         places = NewPlaces(files, present=by_partition(standing))
         staged: list[ManifestEntry] = []
-        following = _number_after(each for each in entries if each.file.file_name not in names)
+        following = _number_after(entry for entry in entries if entry.file.file_name not in names)
         for commit in commits:
             ahead = max(following - min(each.file.min_sequence_number for each in commit), 0)
             following = max(following, _number_after(commit) + ahead)
@@ -137,7 +137,7 @@ class LateFiles:
                 raise FilesGone(
                     f"another client committed to {files.name} while late files were moved"
                 )
-            hashes = [each for each in state.indexes if each.file.index_type == HASH_INDEX]
+            hashes = [index for index in state.indexes if index.file.index_type == HASH_INDEX]
             return Change(
                 entries=[*(each.removed() for each in late), *staged],
                 new_indexes=indexes,
@@ -265,14 +265,14 @@ def _check_none_may_have_followed(
     files: TableFiles, entries: Sequence[ManifestEntry], late: Sequence[ManifestEntry]
 ) -> None:
     """Check that no file of the present keys is younger than late files whose commits are gone."""
-    names = {each.file.file_name for each in late_entries(files, entries)}
+    names = {entry.file.file_name for entry in late_entries(files, entries)}
     since = min((each.file.creation_time or 0 for each in late), default=0)
-    for each in entries:
-        if each.file.file_name not in names and (each.file.creation_time or 0) > since:
+    for entry in entries:
+        if entry.file.file_name not in names and (entry.file.creation_time or 0) > since:
             raise UnsupportedError(
                 f"clients that opened {files.name} before its partition keys changed committed "
                 f"{len(late)} files, in snapshots that have expired, and data file "
-                f"{each.file.file_name} was written after them, so it is unknown which of their "
+                f"{entry.file.file_name} was written after them, so it is unknown which of their "
                 f"rows came later; roll back to a tag of before, or {_late_rows_win(files)}"
             )
 
@@ -331,7 +331,7 @@ def _check_rows_stay_in_partitions(
     """
     schemas = {each.file.schema_id: files.at_schema(each.file.schema_id).schema for each in late}
     schemas[files.schema.id] = files.schema
-    crossing = next((each for each in schemas.values() if each.crosses_partitions), None)
+    crossing = next((schema for schema in schemas.values() if schema.crosses_partitions), None)
     if crossing is not None:
         raise UnsupportedError(
             f"a client that opened {files.name} before its keys changed committed {len(late)} "
@@ -344,7 +344,7 @@ def _check_rows_stay_in_partitions(
 
 def _number_after(entries: Iterable[ManifestEntry]) -> int:
     """The sequence number that follows those of all rows."""
-    return max((each.file.max_sequence_number for each in entries), default=-1) + 1
+    return max((entry.file.max_sequence_number for entry in entries), default=-1) + 1
 
 
 def _moves(

@@ -38,9 +38,9 @@ def find_moved(files: TableFiles, moved_from: str) -> list[ManifestEntry]:
     """
     entries = latest_state(files, takes=ANY_KEYS).entries
     former = _former_uri(files, moved_from, entries)
-    moved = [each for each in entries if _path_now(files, former, each) is not None]
+    moved = [entry for entry in entries if _path_now(files, former, entry) is not None]
     if not moved:
-        places = {each.file.external_path for each in entries} - {None}
+        places = {entry.file.external_path for entry in entries} - {None}
         found = f"; others are named, such as {min(map(str, places))}" if places else ""
         raise InvalidRequestError(
             f"no file of {files.name} is named below {former}{found}; give the place of the table "
@@ -77,7 +77,7 @@ def name_places_of_today(files: TableFiles, moved_from: str) -> CommitResult:
         former = _former_uri(files, moved_from, state.entries)
         base = RestatedBase(
             keys=files.partitions.keys,
-            entries=[_moved(files, former, each) for each in state.entries],
+            entries=[_moved(files, former, entry) for entry in state.entries],
             indexes=state.indexes,
         )
         return Change(base=base, statistics=state.snapshot.statistics)
@@ -107,7 +107,7 @@ def check_is_home(files: TableFiles) -> None:
                 f"'{','.join(line.schema.partition_keys)}')"
             )
         entries = latest_state(line, takes=ANY_KEYS).entries
-        away = sum(is_away(line, each.file) for each in entries)
+        away = sum(is_away(line, entry.file) for entry in entries)
         if away:
             raise UnsupportedError(
                 f"{away} files of {line.name} are named by their places, since its partition keys "
@@ -117,7 +117,7 @@ def check_is_home(files: TableFiles) -> None:
         tags = [
             name
             for name, tag in sorted(line.references.tags().items())
-            if any(is_away(line, each.file) for each in live_entries(line, tag.snapshot))
+            if any(is_away(line, entry.file) for entry in live_entries(line, tag.snapshot))
         ]
         if tags:
             raise UnsupportedError(
@@ -141,7 +141,7 @@ def name_all_places(files: TableFiles, moved_from: str) -> int:
     for line in _lines(files):
         entries = latest_state(line, takes=ANY_KEYS).entries
         former = _former_uri(line, moved_from, entries)
-        if any(_path_now(line, former, each) is not None for each in entries):
+        if any(_path_now(line, former, entry) is not None for entry in entries):
             count += len(find_moved(line, moved_from))
             name_places_of_today(line, moved_from)
     return count
@@ -154,14 +154,14 @@ def tags_in_former_place(files: TableFiles, moved_from: str) -> tuple[str, ...]:
         for name, tag in sorted(line.references.tags().items()):
             entries = live_entries(line, tag.snapshot)
             former = _former_uri(line, moved_from, entries)
-            if any(_path_now(line, former, each) is not None for each in entries):
+            if any(_path_now(line, former, entry) is not None for entry in entries):
                 found.append(name)
     return tuple(dict.fromkeys(found))
 
 
 def _lines(files: TableFiles) -> list[TableFiles]:
     """The table seen from main, and from each branch."""
-    return [files, *(at_branch(files, each) for each in branch_names(files))]
+    return [files, *(at_branch(files, name) for name in branch_names(files))]
 
 
 def _moved(files: TableFiles, former: str, entry: ManifestEntry) -> ManifestEntry:
@@ -184,7 +184,7 @@ def _former_uri(files: TableFiles, moved_from: str, entries: Iterable[ManifestEn
     """The former place of the table as manifests name it; that of its warehouse may be given."""
     place = _uri_of(files, moved_from)
     of_table = f"{place}/{'/'.join(files.paths.root.rsplit('/', 2)[1:])}"
-    named = (each.file.external_path for each in entries)
+    named = (entry.file.external_path for entry in entries)
     is_warehouse = any(each is not None and each.startswith(f"{of_table}/") for each in named)
     return of_table if is_warehouse else place
 

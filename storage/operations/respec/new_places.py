@@ -100,17 +100,17 @@ def merged_indexes(
         VerificationFailed: two buckets of a partition have a hash in common.
     """
     by_place: dict[Place, list[IndexEntry]] = defaultdict(list)
-    for each in parts:
-        by_place[each.place].append(each)
-    found: list[IndexEntry] = []
+    for part in parts:
+        by_place[part.place].append(part)
+    merged: list[IndexEntry] = []
     seen: dict[bytes, list[np.ndarray]] = defaultdict(list)
     for place, group in sorted(by_place.items()):
         hashes = [files.indexes.read_hash_index(each.file) for each in group]
         if len(group) == 1:
-            found.append(group[0])
+            merged.append(group[0])
         else:
-            made.append(f"{name}-{len(found)}")
-            found.append(_written(files, place, hashes, made[-1]))
+            made.append(f"{name}-{len(merged)}")
+            merged.append(_written(files, place, hashes, made[-1]))
         seen[place.partition].append(np.unique(np.concatenate(hashes)))
     for partition, buckets in seen.items():
         together = np.concatenate(buckets)
@@ -121,7 +121,7 @@ def merged_indexes(
                 f"{files.partitions.of_row(partition).named} of {files.name}, so keys would be "
                 "stored twice; nothing was committed; report it"
             )
-    return tuple(found)
+    return tuple(merged)
 
 
 def _written(

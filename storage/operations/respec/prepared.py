@@ -182,7 +182,7 @@ class Prepared:
             return self._change(latest, self._exact, self._exact.metas, present)
         assert self._wide is not None
         # The same manifests, in a list that tells the new schema.
-        metas = [replace(each, schema_id=self.schemas.latest.id) for each in self._wide.metas]
+        metas = [replace(meta, schema_id=self.schemas.latest.id) for meta in self._wide.metas]
         return self._change(latest, self._wide, metas, present)
 
     def published(self, snapshot: Snapshot, *, wide: bool) -> None:
@@ -190,7 +190,7 @@ class Prepared:
         layer = self._wide if wide or self._exact is None else self._exact
         assert layer is not None
         self.at = snapshot
-        self._published |= {each.file_name for each in layer.metas}
+        self._published |= {meta.file_name for meta in layer.metas}
         self._published |= {snapshot.base_manifest_list}
         self._published |= {e.file.file_name for own in layer.indexes.values() for e in own}
         layer.follow_itself()
@@ -238,7 +238,7 @@ class Prepared:
         return identity in self.several or (wide is not None and wide.knows(identity))
 
     def _needs_other_schemas(self, entries: Iterable[ManifestEntry]) -> bool:
-        ids = {each.file.schema_id for each in entries} - self._schema_ids
+        ids = {entry.file.schema_id for entry in entries} - self._schema_ids
         if not ids or self._schemas is None:
             return bool(ids)
         found = Schemas.of(self.files, self.keys, self._schema_ids | ids)
@@ -252,7 +252,7 @@ class Prepared:
         files, old = self.files, self.files.schema.partition_keys
         self.at, self.several, self.rows = None, {}, 0
         self._wide = self._exact = self._schemas = None
-        ids = {each.file.schema_id for each in TableState(files, latest).entries}
+        ids = {entry.file.schema_id for entry in TableState(files, latest).entries}
         # Clients that opened the table before write files of its present schema.
         self._schema_ids = frozenset(ids | {files.schema.id})
         run_id = files.env.new_id()

@@ -190,7 +190,7 @@ def plan_respec(
                 "is split before; change the keys without naming partitions"
             )
         wanted = PartitionFilter.of_specs(files, partitions)
-        entries = [each for each in entries if wanted.takes(each)]
+        entries = [entry for entry in entries if wanted.takes(entry)]
     values = KeyValues(files, files.schema.fields_of(keys))
     with stale_if_replaced(files, lambda: snapshot, _CHANGE):
         values.look(entries, engine_or_local(engine, files.env))
@@ -264,13 +264,13 @@ def _divided(
     these keys, only late files concern it.
     """
     keyed, own = files.schema.has_primary_key, files.schema.partition_keys
-    same = tuple(each.name for each in values.fields) == own
+    same = tuple(field.name for field in values.fields) == own
     if same and stands:
         return late, []
     if same:
         split = late if keyed else unfit_entries(files, entries, values)
     else:
-        several = (each for each in entries if values.single(each.file) is None)
+        several = (entry for entry in entries if values.single(entry.file) is None)
         split = entries if keyed else list(several)
     return split, _without(entries, split)
 
@@ -283,7 +283,7 @@ def _planned_splits(
     partitions: Sequence[Mapping[str, object]] | None,
 ) -> CompactionPlan:
     """The splits of files in their partitions; late ones lie in partitions of other keys."""
-    apart = {each.file.file_name for each in entries_of_other_keys(files, split)}
+    apart = {key.file.file_name for key in entries_of_other_keys(files, split)}
     names = set() if late else {each.file.file_name for each in split} - apart
     return planned_splits(files, names, keys, partitions)
 
@@ -292,7 +292,7 @@ def _without(
     entries: Sequence[ManifestEntry], others: Sequence[ManifestEntry]
 ) -> list[ManifestEntry]:
     apart = {each.identity for each in others}
-    return [each for each in entries if each.identity not in apart]
+    return [entry for entry in entries if entry.identity not in apart]
 
 
 def _plan_moved(files: TableFiles, keys: tuple[str, ...], moved_from: str) -> RespecPlan:
@@ -406,7 +406,7 @@ def _what_changed(files: TableFiles, plan: RespecPlan) -> str:
     if plan.schema_id not in files.schemas.ids():
         return ""
     then = files.at_schema(plan.schema_id).schema
-    found = [str(each) for each in differences(then, files.schema)]
+    found = [str(difference) for difference in differences(then, files.schema)]
     more = len(found) - _MOST_SHOWN
     shown = "; ".join(found[:_MOST_SHOWN]) + (f"; and {more} more" if more > 0 else "")
     return f" ({shown})" if found else ""
@@ -532,10 +532,10 @@ class _Run:
         entries = latest_state(files, takes=ANY_KEYS).entries
         if partitions is not None:
             wanted = PartitionFilter.of_specs(files, partitions)
-            entries = [each for each in entries if wanted.takes(each)]
+            entries = [entry for entry in entries if wanted.takes(entry)]
         values = self.values(files, keys)
         values.look(entries, self.engine)
-        several = [each for each in entries if values.single(each.file) is None]
+        several = [entry for entry in entries if values.single(entry.file) is None]
         if several:
             self.split_files(files, keys, several)
 

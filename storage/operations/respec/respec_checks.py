@@ -94,7 +94,11 @@ def check_keys(
         )
     check_clients_open(replace(schema, partition_keys=keys), table=files.name, before=schema)
     # A table whose rows move between partitions can get keys that end that.
-    inside = tuple(each for each in schema.partition_keys if each in schema.primary_keys)
+    inside = tuple(
+        partition_key
+        for partition_key in schema.partition_keys
+        if partition_key in schema.primary_keys
+    )
     judged = replace(schema, partition_keys=inside) if schema.crosses_partitions else schema
     check_supported(judged, Use.COMPACT, table=files.name)
     # Without the option, a primary-key table hashes the primary key without the partition keys.
@@ -146,7 +150,7 @@ def check_columns_stay(
     if keys[: len(old)] == old or files.schema.has_primary_key:
         # No table with a primary key takes files over.
         return
-    lacking = [each for each in entries if not files.holds_partition_columns(each.file)]
+    lacking = [entry for entry in entries if not files.holds_partition_columns(entry.file)]
     if lacking:
         raise UnsupportedError(
             f"{len(lacking)} data files of {files.name} were taken over (the first is "
@@ -222,7 +226,7 @@ def check_overwrites(files: TableFiles) -> None:
         delta = list(files.manifests.entries(metas))
         gone = [each for each in delta if each.kind is FileKind.DELETE]
         # Java tells the latest schema in snapshots and manifests, and its own in data files.
-        ids = {snapshot.schema_id, *(each.schema_id for each in metas)}
+        ids = {snapshot.schema_id, *(meta.schema_id for meta in metas)}
         ids |= {each.file.schema_id for each in delta if each.kind is FileKind.ADD}
         former = _keys_of_others(files, ids)
         own = ", ".join(files.schema.partition_keys)
@@ -239,11 +243,11 @@ def check_overwrites(files: TableFiles) -> None:
 
 def has_files_of_others(files: TableFiles, entries: Iterable[ManifestEntry]) -> bool:
     """Whether a client wrote files that knew keys with which the table's do not begin."""
-    return bool(_keys_of_others(files, {each.file.schema_id for each in entries}))
+    return bool(_keys_of_others(files, {entry.file.schema_id for entry in entries}))
 
 
 def _keys_of_others(files: TableFiles, schema_ids: Iterable[int]) -> list[tuple[str, ...]]:
     """Keys by which a client decodes other values than its own from rows of the table's keys."""
     own = files.schema.partition_keys
-    found = (files.at_schema(each).schema.partition_keys for each in sorted(schema_ids))
+    found = (files.at_schema(schema_id).schema.partition_keys for schema_id in sorted(schema_ids))
     return [keys for keys in found if own[: len(keys)] != keys]

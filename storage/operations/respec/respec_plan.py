@@ -146,22 +146,22 @@ class Rewritten:
 
     def read(self, files: Iterable[DataFileMeta]) -> None:
         """Count files that are replaced."""
-        for each in files:
+        for file in files:
             self.files += 1
-            self.bytes += each.file_size
+            self.bytes += file.file_size
 
     def wrote(self, files: Iterable[DataFileMeta], nulled_values: int) -> None:
         """Count files that were written."""
         self.nulled_values += nulled_values
-        for each in files:
+        for file in files:
             self.files_written += 1
-            self.bytes_written += each.file_size
-            self.rows_written += each.row_count
+            self.bytes_written += file.file_size
+            self.rows_written += file.row_count
 
     def add(self, other: Rewritten) -> None:
         """Count what another part of the change did."""
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
 
 def layout_of(entries: Iterable[ManifestEntry]) -> Layout:
@@ -242,17 +242,21 @@ def count_files_after(
             for task in splits.tasks
         )
         return len(single) + split + sum(len(values.found[each.file.file_name]) for each in apart)
-    found: dict[bytes, set[KeyRow]] = {}
+    keys_by_partition: dict[bytes, set[KeyRow]] = {}
     rows: dict[bytes, int] = {}
     for each in several:
-        found.setdefault(each.partition, set()).update(values.found[each.file.file_name])
+        keys_by_partition.setdefault(each.partition, set()).update(
+            values.found[each.file.file_name]
+        )
         rows[each.partition] = rows.get(each.partition, 0) + each.file.row_count
     if files.options.bucket_mode is BucketMode.FIXED:
-        return sum(map(len, found.values())) * files.options.bucket
+        return sum(map(len, keys_by_partition.values())) * files.options.bucket
     target = files.options.dynamic_bucket_target_row_num
-    if any(len(each) > 1 for each in found.values()):
-        return sum(len(found[each]) + rows[each] // target for each in found)
+    if any(len(each) > 1 for each in keys_by_partition.values()):
+        return sum(
+            len(keys_by_partition[each]) + rows[each] // target for each in keys_by_partition
+        )
     together: dict[KeyRow, int] = {}
-    for partition, (row,) in found.items():
+    for partition, (row,) in keys_by_partition.items():
         together[row] = together.get(row, 0) + rows[partition]
-    return sum(bucket_count_for(files, together[row]) for (row,) in found.values())
+    return sum(bucket_count_for(files, together[row]) for (row,) in keys_by_partition.values())

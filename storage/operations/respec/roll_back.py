@@ -72,15 +72,15 @@ def _without_own(
     result: RollbackResult, again: RollbackPlan, planned: RollbackPlan
 ) -> RollbackResult:
     """The result without the snapshots that changed the keys on the way, and their files."""
-    known = {each.path for each in planned.files}
-    own = [each for each in again.files if each.path not in known]
+    known = {file.path for file in planned.files}
+    own = [file for file in again.files if file.path not in known]
     size = sum(each.size_bytes for each in own)
     return replace(
         result,
         files_condemned=max(result.files_condemned - len(own), 0),
         bytes_condemned=max(result.bytes_condemned - size, 0),
         snapshots_deleted=result.snapshots_deleted
-        - sum(each > planned.latest_id for each in again.snapshot_ids),
+        - sum(snapshot_id > planned.latest_id for snapshot_id in again.snapshot_ids),
         files_deleted=max(result.files_deleted - len(own), 0),
         bytes_deleted=max(result.bytes_deleted - size, 0),
     )

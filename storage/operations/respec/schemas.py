@@ -21,7 +21,9 @@ class Schemas:
 
     @classmethod
     def of(cls, files: TableFiles, keys: tuple[str, ...], schema_ids: Iterable[int]) -> Schemas:
-        stored = {each: files.at_schema(each).schema for each in sorted(set(schema_ids))}
+        stored = {
+            schema_id: files.at_schema(schema_id).schema for schema_id in sorted(set(schema_ids))
+        }
         others = {
             each: schema
             for each, schema in stored.items()

@@ -88,7 +88,9 @@ def _rewrite_split(
 ) -> tuple[CommitMessage, ...]:
     assert isinstance(work, AppendTask)
     source = rows_to_rewrite(files, verify)
-    parts = (_part(source, replace(work, stretches=(each,)), by, verify) for each in work.stretches)
+    parts = (
+        _part(source, replace(work, stretches=(stretch,)), by, verify) for stretch in work.stretches
+    )
     return (write_append(files, write_id, work, parts, source.nulled),)
 
 

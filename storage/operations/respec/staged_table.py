@@ -155,7 +155,7 @@ class StagedTable:
             delta=self._manifests.delta(),
             new_indexes=self.indexes,
             removed_indexes=tuple(
-                each for each in state.indexes if each.file.index_type != HASH_INDEX
+                index for index in state.indexes if index.file.index_type != HASH_INDEX
             ),
             statistics=latest.statistics,
             properties=record.properties(),
@@ -192,7 +192,7 @@ class StagedTable:
         except (CorruptionError, SnapshotNotFound):
             # Expired or rolled back since. Manifests were read back as they were written.
             return
-        values = [(each.file_name, each.file_size, each.row_count) for each in metas]
+        values = [(meta.file_name, meta.file_size, meta.row_count) for meta in metas]
         columns = zip(*values, strict=True) if values else [[]] * 3
         due = pa.table(dict(zip(found.column_names, map(list, columns), strict=True)), found.schema)
         if not in_own_order(found).equals(in_own_order(due)) and self.at is not None:
@@ -210,8 +210,8 @@ class StagedTable:
 
     def discard_parts(self) -> None:
         """Delete indexes that were merged into others."""
-        kept = {each.file.file_name for each in self.indexes}
-        parts = (each for part in self._partitions.values() for each in part.moved.indexes)
+        kept = {index.file.file_name for index in self.indexes}
+        parts = (index for part in self._partitions.values() for index in part.moved.indexes)
         self._discard_indexes(each for each in parts if each.file.file_name not in kept)
 
     # --- rounds -------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class StagedTable:
         if is_sure and self._manifests.can_add(staged):
             self._manifests.add(changed, staged, dropped)
         else:
-            live = [each for part in self._partitions.values() for each in part.files.values()]
+            live = [file for part in self._partitions.values() for file in part.files.values()]
             self._manifests = self._manifests.anew()
             self._manifests.add(live, self.staged)
         self.at = latest
@@ -291,21 +291,21 @@ class StagedTable:
     ) -> dict[bytes, Mapping[EntryIdentity, ManifestEntry]]:
         """The files of each partition whose files or indexes changed; none if it is gone."""
         indexes = _by_partition(present)
-        found: dict[bytes, dict[EntryIdentity, ManifestEntry]] = {
+        entries: dict[bytes, dict[EntryIdentity, ManifestEntry]] = {
             row: dict(part.files)
             for row, part in self._partitions.items()
             if part.indexes != indexes.get(row, frozenset())
         }
         for each in changed:
             row = each.partition
-            if row not in found:
+            if row not in entries:
                 part = self._partitions.get(row)
-                found[row] = {} if part is None else dict(part.files)
+                entries[row] = {} if part is None else dict(part.files)
             if each.kind is FileKind.ADD:
-                found[row][each.identity] = each
+                entries[row][each.identity] = each
             else:
-                del found[row][each.identity]
-        return dict(found)
+                del entries[row][each.identity]
+        return dict(entries)
 
     def _written(
         self,
@@ -361,22 +361,22 @@ class StagedTable:
         if not goes or now.options.bucket_mode is not BucketMode.DYNAMIC:
             return
         rows: dict[bytes, int] = defaultdict(int)
-        for each in entries:
-            values = self.files.partitions.of_entry(each).values[: len(keys)]
-            rows[now.partitions.of_values(values).row] += each.file.row_count
+        for entry in entries:
+            values = self.files.partitions.of_entry(entry).values[: len(keys)]
+            rows[now.partitions.of_values(values).row] += entry.file.row_count
         for partition, count in rows.items():
             self._counts.setdefault(partition, bucket_count_for(now, count))
 
     def _merge_indexes(self, turned: Iterable[_Partition]) -> None:
         """Merge the indexes of new partitions to which partitions of a round contribute."""
-        rows = {each.partition for part in turned for each in part.moved.indexes}
+        rows = {index.partition for part in turned for index in part.moved.indexes}
         if not rows:
             return
         parts = [
-            each
+            index
             for part in self._partitions.values()
-            for each in part.moved.indexes
-            if each.partition in rows
+            for index in part.moved.indexes
+            if index.partition in rows
         ]
         own = {each.file.file_name for each in parts}
         merged = merged_indexes(self.now, parts, f"index-{self.run_ids[-1]}-all", [])
@@ -389,16 +389,16 @@ class StagedTable:
     def _discard_files(self, parts: Iterable[_Partition]) -> None:
         """Delete the new files of partitions that were written again, or are gone."""
         now = self.now
-        moved = [each.moved for each in parts]
+        moved = [part.moved for part in parts]
         data = [now.data_file_path(e.entry.place, e.entry.file) for m in moved for e in m.staged]
         with suppress(StorageError):
             discard_files(now.fs, data)
-        self._discard_indexes(each for own in moved for each in own.indexes)
+        self._discard_indexes(index for own in moved for index in own.indexes)
 
     def _discard_indexes(self, indexes: Iterable[IndexEntry]) -> None:
         with suppress(StorageError):
             discard_files(
-                self.now.fs, [self.now.paths.index(each.file.file_name) for each in indexes]
+                self.now.fs, [self.now.paths.index(index.file.file_name) for index in indexes]
             )
 
     def _discard_attempt(self) -> None:

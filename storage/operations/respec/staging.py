@@ -78,9 +78,9 @@ def stage_partition(
     messages = _messages(moved)
     now = places.files
     # A record must not outlive its files.
-    written = [path for each in messages for path in now.written_paths(each)]
+    written = [path for message in messages for path in now.written_paths(message)]
     files.fs.make_durable(written, below=files.paths.root)
-    rows = {each.partition for each in messages}
+    rows = {message.partition for message in messages}
     staged = StagedPartition(
         partition=task.move.partition,
         base=task.base,
@@ -105,7 +105,7 @@ def _messages(moved: Moved) -> tuple[CommitMessage, ...]:
             partition=place.partition,
             bucket=place.bucket,
             total_buckets=entries[0].total_buckets,
-            new_files=tuple(each.file for each in entries),
+            new_files=tuple(entry.file for entry in entries),
             new_indexes=tuple(each.file for each in indexes[place]),
         )
         for place, entries in staged.items()
@@ -126,7 +126,11 @@ def _moved(staged: StagedPartition) -> Moved:
             for message in staged.messages
             for entry in message.entries(message.new_files)
         ),
-        indexes=tuple(each for message in staged.messages for each in message.new_index_entries),
+        indexes=tuple(
+            new_index_entry
+            for message in staged.messages
+            for new_index_entry in message.new_index_entries
+        ),
         nulled_values=staged.nulled_values,
     )
 
@@ -223,7 +227,7 @@ class Staging:
     def is_over(self) -> bool:
         """Whether another process has taken the change over."""
         changes = read_changes(self.files, []).values()
-        return all(each.id != self.change.id for each in changes)
+        return all(change.id != self.change.id for change in changes)
 
     def end(self) -> None:
         """Delete the records of a change that is over; its files belong to snapshots."""
@@ -321,7 +325,7 @@ class Staging:
     def _delete(self, change: StagedChange, found: Sequence[StagedPartition]) -> None:
         """Delete staged files that no snapshot names."""
         metas = [file for each in found for own in each.messages for file in own.new_files]
-        began_ms = min((each.creation_time or 0 for each in metas), default=0)
+        began_ms = min((meta.creation_time or 0 for meta in metas), default=0)
         with suppress(StorageError):
             paths = list(paths_of(self.files, change, found))
             delete_but_published(self.files, paths, None, began_ms)
@@ -336,7 +340,7 @@ class Staging:
         with suppress(StorageError):
             self._forget_records(but_own=but_own)
             last = self.number - but_own
-            going = [each for each in files.staged_changes.numbers() if each <= last]
+            going = [number for number in files.staged_changes.numbers() if number <= last]
             discard_files(files.fs, map(files.paths.staged_change, going))
             remove_empty_folders(files.fs, [files.paths.staged_change_dir], below=files.paths.root)
 
@@ -379,9 +383,9 @@ def staged_so_far(
     staged: set[bytes] = set()
     gone = 0
     for path, number in files.staged_changes.counted(changes).items():
-        for each in read_partitions(files, path, changes[number], damaged):
-            if number in useful and bases.get(each.partition) == each.base:
-                staged.add(each.partition)
+        for partition in read_partitions(files, path, changes[number], damaged):
+            if number in useful and bases.get(partition.partition) == partition.base:
+                staged.add(partition.partition)
             else:
                 gone += 1
     found = layout_of(entry for row in staged for entry in held[row])

@@ -252,7 +252,7 @@ def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> Expi
         return ExpireChangelogsResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)
     if plan.by_age:
         check_not_ahead(files)
-    there = [each.id for each in files.references.changelogs()]
+    there = [changelog.id for changelog in files.references.changelogs()]
     last = max(plan.changelog_ids)
     if any(each <= last and each not in plan.changelog_ids for each in there):
         raise StalePlan(

@@ -131,7 +131,8 @@ def plan_expire_snapshots(
         files, options.retain_min, options.retain_max, options.time_retained_ms, options.max_deletes
     )
     stale = tuple(
-        each.name for each in plan_expire_consumers(files, ExpireConsumersOptions()).consumers
+        consumer.name
+        for consumer in plan_expire_consumers(files, ExpireConsumersOptions()).consumers
     )
     listed = files.snapshots.listed()
     if not listed:
@@ -194,7 +195,7 @@ def run_expire_snapshots(
     files = files.reading_once()
     started = files.env.now_ms()
     stale = plan_expire_consumers(files, ExpireConsumersOptions())
-    still = tuple(each for each in stale.consumers if each.name in plan.consumers)
+    still = tuple(consumer for consumer in stale.consumers if consumer.name in plan.consumers)
     if plan.snapshot_ids and plan.by_age:
         check_not_ahead(files)
     run_expire_consumers(files, replace(stale, consumers=still))
@@ -221,7 +222,7 @@ def _run(files: TableFiles, plan: ExpirePlan, end_id: int, lineage: Lineage) -> 
     end = files.snapshots.read(end_id)
     known = [label_of(root) for root in other_roots(files)]
     _check_unused(files, plan, listed, lineage)
-    paths = [files.paths.snapshot(each) for each in plan.snapshot_ids]
+    paths = [files.paths.snapshot(snapshot_id) for snapshot_id in plan.snapshot_ids]
     condemned = condemn(files, "expire_snapshots", plan.files, paths, grace_ms=plan.grace_ms)
     check_no_rollback_before(condemned, end_id)
     try:

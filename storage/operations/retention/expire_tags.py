@@ -86,7 +86,7 @@ def plan_expire_tags(files: TableFiles, options: ExpireTagsOptions) -> DeleteTag
 
 def is_spared(name: str, patterns: Sequence[str]) -> bool:
     """Whether a tag stays however old it is, by patterns with `*`, `?`, `[ab]` and `[!ab]`."""
-    return any(fnmatchcase(name, each) for each in patterns)
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def run_expire_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult:

@@ -118,7 +118,7 @@ def expiry_step(
         # A snapshot is in use until its successor is older than the time to retain. One that was
         # committed under a clock that was ahead is not later than those that followed it.
         times = (files.snapshots.read(ids[each]).time_millis for each in range(index + 1, count))
-        return next(each for each in times if each <= latest.time_millis) < oldest_kept
+        return next(time for time in times if time <= latest.time_millis) < oldest_kept
 
     end = min(allowed, retention.limit)
     for index in range(min(too_many, end), end):

@@ -185,7 +185,7 @@ def orphan_steps(
             _look_for(files, candidates, now, oldest, inventory, looked)
             keepers = Keepers(files, NumberedPaths(), tuple, tell=candidates.keep)
             keepers.look()
-            candidates.keep(each.path for each in files.condemned.all_names())
+            candidates.keep(name.path for name in files.condemned.all_names())
             leftovers = _leftovers(files, oldest)
         elsewhere = keepers.elsewhere
         # It holds what it has read of the manifests.
@@ -273,14 +273,14 @@ def _still_there(
 
     An inventory of all versions names a file several times, and the store has the latest.
     """
-    there = files.there(each.path for each in orphans)
-    for each in orphans:
-        status = there.get(each.path)
-        if status is None or status.size != each.size_bytes or status.modified_ms > oldest:
+    there = files.there(orphan.path for orphan in orphans)
+    for orphan in orphans:
+        status = there.get(orphan.path)
+        if status is None or status.size != orphan.size_bytes or status.modified_ms > oldest:
             continue
-        if abs(status.modified_ms - each.modified_ms) < _ROUNDED_MS:
-            yield OrphanFile(each.path, status.size, status.modified_ms)
-            del there[each.path]
+        if abs(status.modified_ms - orphan.modified_ms) < _ROUNDED_MS:
+            yield OrphanFile(orphan.path, status.size, status.modified_ms)
+            del there[orphan.path]
 
 
 def _owned(files: TableFiles) -> re.Pattern[str]:
@@ -295,10 +295,10 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
     schemas = [files.schema, *schemas_of_branches(files)]
     folders = (
         "".join(f"{re.escape(escape_path(name))}=[^/]*/" for name in names)
-        for names in sorted({each.partition_keys for each in schemas})
+        for names in sorted({schema.partition_keys for schema in schemas})
     )
     partition = f"(?:{'|'.join(folders)})"
-    names = {escape_path(name) for each in schemas for name in each.field_names}
+    names = {escape_path(name) for schema in schemas for name in schema.field_names}
     column = (
         f"(?:{'|'.join(map(re.escape, sorted(names | files.references.kept_columns())))})=[^/]*"
     )
@@ -325,7 +325,7 @@ def _leftovers(files: TableFiles, oldest: int) -> tuple[UnreachableFile, ...]:
     records = (each for each in files.condemned.listed().values() if each.head is None)
     incomplete = (each for record in records for each in record.beside_head)
     # No run goes on from a change that the table's schema has left behind.
-    goes_on = any(keeps_files(files, each) for each in read_changes(files).values())
+    goes_on = any(keeps_files(files, change) for change in read_changes(files).values())
     return tuple(
         UnreachableFile(status.path.removeprefix(below), status.size)
         for status in (

@@ -102,7 +102,10 @@ def retention_outlook(
             for each in ages_ms
         )
     ids = list(listed)
-    stale = [each.name for each in plan_expire_consumers(files, ExpireConsumersOptions()).consumers]
+    stale = [
+        consumer.name
+        for consumer in plan_expire_consumers(files, ExpireConsumersOptions()).consumers
+    ]
     consumers = [*files.references.consumers()]
 
     def step_of(age_ms: int, ignored: Sequence[str]) -> ExpiryStep:
@@ -112,7 +115,7 @@ def retention_outlook(
     steps = {age_ms: step_of(age_ms, stale) for age_ms in ages_ms}
     ends = {age_ms: len(step.expired) for age_ms, step in steps.items()}
     freed = _freed(files, listed, sorted(set(ends.values())))
-    roots = [each for each in other_roots(files) if each.kind is not RootKind.CHANGELOG]
+    roots = [root for root in other_roots(files) if root.kind is not RootKind.CHANGELOG]
     found = []
     for age_ms in ages_ms:
         step, end = steps[age_ms], ends[age_ms]

@@ -61,8 +61,10 @@ def indexes_by_first(entries: Iterable[IndexEntry]) -> dict[IndexEntry, IndexEnt
 def _first_index(entry: IndexEntry) -> IndexEntry:
     vectors = entry.file.deletion_vectors
     first = vectors and tuple(
-        replace(each, data_file=first_name(each.data_file)) if BACK in each.data_file else each
-        for each in vectors
+        replace(vector, data_file=first_name(vector.data_file))
+        if BACK in vector.data_file
+        else vector
+        for vector in vectors
     )
     name = first_name(entry.file.file_name)
     return replace(entry, file=replace(entry.file, file_name=name, deletion_vectors=first))

@@ -63,7 +63,7 @@ class NetChange:
 
     @property
     def ids(self) -> frozenset[int]:
-        return frozenset(each.id for each in self.snapshots)
+        return frozenset(snapshot.id for snapshot in self.snapshots)
 
     @property
     def is_empty(self) -> bool:
@@ -72,7 +72,7 @@ class NetChange:
     @property
     def keeps_rows(self) -> bool:
         """Whether all snapshots are compactions, which hold the rows that they replaced."""
-        return all(each.commit_kind in _KEEPS_ROWS for each in self.snapshots)
+        return all(snapshot.commit_kind in _KEEPS_ROWS for snapshot in self.snapshots)
 
     @property
     def places(self) -> frozenset[Place]:
@@ -157,7 +157,7 @@ def kept_snapshots(files: TableFiles, snapshot_ids: Iterable[int]) -> tuple[Snap
         InvalidRequestError: no snapshot is named, or an id is no whole number.
         SnapshotNotFound: one does not exist, or expired, or is being expired.
     """
-    ids = sorted({whole_number(each, "snapshot") for each in snapshot_ids})
+    ids = sorted({whole_number(snapshot_id, "snapshot") for snapshot_id in snapshot_ids})
     if not ids:
         raise InvalidRequestError(
             f"say which snapshots of {files.name} to take back: none is named"
@@ -246,8 +246,8 @@ def _snapshot_before(files: TableFiles, snapshot: Snapshot) -> Snapshot | None:
     if wanted in files.snapshots.ids():
         with suppress(SnapshotNotFound):
             return files.snapshots.read(wanted)
-    tags = (each.snapshot for each in files.references.tags().values())
-    return next((each for each in tags if each.id == wanted), None)
+    tags = (tag.snapshot for tag in files.references.tags().values())
+    return next((tag for tag in tags if tag.id == wanted), None)
 
 
 def _check_follows(
@@ -259,7 +259,7 @@ def _check_follows(
 ) -> None:
     """Check that a snapshot's state is the one before it plus its delta."""
     after = fold_entries([*before.values(), *delta])
-    here = {each.identity for each in live_entries(files, snapshot, partitions=rows)}
+    here = {entry.identity for entry in live_entries(files, snapshot, partitions=rows)}
     if any(each.kind is FileKind.DELETE for each in after.values()) or after.keys() != here:
         raise _refused(
             files,
@@ -286,11 +286,11 @@ def _has_hashes(entry: IndexEntry) -> bool:
 
 def without_hashes(entries: Iterable[IndexEntry]) -> list[IndexEntry]:
     """Index files but for hash indexes."""
-    return [each for each in entries if not _has_hashes(each)]
+    return [entry for entry in entries if not _has_hashes(entry)]
 
 
 def _of(indexes: Iterable[IndexEntry], rows: Collection[bytes]) -> frozenset[IndexEntry]:
-    return frozenset(each for each in indexes if each.partition in rows)
+    return frozenset(index for index in indexes if index.partition in rows)
 
 
 def _refused(files: TableFiles, snapshot: Snapshot, why: str) -> NotRevertible:

@@ -127,7 +127,7 @@ class RevertPlan(Plan["RevertResult"]):
     @property
     def bytes(self) -> int:
         """Size of the files to copy."""
-        return sum(each.bytes_returned for each in self.buckets)
+        return sum(bucket.bytes_returned for bucket in self.buckets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,14 +185,14 @@ def _looked_at(files: TableFiles, snapshot_ids: Sequence[int]) -> tuple[RevertPl
         try:
             snapshots = kept_snapshots(files, snapshot_ids)
             later = snapshots_since(files, snapshots[0].id, latest)
-            by = taken_back_by(later, {each.id for each in snapshots})
-            left = [each for each in snapshots if each.delta_manifest_list not in by]
+            by = taken_back_by(later, {snapshot.id for snapshot in snapshots})
+            left = [snapshot for snapshot in snapshots if snapshot.delta_manifest_list not in by]
             net = read_net_change(files, left) if left else NetChange(snapshots=snapshots)
         except CorruptionError:
             # An expiry may have deleted a snapshot, with its manifests, while it was read.
             kept_snapshots(files, snapshot_ids)
             raise
-        done = [by[each.delta_manifest_list] for each in snapshots if not left]
+        done = [by[snapshot.delta_manifest_list] for snapshot in snapshots if not left]
         plan = RevertPlan(
             table=files.name,
             snapshot_id=latest.id,
@@ -201,13 +201,13 @@ def _looked_at(files: TableFiles, snapshot_ids: Sequence[int]) -> tuple[RevertPl
         )
         if net.is_empty:
             return plan, net
-        found = standing(state_at(files, latest, takes=ANY_KEYS), net)
-        _check_there(files, found)
+        standing_files = standing(state_at(files, latest, takes=ANY_KEYS), net)
+        _check_there(files, standing_files)
         plan = replace(
             plan,
-            buckets=_buckets(files, found),
-            bucket_option=found.bucket_option,
-            rows_hidden=_rows_hidden(files, found),
+            buckets=_buckets(files, standing_files),
+            bucket_option=standing_files.bucket_option,
+            rows_hidden=_rows_hidden(files, standing_files),
         )
         return plan, net
 
@@ -311,13 +311,13 @@ def run_revert(files: TableFiles, plan: RevertPlan) -> RevertResult:
     return RevertResult(
         snapshot=snapshot,
         snapshot_ids=tuple(each.id for each in plan.snapshots),
-        files_removed=sum(len(each.removed) for each in buckets),
-        files_returned=sum(len(each.returned) for each in buckets),
-        files_moved=sum(len(each.moved) for each in buckets),
-        rows_removed=sum(each.rows_removed for each in buckets),
-        rows_returned=sum(each.rows_returned for each in buckets),
-        bytes_removed=sum(each.bytes_removed for each in buckets),
-        bytes_returned=sum(each.bytes_returned for each in buckets),
+        files_removed=sum(len(bucket.removed) for bucket in buckets),
+        files_returned=sum(len(bucket.returned) for bucket in buckets),
+        files_moved=sum(len(bucket.moved) for bucket in buckets),
+        rows_removed=sum(bucket.rows_removed for bucket in buckets),
+        rows_returned=sum(bucket.rows_returned for bucket in buckets),
+        bytes_removed=sum(bucket.bytes_removed for bucket in buckets),
+        bytes_returned=sum(bucket.bytes_returned for bucket in buckets),
         duration_ms=files.env.now_ms() - started,
     )
 
@@ -325,10 +325,12 @@ def run_revert(files: TableFiles, plan: RevertPlan) -> RevertResult:
 def _replanned(files: TableFiles, plan: RevertPlan) -> tuple[RevertPlan, NetChange]:
     """A new plan, which must show the same, and the change to take back."""
     try:
-        now, net = _looked_at(files, [each.id for each in plan.snapshots])
+        now, net = _looked_at(files, [snapshot.id for snapshot in plan.snapshots])
     except (NotRevertible, SnapshotNotFound) as error:
         raise StalePlan(f"the plan for {files.name} is stale: {error}") from error
-    same = [each.delta for each in now.snapshots] == [each.delta for each in plan.snapshots]
+    same = [snapshot.delta for snapshot in now.snapshots] == [
+        snapshot.delta for snapshot in plan.snapshots
+    ]
     if not same or _named(files, now) != _named(files, plan):
         by = f"by snapshot {now.taken_back_by}" if now.taken_back_by else "in another way"
         raise StalePlan(
@@ -341,12 +343,12 @@ def _replanned(files: TableFiles, plan: RevertPlan) -> tuple[RevertPlan, NetChan
 
 def _named(files: TableFiles, plan: RevertPlan) -> Mapping[Place, tuple[frozenset[str], ...]]:
     return {
-        Place(files.partitions.planned(each.partition).row, each.bucket): (
-            frozenset(each.removed),
-            frozenset(each.returned),
-            frozenset(each.moved),
+        Place(files.partitions.planned(bucket.partition).row, bucket.bucket): (
+            frozenset(bucket.removed),
+            frozenset(bucket.returned),
+            frozenset(bucket.moved),
         )
-        for each in plan.buckets
+        for bucket in plan.buckets
     }
 
 
@@ -358,20 +360,23 @@ def _commit(files: TableFiles, plan: RevertPlan, net: NetChange) -> Snapshot | N
         if state.snapshot is None:
             raise StalePlan(f"{files.name} has no snapshot any more; plan again")
         try:
-            found = standing(state, net)
+            standing_files = standing(state, net)
         except (NotRevertible, UnsupportedError) as error:
             raise StalePlan(f"another commit came between: {error}") from error
-        returned, indexes = copies.of(found)
-        renamed = copies.renamed(found.to_rename)
+        returned, indexes = copies.of(standing_files)
+        renamed = copies.renamed(standing_files.to_rename)
         change = Change(
             entries=[
-                *(entry.removed() for entry in (*found.removed, *found.to_rename)),
-                *found.moved,
+                *(
+                    entry.removed()
+                    for entry in (*standing_files.removed, *standing_files.to_rename)
+                ),
+                *standing_files.moved,
                 *returned,
                 *renamed,
             ],
-            new_indexes=[*indexes, *copies.hash_indexes(found)],
-            removed_indexes=[*found.removed_indexes, *found.replaced_hashes],
+            new_indexes=[*indexes, *copies.hash_indexes(standing_files)],
+            removed_indexes=[*standing_files.removed_indexes, *standing_files.replaced_hashes],
             properties=takes_back_property(net.snapshots),
         )
         copies.unused = copies.made - named_files(files, change)

@@ -95,7 +95,7 @@ class _Judge:
         self.live = by_first(live)
         if len(self.live) < len(live):
             raise self._error(None, "added a file beside a copy of it")
-        own = [each for each in state.indexes if each.partition in net.rows]
+        own = [index for index in state.indexes if index.partition in net.rows]
         self.hash_indexes = hash_indexes(own)
         self.indexes = indexes_by_first(without_hashes(own))
         self.to_copy = net.to_return
@@ -250,7 +250,9 @@ class _Judge:
         that delete nothing; and a file that comes back must be newer than those before it.
         """
         others = {each.id: each for each in self._others()}
-        steps = dict(zip((each.id for each in self.net.snapshots), self.net.steps, strict=True))
+        steps = dict(
+            zip((snapshot.id for snapshot in self.net.snapshots), self.net.steps, strict=True)
+        )
         last = self.net.snapshots[-1].id
         keyed = self.files.schema.is_keyed
         ours: set[EntryIdentity] = set()
@@ -365,9 +367,9 @@ class _Judge:
     def _read_hashes(self, indexes: Iterable[IndexEntry]) -> dict[int, np.ndarray]:
         """The hashes of each bucket, of all its indexes."""
         found: dict[int, np.ndarray] = {}
-        for each in indexes:
-            hashes = self.files.indexes.read_hash_index(each.file)
-            found[each.bucket] = np.append(found.get(each.bucket, hashes[:0]), hashes)
+        for index in indexes:
+            hashes = self.files.indexes.read_hash_index(index.file)
+            found[index.bucket] = np.append(found.get(index.bucket, hashes[:0]), hashes)
         return found
 
     def _shared(self, row: bytes, buckets: Collection[int]) -> NotRevertible:
@@ -380,7 +382,7 @@ class _Judge:
         )
 
     def _index_changed(self, what: str) -> NotRevertible:
-        places = {(each.partition, each.bucket) for each in self.net.places}
+        places = {(place.partition, place.bucket) for place in self.net.places}
         known = _of_places(self.net.indexes_after, places)
         counted = {each.id for each in self._others()}
         later = snapshots_since(self.files, self.net.snapshots[-1].id, self.latest)
@@ -417,7 +419,7 @@ class _Judge:
 
     def _error(self, by: Snapshot | None, what: str) -> NotRevertible:
         files, first = self.files, self.net.first.id
-        those = ", ".join(str(each.id) for each in self.net.snapshots)
+        those = ", ".join(str(snapshot.id) for snapshot in self.net.snapshots)
         who, ways = "another commit", list[str]()
         if by is not None:
             who = f"snapshot {by.id} ({by.commit_kind.value} by {by.commit_user})"
@@ -455,7 +457,7 @@ def _check_own(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:
 
 
 def _at(identities: Iterable[EntryIdentity], place: Place) -> set[EntryIdentity]:
-    return {each for each in identities if (each.partition, each.bucket) == place}
+    return {identity for identity in identities if (identity.partition, identity.bucket) == place}
 
 
 def _name(identity: EntryIdentity) -> str:
@@ -469,17 +471,17 @@ def _first_name(entry: ManifestEntry) -> str:
 def _of_places(
     indexes: Iterable[IndexEntry], places: Collection[tuple[bytes, int]]
 ) -> set[IndexEntry]:
-    return {each for each in indexes if (each.partition, each.bucket) in places}
+    return {index for index in indexes if (index.partition, index.bucket) in places}
 
 
 def _vectors(
     indexes: Iterable[IndexEntry], data_files: Collection[tuple[Place, str]]
 ) -> set[tuple[Place, str, object]]:
     return {
-        (each.place, each.file.file_name, vector)
-        for each in indexes
-        for vector in each.file.deletion_vectors or ()
-        if (each.place, vector.data_file) in data_files
+        (index.place, index.file.file_name, vector)
+        for index in indexes
+        for vector in index.file.deletion_vectors or ()
+        if (index.place, vector.data_file) in data_files
     }
 
 

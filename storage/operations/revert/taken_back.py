@@ -14,7 +14,7 @@ from lakewright.storage.spec.snapshot import TAKES_BACK_PROPERTY, Snapshot
 
 def takes_back_property(snapshots: Iterable[Snapshot]) -> dict[str, str]:
     """What the snapshot says of itself that takes these back."""
-    return {TAKES_BACK_PROPERTY: ",".join(each.delta_manifest_list for each in snapshots)}
+    return {TAKES_BACK_PROPERTY: ",".join(snapshot.delta_manifest_list for snapshot in snapshots)}
 
 
 def snapshots_since(files: TableFiles, first_id: int, latest: Snapshot) -> list[Snapshot]:
@@ -49,7 +49,7 @@ def cancelled(later: Sequence[Snapshot], ids: Collection[int]) -> frozenset[int]
     found: set[int] = set()
     for snapshot, targets in _reverts(later, ids):
         if targets <= others.keys():
-            found |= {snapshot.id, *(others[each] for each in targets)}
+            found |= {snapshot.id, *(others[target] for target in targets)}
     return frozenset(found)
 
 

@@ -202,7 +202,7 @@ def _within(plan: CompactionPlan, max_bytes: int) -> CompactionPlan:
 
 def _waits_since_ms(metas: Sequence[DataFileMeta]) -> int:
     """When the oldest file was written that no compaction has rewritten; 0 if that is unknown."""
-    written = [each for each in metas if each.file_source is not FileSource.COMPACT] or metas
+    written = [meta for meta in metas if meta.file_source is not FileSource.COMPACT] or metas
     return min(each.creation_time or 0 for each in written)
 
 

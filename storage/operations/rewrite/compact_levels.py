@@ -265,19 +265,19 @@ class LevelsRewriting:
         """Merge with the older row of each key on any level, and write the changes."""
         split = self._with_older(metas)
         for window in self._looked_up(self.source, split, len(metas)):
-            found, told = window, window.newer
+            files, told = window, window.newer
             if self.lookups.first_row:
-                found = without_keys(window, window.outside)
+                files = without_keys(window, window.outside)
                 # A key that existed keeps its row, so it has no change.
-                told = found.newer & (found.older == -1)
-            after = self._merged(found.groups, split)
+                told = files.newer & (files.older == -1)
+            after = self._merged(files.groups, split)
             if self.lookups.changelog:
                 self._tell(
                     KeyHistory(
-                        before=_unmarked(found.groups.rows),
-                        old=found.older,
+                        before=_unmarked(files.groups.rows),
+                        old=files.older,
                         after=after,
-                        new=merged_positions(found.groups, after),
+                        new=merged_positions(files.groups, after),
                         told=told,
                     )
                 )

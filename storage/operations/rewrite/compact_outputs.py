@@ -50,7 +50,7 @@ def replace_deletion_vectors(
     `live` are the data files that stay; `marked` are the positions of newly deleted rows.
     """
     kept = deletions_of(indexes, live)
-    if not marked and len(kept) == sum(len(each.deletion_vectors or ()) for each in indexes):
+    if not marked and len(kept) == sum(len(index.deletion_vectors or ()) for index in indexes):
         return (), ()
     positions = deleted_positions(files, kept)
     for name, marks in marked.items():

@@ -61,21 +61,21 @@ def divided(
         for file in stretch
         if (footer := _footer(files, place, file, deleted)) is not None
     }
-    found: list[CopiedPart | tuple[DataFileMeta, ...]] = []
+    pieces: list[CopiedPart | tuple[DataFileMeta, ...]] = []
     together = groupby(stretch, key=lambda file: _alike(footers.get(file.file_name)))
     for alike, run in together:
         for some in _of_target_size(files, list(run)):
             part = None
             if alike is not None:
                 part = _copied(files, some, [footers[file.file_name] for file in some])
-            last = found[-1] if found else None
+            last = pieces[-1] if pieces else None
             if part is not None:
-                found.append(part)
+                pieces.append(part)
             elif isinstance(last, tuple):
-                found[-1] = (*last, *some)
+                pieces[-1] = (*last, *some)
             else:
-                found.append(tuple(some))
-    return found
+                pieces.append(tuple(some))
+    return pieces
 
 
 def _footer(

@@ -71,8 +71,8 @@ class BucketSorting:
                 self._take(file)
             return self._close()
         except BaseException:
-            for each in self._buckets.values():
-                each.writer.abandon()
+            for bucket in self._buckets.values():
+                bucket.writer.abandon()
             raise
 
     def _take(self, file: DataFileMeta) -> None:
@@ -122,16 +122,16 @@ class BucketSorting:
 
     def _check_taken(self) -> None:
         """Prove that the buckets' writers received all postponed rows."""
-        found = Sums(0, ())
-        for each in self._buckets.values():
-            found = found.plus(each.taken.sums())
+        sums = Sums(0, ())
+        for bucket in self._buckets.values():
+            sums = sums.plus(bucket.taken.sums())
         due = sum(file.row_count for file in self._move.files)
-        what = f"{found.rows} of {due} postponed rows came to a bucket"
-        if found.rows == due:
-            if self._verify is VerifyLevel.COUNTS or not self._waiting.sums().differences(found):
+        what = f"{sums.rows} of {due} postponed rows came to a bucket"
+        if sums.rows == due:
+            if self._verify is VerifyLevel.COUNTS or not self._waiting.sums().differences(sums):
                 return
             what = f"the {due} postponed rows differ from the rows that came to buckets"
-        refuse_rows(self._files, self._move.partition, what, due=due, found=found.rows)
+        refuse_rows(self._files, self._move.partition, what, due=due, found=sums.rows)
 
 
 class _OneBucket:

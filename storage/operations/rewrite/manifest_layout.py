@@ -79,16 +79,16 @@ def pick_manifests(
 def _ends(bounds: Iterable[Bounds]) -> tuple[Values, Values]:
     """Values that all rows share, then the least and the greatest of the first other column."""
     shared: list[Any] = []
-    for each in bounds:
+    for bound in bounds:
         null = (False, None)
-        if each.all_null:
+        if bound.all_null:
             shared.append(null)
             continue
-        if each.minimum is None or each.maximum is None:
+        if bound.minimum is None or bound.maximum is None:
             # Nothing can be told apart by a column without bounds.
             break
-        low, high = (True, order_key(each.minimum)), (True, order_key(each.maximum))
-        low = null if each.null_count else low
+        low, high = (True, order_key(bound.minimum)), (True, order_key(bound.maximum))
+        low = null if bound.null_count else low
         if low != high:
             return (*shared, low), (*shared, high)
         shared.append(low)

@@ -274,16 +274,16 @@ def set_bucket_option(files: TableFiles, bucket_count: int) -> TableFiles:
 
 def _part_of(task: RescaleTask, partition: HeldPartition) -> Part[Share] | None:
     buckets = settled(partition)
-    reads = tuple(file for each in buckets for file in each.files)
+    reads = tuple(file for bucket in buckets for file in bucket.files)
     if {file.file_name for file in reads} != set(task.files):
         return None
     return Part(
         task=task,
-        places=frozenset(each.place for each in buckets if each.entries),
+        places=frozenset(bucket.place for bucket in buckets if bucket.entries),
         reads=reads,
         work=_shares(task, buckets),
         removals=tuple(
-            each.removal(task.from_buckets, each.files, each.indexes) for each in buckets
+            bucket.removal(task.from_buckets, bucket.files, bucket.indexes) for bucket in buckets
         ),
     )
 
@@ -291,16 +291,16 @@ def _part_of(task: RescaleTask, partition: HeldPartition) -> Part[Share] | None:
 def _shares(task: RescaleTask, buckets: Sequence[HeldBucket]) -> tuple[Share, ...]:
     remainders = gcd(task.from_buckets, task.bucket_count)
     splits: dict[int, list[DataSplit]] = defaultdict(list)
-    for each in buckets:
-        if each.entries:
+    for bucket in buckets:
+        if bucket.entries:
             split = DataSplit(
-                partition=each.partition,
-                bucket=each.bucket,
-                files=each.files,
+                partition=bucket.partition,
+                bucket=bucket.bucket,
+                files=bucket.files,
                 merge=True,
-                deletions=deletions_of(each.indexes, {file.file_name for file in each.files}),
+                deletions=deletions_of(bucket.indexes, {file.file_name for file in bucket.files}),
             )
-            splits[each.bucket % remainders].append(split)
+            splits[bucket.bucket % remainders].append(split)
     return tuple(
         Share(partition=buckets[0].partition, splits=tuple(parts), to_buckets=task.bucket_count)
         for parts in splits.values()

@@ -88,7 +88,7 @@ class RewriteManifestsPlan(Plan["RewriteManifestsResult"]):
     @property
     def bytes(self) -> int:
         """Size of the manifests to rewrite."""
-        return sum(each.bytes for each in self.manifests)
+        return sum(manifest.bytes for manifest in self.manifests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +238,7 @@ def run_rewrite_manifests(files: TableFiles, plan: RewriteManifestsPlan) -> Rewr
         manifests_after=len(rewrite.new),
         bytes_before=plan.bytes,
         bytes_after=sum(len(each.data) for each in rewrite.new),
-        entries_dropped=sum(each.entries for each in plan.manifests)
+        entries_dropped=sum(manifest.entries for manifest in plan.manifests)
         - sum(each.count for each in rewrite.new),
         attempts=attempts,
         duration_ms=files.env.now_ms() - started,
@@ -300,10 +300,10 @@ class _Rewrite:
         deletes = stored.entries.numbers("_KIND", rows) == FileKind.DELETE
         # A deletion of a file that nothing adds is of no use to a reader.
         waiting = {stored.entries.entry(row).identity for row in rows[deletes].tolist()}
-        if waiting and any(each.identity in waiting for each in files.manifests.entries(before)):
+        if waiting and any(entry.identity in waiting for entry in files.manifests.entries(before)):
             raise _leaves_out(files)
         rows = rows[~deletes]
-        run_of = {each.name: each.run for each in self.plan.manifests}
+        run_of = {manifest.name: manifest.run for manifest in self.plan.manifests}
         runs = stored.of_manifests([run_of[meta.file_name] for meta in planned], rows)
         for run in np.unique(runs).tolist():
             ordered = sorted_by_partition(files, stored.entries, rows[runs == run])
@@ -314,7 +314,7 @@ def _parted(
     files: TableFiles, plan: RewriteManifestsPlan, metas: Metas
 ) -> tuple[Metas, Metas, Metas]:
     """Manifests that stay before the planned ones, those planned, and those after them."""
-    names = {each.name for each in plan.manifests}
+    names = {manifest.name for manifest in plan.manifests}
     places = [at for at, meta in enumerate(metas) if meta.file_name in names]
     if len(places) < len(names):
         raise StalePlan(

@@ -101,19 +101,19 @@ def plan_settle(files: TableFiles, options: SettleOptions) -> SettlePlan:
     def pick(
         metas: Sequence[DataFileMeta], _: Sequence[IndexFileMeta]
     ) -> tuple[list[CompactionUnit], str]:
-        away = [] if files.schema.is_keyed else [each for each in metas if is_away(files, each)]
+        away = [] if files.schema.is_keyed else [meta for meta in metas if is_away(files, meta)]
         why = "named by their places"
         parts = pack_in_order(
             away, (lambda _: 1, MOST_FILES), (lambda each: each.file_size, most_bytes)
         )
-        return [CompactionUnit(files=each, output_level=0, reason=why) for each in parts], why
+        return [CompactionUnit(files=part, output_level=0, reason=why) for part in parts], why
 
     plan = planned_buckets(files, pick, partitions=None)
     tasks = plan.tasks
     if max_bytes is not None:
-        sums = list(accumulate(each.bytes for each in tasks))
+        sums = list(accumulate(task.bytes for task in tasks))
         tasks = tasks[: max(1, bisect_right(sums, max_bytes))]
-    taken = sum(each.bytes for each in tasks)
+    taken = sum(task.bytes for task in tasks)
     return SettlePlan(
         table=plan.table,
         snapshot_id=plan.snapshot_id,
@@ -174,7 +174,7 @@ def _batches(tasks: Sequence[CompactionTask]) -> Iterator[list[CompactionTask]]:
 
 def _copied(files: TableFiles, write_id: str, work: BucketWork) -> tuple[CommitMessage, ...]:
     assert isinstance(work, AppendTask)
-    names = {each.file_name for each in work.files}
+    names = {file.file_name for file in work.files}
     # Those of a bucket are replaced as a whole.
     indexes = work.indexes if deletions_of(work.indexes, names) else ()
     message = CommitMessage(
@@ -192,7 +192,7 @@ def _copied(files: TableFiles, write_id: str, work: BucketWork) -> tuple[CommitM
     return (
         replace(
             message,
-            compact_after=tuple(each.file for each in copies),
-            new_indexes=tuple(each.file for each in copied_indexes),
+            compact_after=tuple(copy.file for copy in copies),
+            new_indexes=tuple(copied_index.file for copied_index in copied_indexes),
         ),
     )

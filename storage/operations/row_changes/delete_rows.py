@@ -150,7 +150,7 @@ def _delete_partitions(
             bucket=place.bucket,
             total_buckets=entries[0].total_buckets,
             compact_before=tuple(entry.file for entry in entries),
-            removed_indexes=tuple(each.file for each in state.indexes if each.place == place),
+            removed_indexes=tuple(index.file for index in state.indexes if index.place == place),
         )
         for place, entries in grouped_by_bucket(live).items()
     ]

@@ -197,7 +197,14 @@ class Side:
 
     def own_name(self, name: str) -> str | None:
         """The name of a column, whose case SQL ignores, as the table has it."""
-        return next((each for each in self.rows.column_names if each.lower() == name.lower()), None)
+        return next(
+            (
+                column_name
+                for column_name in self.rows.column_names
+                if column_name.lower() == name.lower()
+            ),
+            None,
+        )
 
 
 def _taken(
@@ -405,9 +412,9 @@ def subquery_tables(text: str) -> tuple[str, ...]:
     nodes = list(tree_nodes(_parsed(text)))
     own = _own_names(nodes)
     names = (
-        ".".join(filter(None, (each["schema_name"], each["table_name"])))
-        for each in nodes
-        if each.get("type") == "BASE_TABLE"
+        ".".join(filter(None, (node["schema_name"], node["table_name"])))
+        for node in nodes
+        if node.get("type") == "BASE_TABLE"
     )
     return tuple(dict.fromkeys(name for name in names if name.lower() not in own))
 

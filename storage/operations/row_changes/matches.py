@@ -106,7 +106,9 @@ def _find_matches(files: TableFiles, predicate: Predicate | None, engine: Engine
 def singles(split: DataSplit) -> Iterator[DataSplit]:
     """A split of an append table as one of each file."""
     for file in split.files:
-        deletions = tuple(each for each in split.deletions if each[1].data_file == file.file_name)
+        deletions = tuple(
+            deletion for deletion in split.deletions if deletion[1].data_file == file.file_name
+        )
         yield replace(split, files=(file,), deletions=deletions)
 
 

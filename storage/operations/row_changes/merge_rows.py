@@ -289,7 +289,7 @@ def _candidates(
     """The splits that may hold rows that the merge changes."""
     bounds = None if merge.not_matched_by_source else _bounds(files, merge, source)
     splits = plan_scan(files, snapshot, bounds).splits
-    whole = [replace(each, files=tuple(each.files)) for each in splits]
+    whole = [replace(split, files=tuple(split.files)) for split in splits]
     check_rewritable(files, (file for each in whole for file in each.files))
     if files.schema.is_keyed:
         return whole
@@ -316,7 +316,7 @@ def _bounds(files: TableFiles, merge: Merge, source: pa.Table) -> Predicate | No
                 parts.append(Leaf(target, Operator.GE, (value_of(low, to.type),)))
                 parts.append(Leaf(target, Operator.LE, (value_of(high, to.type),)))
             else:
-                values = tuple(value_of(each, to.type) for each in keys)
+                values = tuple(value_of(key, to.type) for key in keys)
                 parts.append(Leaf(target, Operator.IN, values))
     return conjunction(tuple(parts))
 

@@ -80,14 +80,14 @@ def remove_rows(
     Raises:
         VerificationFailed: rows written differ from rows that stay.
     """
-    partial_ones = [each for each in removals if not each.whole]
+    partial_ones = [removal for removal in removals if not removal.whole]
     marks = files.options.deletion_vectors_enabled
     job = partial(_mark, files) if marks else partial(_rewrite, files, write_id)
     remains = iter(engine.map(job, partial_ones))
     by_bucket: dict[tuple[bytes, int], list[tuple[Removal, _Remains]]] = defaultdict(list)
-    for each in removals:
-        after = _Remains() if each.whole else next(remains)
-        by_bucket[each.split.partition, each.split.bucket].append((each, after))
+    for removal in removals:
+        after = _Remains() if removal.whole else next(remains)
+        by_bucket[removal.split.partition, removal.split.bucket].append((removal, after))
     # During a change of the keys the commit waits, and is refused if they became others.
     held = held_partitions(state_at(files, snapshot, takes=ANY_KEYS)) if by_bucket else {}
     return [

@@ -102,7 +102,7 @@ class RowChangePlan(Plan[ResultT]):
 
     @property
     def files_rewritten(self) -> int:
-        return sum(len(each.files) for each in self.buckets)
+        return sum(len(bucket.files) for bucket in self.buckets)
 
     @property
     def work_bytes(self) -> int | None:
@@ -110,7 +110,7 @@ class RowChangePlan(Plan[ResultT]):
 
     @property
     def bytes_rewritten(self) -> int:
-        return sum(each.bytes for each in self.buckets)
+        return sum(bucket.bytes for bucket in self.buckets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,8 +294,8 @@ def publish(
     if engine.may_repeat:
         with suppress(CommitConflictError):
             sweep_repeated(files, job.write_id, messages, since_snapshot_id=job.base_snapshot_id)
-    written = [file for each in messages for file in each.written_files]
-    moved = {file.file_name for each in messages for file in each.compact_before}
+    written = [file for message in messages for file in message.written_files]
+    moved = {file.file_name for message in messages for file in message.compact_before}
     return RowChangeResult(
         snapshot=result.snapshot,
         files_removed=len(moved),
@@ -340,7 +340,7 @@ def _settle(files: TableFiles, engine: Engine) -> None:
             "write-only=false"
         )
     _, waits = read_latest(
-        files, lambda latest: any(not each.file.level for each in live_entries(files, latest))
+        files, lambda latest: any(not entry.file.level for entry in live_entries(files, latest))
     )
     if waits:
         run_compact(files, plan_compact(files, CompactOptions()), engine)

@@ -90,9 +90,9 @@ class AlterPlan(Plan["AlterResult"]):
     def rewrite_bytes(self) -> int:
         """Size of the data files that must be rewritten before the change."""
         sizes: dict[str, object] = {}
-        for each in self.findings:
-            files = each.details.get("files")
-            if each.rule is Rule.REWRITE_FIRST and each.counts and isinstance(files, dict):
+        for finding in self.findings:
+            files = finding.details.get("files")
+            if finding.rule is Rule.REWRITE_FIRST and finding.counts and isinstance(files, dict):
                 # Two columns may be reasons to rewrite the same file.
                 sizes.update(files)
         return sum(size for size in sizes.values() if isinstance(size, int))
@@ -131,16 +131,16 @@ def plan_alter(
     rules = rules or GateRules()
     check_readers(rules.readers)
     records = tuple(map(_record, changes))
-    evolution = _evolved(files, [_change(each) for each in records])
+    evolution = _evolved(files, [_change(record) for record in records])
     return AlterPlan(
         table=files.name,
         schema_id=files.schema.id,
         changes=records,
         differences=_told(files.schema, evolution.schema),
         losses=tuple(
-            str(each)
-            for each in differences(files.schema, evolution.schema)
-            if each.loss is not None
+            str(difference)
+            for difference in differences(files.schema, evolution.schema)
+            if difference.loss is not None
         ),
         rules=rules,
         findings=judge(_proposed(files, evolution, rules, engine), evolution.refused),
@@ -165,7 +165,7 @@ def run_alter(files: TableFiles, plan: AlterPlan, engine: Engine | None = None) 
     """
     planned = files.at_schema(plan.schema_id).reading_once()
     _check_current(files, planned.schema)
-    evolution = _evolved(planned, [_change(each) for each in plan.changes])
+    evolution = _evolved(planned, [_change(change) for change in plan.changes])
     proposed = _proposed(planned, evolution, plan.rules, engine)
     judged = _check_latest_rows(files, evolution, replace(proposed, decides=True))
     schema = evolution.schema
@@ -203,9 +203,9 @@ def _check_allowed(files: TableFiles, evolution: _Evolved, findings: Sequence[Fi
     if verdict_of(findings) is GateVerdict.ALLOW:
         return
     against = [
-        each
-        for each in findings
-        if each.counts and each.severity in (Severity.BREAKING, Severity.REWRITE)
+        finding
+        for finding in findings
+        if finding.counts and finding.severity in (Severity.BREAKING, Severity.REWRITE)
     ]
     if len(against) == 1 and against[0].rule is Rule.REFUSED:
         raise next(each.error for each in evolution.refused if each.waits_for is None)
@@ -285,9 +285,9 @@ def _check_options(files: TableFiles, new: TableSchema) -> None:
 
 
 def _check_no_secret(files: TableFiles, changes: Sequence[SchemaChange]) -> None:
-    for each in changes:
-        if isinstance(each, SetOption):
-            check_option_secret(each.name, each.value, table=files.name)
+    for change in changes:
+        if isinstance(change, SetOption):
+            check_option_secret(change.name, change.value, table=files.name)
 
 
 def _check_defaults(files: TableFiles, new: TableSchema) -> None:
@@ -382,4 +382,4 @@ def _moved(files: TableFiles, base: TableSchema) -> SchemaMoved:
 
 
 def _told(old: TableSchema, new: TableSchema) -> tuple[str, ...]:
-    return tuple(str(each) for each in differences(old, new))
+    return tuple(str(difference) for difference in differences(old, new))

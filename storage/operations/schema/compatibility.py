@@ -141,7 +141,9 @@ def _schemas_to_keep(proposed: ProposedSchema) -> list[_Used]:
         if seen.paths.branch != own:
             add(seen, seen.schema, f"branch {seen.paths.branch or MAIN_BRANCH}")
     for batch in pending_batches(proposed.files):
-        for schema_id in {file.schema_id for each in batch.messages for file in each.new_files}:
+        for schema_id in {
+            file.schema_id for message in batch.messages for file in message.new_files
+        }:
             schema = proposed.files.at_schema(schema_id).schema
             add(proposed.files, schema, f"a batch of {batch.commit_user}")
     return list(found.values())

@@ -83,7 +83,7 @@ def _several_buckets(files: TableFiles, root: Root) -> str | None:
     """What keeps rows in several buckets, or may; None if rows are in one."""
     if root.branch != files.paths.branch:
         return f"branch {root.branch or 'main'}"
-    counts = {each.total_buckets for each in live_entries(root.files, root.snapshot)}
+    counts = {entry.total_buckets for entry in live_entries(root.files, root.snapshot)}
     is_one = root.kind is not RootKind.CHANGELOG and counts <= {1}
     return None if is_one else f"{root.kind.value} {root.label}"
 

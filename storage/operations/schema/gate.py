@@ -40,7 +40,7 @@ def judge(proposed: ProposedSchema, refusals: Sequence[Refusal] = ()) -> tuple[F
     The proposed schema lacks the changes that are refused.
     """
     today = datetime.fromtimestamp(proposed.files.env.now_ms() / 1000, UTC).date()
-    found = [each.finding for each in refusals]
+    found = [refusal.finding for refusal in refusals]
     for finder in _FINDERS:
         found += finder(proposed)
     order = list(Severity)

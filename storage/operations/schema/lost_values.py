@@ -161,14 +161,14 @@ def _shown(bounds: Bounds | None, part: ChangedPart) -> str:
 
 def _with_scan(proposed: ProposedSchema, losses: Sequence[_Loss]) -> list[_Loss]:
     """The losses with their exact numbers, where statistics do not tell them."""
-    questions = [each.question for each in losses if not each.is_exact]
+    questions = [loss.question for loss in losses if not loss.is_exact]
     counted = proposed.counted
-    new = [each for each in questions if each.key not in counted]
+    new = [question for question in questions if question.key not in counted]
     if new:
         keys = (each.key for each in new)
         counted.update(zip(keys, scanned(new, proposed.engine), strict=True))
-    exact = [_counted(each, counted[each.key]) for each in questions]
-    return [each for each in (*(each for each in losses if each.is_exact), *exact) if each.lost]
+    exact = [_counted(question, counted[question.key]) for question in questions]
+    return [each for each in (*(loss for loss in losses if loss.is_exact), *exact) if each.lost]
 
 
 def _counted(question: Question, count: Count) -> _Loss:
@@ -224,7 +224,7 @@ def _proved(proposed: ProposedSchema, losses: Sequence[_Loss]) -> Finding:
 def _unknown(proposed: ProposedSchema, losses: Sequence[_Loss]) -> Finding:
     question, path = losses[0].question, _column(proposed, losses[0].question.part)
     column = f"column {path} of {proposed.files.name}"
-    size = sum(each.stored.file.file_size for each in losses)
+    size = sum(loss.stored.file.file_size for loss in losses)
     many = _files(losses)
     if question.of_nulls:
         then = "" if question.part.is_column else ", where a null fails the read of its file"
@@ -264,7 +264,7 @@ def _top_level_name(proposed: ProposedSchema, part: ChangedPart) -> str:
 
 
 def _retyped(proposed: ProposedSchema, column: str, losses: Sequence[_Loss]) -> str:
-    stored = sorted({str(each.question.part.stored) for each in losses})
+    stored = sorted({str(loss.question.part.stored) for loss in losses})
     mode = f", read in cast mode {proposed.mode.value}," if proposed.changes_fates else ""
     return f"{column} from {' and '.join(stored)} to {losses[0].question.part.read}{mode}"
 
@@ -279,10 +279,10 @@ def _before_merging(proposed: ProposedSchema) -> str:
 
 def _examples(losses: Sequence[_Loss]) -> str:
     told = []
-    for each in losses[:_MOST_SHOWN]:
-        folder = f"{each.stored.partition}/" if each.stored.partition else ""
-        values = f" ({each.shown})" if each.shown else ""
-        told.append(f"{folder}{each.stored.file.file_name}{values}")
+    for loss in losses[:_MOST_SHOWN]:
+        folder = f"{loss.stored.partition}/" if loss.stored.partition else ""
+        values = f" ({loss.shown})" if loss.shown else ""
+        told.append(f"{folder}{loss.stored.file.file_name}{values}")
     return ", ".join(told) + (", …" if len(losses) > _MOST_SHOWN else "")
 
 
@@ -301,15 +301,15 @@ def _held_by(losses: Sequence[_Loss]) -> str:
 
 
 def _tags(losses: Sequence[_Loss]) -> list[str]:
-    return sorted({name for each in losses for name in each.stored.tags})
+    return sorted({name for loss in losses for name in loss.stored.tags})
 
 
 def _branches(losses: Sequence[_Loss]) -> list[str]:
-    return sorted({name for each in losses for name in each.stored.branches})
+    return sorted({name for loss in losses for name in loss.stored.branches})
 
 
 def _details(proposed: ProposedSchema, losses: Sequence[_Loss]) -> dict[str, object]:
-    partitions = sorted({each.stored.partition for each in losses})
+    partitions = sorted({loss.stored.partition for loss in losses})
     return {
         "nulls": losses[0].question.of_nulls,
         "file_count": len(losses),

@@ -37,7 +37,7 @@ def referencing(proposed: ProposedSchema) -> Iterator[Finding]:
 
 def _has_as_it_was(fields: Sequence[DataField], change: ColumnDifference) -> bool:
     """Whether a schema has a column, and not as it is after the change."""
-    held = next((each for each in fields if each.id == change.before.id), None)
+    held = next((field for field in fields if field.id == change.before.id), None)
     if held is None:
         return False
     after = change.after
@@ -48,7 +48,7 @@ def _tags(proposed: ProposedSchema, changes: tuple[ColumnDifference, ...]) -> It
     files = proposed.files
     tags = files.references.tags().values()
     schema_ids = {tag.snapshot.schema_id for tag in tags}
-    fields = {each: files.at_schema(each).schema.fields for each in schema_ids}
+    fields = {schema_id: files.at_schema(schema_id).schema.fields for schema_id in schema_ids}
     for change in changes:
         names = [tag.name for tag in tags if _has_as_it_was(fields[tag.snapshot.schema_id], change)]
         if names:
@@ -100,7 +100,7 @@ def _consumers(
     consumers = list_consumers(files)
     if not consumers:
         return
-    positions = {each.name: each.next_snapshot_id for each in consumers}
+    positions = {consumer.name: consumer.next_snapshot_id for consumer in consumers}
     told = ", ".join(f"{name} (at snapshot {each})" for name, each in positions.items())
     who = _named("consumer", list(positions), told)
     reads = "reads" if len(positions) == 1 else "read"
@@ -135,7 +135,7 @@ def open_writes(proposed: ProposedSchema) -> Iterator[Finding]:
     if not may_refuse_rows(proposed.old, proposed.new, table=proposed.files.name):
         return
     for batch in pending_batches(files):
-        written = [file for each in batch.messages for file in each.new_files]
+        written = [file for message in batch.messages for file in message.new_files]
         try:
             check_rows_fit(files, proposed.new, written)
         except SchemaMoved as error:

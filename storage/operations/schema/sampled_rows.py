@@ -31,26 +31,28 @@ def _findings(proposed: ProposedSchema) -> Iterator[Finding]:
     files = replace(proposed.files, schema=proposed.new)
     plan = plan_validate_rows(files, ValidateRowsOptions())
     profiles = run_validate_rows(files, plan, proposed.engine).profiles
-    failed = tuple(each.file for each in profiles if each.error is not None)
+    failed = tuple(profile.file for profile in profiles if profile.error is not None)
     present = replace(plan, files=failed, schema_id=proposed.old.id)
     now = run_validate_rows(proposed.files, present, proposed.engine) if failed else None
-    errors_now = {} if now is None else {each.file.file: each.error for each in now.profiles}
-    for each in profiles:
-        is_broken = errors_now.get(each.file.file) is not None
-        told = _told(each)
-        if told is None or (not is_broken and each.error and _is_cast(proposed, each)):
+    errors_now = (
+        {} if now is None else {profile.file.file: profile.error for profile in now.profiles}
+    )
+    for profile in profiles:
+        is_broken = errors_now.get(profile.file.file) is not None
+        told = _told(profile)
+        if told is None or (not is_broken and profile.error and _is_cast(proposed, profile)):
             continue
-        is_new = each.error is not None and not is_broken
+        is_new = profile.error is not None and not is_broken
         yield Finding(
             rule=Rule.ROWS_MISREAD,
             severity=Severity.BREAKING if is_new else Severity.WARNING,
             column=None,
-            message=f"data file {each.file.file} of {proposed.files.name} (schema "
-            f"{each.file.schema_id}) {told}",
+            message=f"data file {profile.file.file} of {proposed.files.name} (schema "
+            f"{profile.file.schema_id}) {told}",
             way_out="rewrite the file by a full compaction first"
             if is_new
             else "it is so before the change, too: see what wrote the file",
-            details={"file": each.file.file, "schema_id": each.file.schema_id},
+            details={"file": profile.file.file, "schema_id": profile.file.schema_id},
         )
 
 

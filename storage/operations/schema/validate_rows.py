@@ -209,7 +209,7 @@ def run_validate_rows(
     found = engine.map(partial(profile_files, files, plan.rows_per_file), groups)
     by_name = {profile.file.file: profile for group in found for profile in group}
     return ValidateRowsResult(
-        schema_id=plan.schema_id, profiles=tuple(by_name[each.file] for each in plan.files)
+        schema_id=plan.schema_id, profiles=tuple(by_name[file.file] for file in plan.files)
     )
 
 

@@ -144,7 +144,7 @@ class BucketChooser:
         partitions, codes = partitions_of(self._files, rows)
         if mode is BucketMode.FIXED:
             keys = schema.fields_of(self._files.options.bucket_keys)
-            counts = np.array([self.total_buckets(each) for each in partitions])
+            counts = np.array([self.total_buckets(partition) for partition in partitions])
             if np.all(counts == 1):
                 return Places(partitions, codes, np.zeros(rows.num_rows, dtype=np.int32))
             function = self._files.options.bucket_function
@@ -333,7 +333,7 @@ class DynamicPartition:
         Paimon chooses at random. The hash spreads keys as evenly, and two concurrent writers
         give the same key the same bucket.
         """
-        full = np.array([each for each in sorted(self.counts) if each % self.lanes == lane])
+        full = np.array([count for count in sorted(self.counts) if count % self.lanes == lane])
         buckets: np.ndarray = full[bucket_of_hashes(hashes, len(full))].astype(np.int32)
         return buckets
 
@@ -349,5 +349,5 @@ def open_dynamic_partition(files: TableFiles, indexes: Iterable[IndexEntry]) -> 
         max_buckets=limit,
         lanes=lanes if limit is None else min(lanes, limit),
     )
-    partition.load({each.bucket: files.indexes.read_hash_index(each.file) for each in indexes})
+    partition.load({index.bucket: files.indexes.read_hash_index(index.file) for index in indexes})
     return partition

@@ -118,24 +118,24 @@ def bucket_columns(
     home = f"{external_uri(files.fs, files.paths.root)}/".encode()
     read = manifests.read_all_columns(_held(metas, wanted))
     parts = (selected(part, wanted) for part in read)
-    found = _Numbers.joined(_Numbers.of(part, None, partitions, home) for part in parts)
-    live = found.live()
+    numbers = _Numbers.joined(_Numbers.of(part, None, partitions, home) for part in parts)
+    live = numbers.live()
     if live is None:
         columns = live_columns(files, metas, wanted)
         partitions = _Partitions({}, [])
-        found = _Numbers.joined(
+        numbers = _Numbers.joined(
             _Numbers.of(part, rows, partitions, home)
             for part, rows, _ in columns.by_part(columns.rows)
         )
-        live = np.arange(len(found.name))
+        live = np.arange(len(numbers.name))
     others = partitions.of_other_keys(files)
-    has_other_rows = bool(np.isin(found.partition[live], others).any())
+    has_other_rows = bool(np.isin(numbers.partition[live], others).any())
     # Only now: a removal under other keys than its file's has removed nothing.
-    found = replace(found, partition=partitions.named_by(files, others)[found.partition])
-    order = live[np.lexsort((found.bucket[live], found.partition[live]))]
+    numbers = replace(numbers, partition=partitions.named_by(files, others)[numbers.partition])
+    order = live[np.lexsort((numbers.bucket[live], numbers.partition[live]))]
     # Two copies of the numbers are the most that is held.
-    found = found.taken(order)
-    return replace(_by_bucket(files, found, partitions), has_other_rows=has_other_rows)
+    numbers = numbers.taken(order)
+    return replace(_by_bucket(files, numbers, partitions), has_other_rows=has_other_rows)
 
 
 def _held(metas: Iterable[ManifestFileMeta], wanted: PartitionFilter) -> Iterator[ManifestFileMeta]:
@@ -234,13 +234,13 @@ class _Numbers:
     @classmethod
     def joined(cls, several: Iterable[_Numbers]) -> _Numbers:
         held = list(several)
-        names = [each.name for each in fields(cls)]
+        names = [field.name for field in fields(cls)]
         if not held:
             return cls(*(np.zeros(0, bool if name in _FLAGS else np.int64) for name in names))
         return cls(*(np.concatenate([getattr(each, name) for each in held]) for name in names))
 
     def taken(self, rows: np.ndarray) -> _Numbers:
-        return _Numbers(*(getattr(self, each.name)[rows] for each in fields(self)))
+        return _Numbers(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def live(self) -> np.ndarray | None:
         """The entries whose file is added, and not removed after; None if names must tell.
@@ -259,10 +259,10 @@ class _Numbers:
             return None
         # The sort is stable: the entries of one file in one place stay in their order.
         places = (self.level, self.bucket, self.partition, self.name)
-        several = several[np.lexsort([each[several] for each in places])]
+        several = several[np.lexsort([place[several] for place in places])]
         same = np.ones(max(len(several) - 1, 0), bool)
-        for each in places:
-            same &= each[several[1:]] == each[several[:-1]]
+        for place in places:
+            same &= place[several[1:]] == place[several[:-1]]
         added = self.added[several]
         if (same & added[1:] & added[:-1]).any():
             # A file is added twice, or numbers of two names are equal.

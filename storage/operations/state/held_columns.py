@@ -20,7 +20,9 @@ def held_columns(
     """
     schemas = FileSchemas(files)
     rows = (
-        None if partitions is None else [files.partitions.planned(each).row for each in partitions]
+        None
+        if partitions is None
+        else [files.partitions.planned(partition).row for partition in partitions]
     )
     found: set[str] = set()
     left = set(columns)

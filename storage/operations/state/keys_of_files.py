@@ -38,8 +38,8 @@ def keys_fit(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:
     Manifests with as many other keys come from a client that opened the table before its keys were
     replaced.
     """
-    return rows_fit(files, (each.partition_stats.min_values for each in metas)) and not any(
-        _has_other_keys(files, each) for each in {each.schema_id for each in metas}
+    return rows_fit(files, (meta.partition_stats.min_values for meta in metas)) and not any(
+        _has_other_keys(files, each) for each in {meta.schema_id for meta in metas}
     )
 
 
@@ -53,7 +53,7 @@ def files_fit(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> bool:
         return False
     if not _ever_had_other_keys(files):
         return True
-    unknown = [each for each in metas if not FITTING.get(files, each.file_name)]
+    unknown = [meta for meta in metas if not FITTING.get(files, meta.file_name)]
     if _entries_of_fit(files, unknown):
         for each in unknown:
             FITTING.put(files, each.file_name, fits=True)
@@ -68,7 +68,7 @@ def schemas_fit(files: TableFiles, schema_ids: Iterable[int]) -> bool:
     A restated entry names a schema with keys with which the table's begin. A late one has a row, or
     a schema, of other keys.
     """
-    return all(_begin_with_keys_of(files, each) for each in schema_ids)
+    return all(_begin_with_keys_of(files, schema_id) for schema_id in schema_ids)
 
 
 def entries_of_other_keys(
@@ -78,9 +78,9 @@ def entries_of_other_keys(
     own = len(files.schema.partition_keys)
     fits = cache(partial(_begin_with_keys_of, files))
     return [
-        each
-        for each in entries
-        if row_arity(each.partition) != own or not fits(each.file.schema_id)
+        entry
+        for entry in entries
+        if row_arity(entry.partition) != own or not fits(entry.file.schema_id)
     ]
 
 
@@ -192,10 +192,10 @@ def late_entries(files: TableFiles, entries: Iterable[ManifestEntry]) -> list[Ma
     own = files.schema.partition_keys
     keys_of_schema = cache(partial(keys_of, files))
     return [
-        each
-        for each in entries
-        if keys_of_schema(each.file.schema_id) != own
-        and not is_bridged_row(files, each.partition, each.file.schema_id)
+        entry
+        for entry in entries
+        if keys_of_schema(entry.file.schema_id) != own
+        and not is_bridged_row(files, entry.partition, entry.file.schema_id)
     ]
 
 

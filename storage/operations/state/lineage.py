@@ -197,6 +197,6 @@ def _names_the_same(before: Snapshot, after: Snapshot) -> bool:
 def _added_first(manifests: ManifestStore, delta: Iterable[ManifestFileMeta]) -> set[str]:
     """Files that a commit added; files that it only moved to another level are older."""
     entries = list(manifests.entries(delta))
-    removed = {each.file.file_name for each in entries if each.kind is FileKind.DELETE}
-    added = {each.file.file_name for each in entries if each.kind is FileKind.ADD}
+    removed = {entry.file.file_name for entry in entries if entry.kind is FileKind.DELETE}
+    added = {entry.file.file_name for entry in entries if entry.kind is FileKind.ADD}
     return added - removed

@@ -320,9 +320,9 @@ def _folded(found: LiveColumns, rows: np.ndarray, added: np.ndarray) -> list[int
         names.astype(np.int64),
     )
     order = np.lexsort(places)
-    rows, keys = rows[order], [each[order] for each in places]
+    rows, keys = rows[order], [place[order] for place in places]
     begins = np.ones(len(rows), bool)
-    begins[1:] = np.logical_or.reduce([each[1:] != each[:-1] for each in keys])
+    begins[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
     first = np.flatnonzero(begins)
     sizes = np.diff(np.append(first, len(rows)))
     alone = rows[first[sizes == 1]]

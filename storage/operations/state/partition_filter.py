@@ -115,14 +115,14 @@ class PartitionFilter:
         one = np.ones(len(rows), np.int64)
 
         def bounds(name: str) -> BoundsColumn:
-            found = serialised.column(keys.names.index(name))
-            if found is None:
+            may_take = serialised.column(keys.names.index(name))
+            if may_take is None:
                 raise OpenQuestion
-            return BoundsColumn((~found.valid).astype(np.int64), one, found, found)
+            return BoundsColumn((~may_take.valid).astype(np.int64), one, may_take, may_take)
 
         may = may_match_groups(predicate, bounds, len(rows)).may
-        found: np.ndarray = may | ~serialised.whole
-        return found
+        may_take: np.ndarray = may | ~serialised.whole
+        return may_take
 
     def _takes_values(self, partition: Partition) -> bool:
         if self._named is not None and not any(map(partition.is_named, self._named)):

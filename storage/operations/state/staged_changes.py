@@ -160,8 +160,8 @@ def paths_of(
     with suppress(SchemaNotFound):
         source = files.at_schema(change.schema_id)
         now = replace(source, schema=replace(source.schema, partition_keys=change.keys))
-        for each in partitions:
-            for message in each.messages:
+        for partition in partitions:
+            for message in partition.messages:
                 yield from now.written_paths(message)
 
 

@@ -121,7 +121,9 @@ class TableState:
     @property
     def standing(self) -> list[ManifestEntry]:
         """All live files without those that were removed in vain."""
-        if rows_fit(self.files, (each.partition_stats.min_values for each in self.manifests)):
+        if rows_fit(
+            self.files, (manifest.partition_stats.min_values for manifest in self.manifests)
+        ):
             return self.entries
         return [e for e in self.entries if e.file.file_name not in self.removed_in_vain]
 
@@ -187,7 +189,7 @@ class TableState:
         Raises:
             SchemaMoved: one has other keys; names the way on.
         """
-        if not schemas_fit(self.files, {each.schema_id for each in metas}):
+        if not schemas_fit(self.files, {meta.schema_id for meta in metas}):
             self.check_settled()
 
     def check_read(self, live: LiveColumns) -> None:
@@ -237,7 +239,7 @@ class TableState:
                 f"the partition keys of {self.files.name} are changing, which takes a moment; open "
                 "the table and look the keys up again, or read it with a filter"
             )
-        late = {each.file.schema_id for each in late_entries(self.files, live)}
+        late = {entry.file.schema_id for entry in late_entries(self.files, live)}
         self._refuse_files_of(sorted(late))
 
     def _refuse_files_of(self, foreign: Sequence[int]) -> None:

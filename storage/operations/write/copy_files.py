@@ -49,7 +49,11 @@ class CopyRun:
                 bucket=place.bucket,
                 total_buckets=group[0].total_buckets,
                 new_files=tuple(entry.file for entry in group),
-                new_indexes=tuple(each.file for each in copied_indexes if each.place == place),
+                new_indexes=tuple(
+                    copied_index.file
+                    for copied_index in copied_indexes
+                    if copied_index.place == place
+                ),
             )
             for place, group in grouped_by_bucket(copies).items()
         ]
@@ -65,7 +69,7 @@ class CopyRun:
         """
         names = {entry.file.file_name for entry in entries}
         new = [replace(entry, file=self._data_file(entry.file)) for entry in entries]
-        new_indexes = [replace(each, file=self._index(each.file, names)) for each in indexes]
+        new_indexes = [replace(index, file=self._index(index.file, names)) for index in indexes]
         copies = [pair for each in zip(entries, new, strict=True) for pair in self._copies(*each)]
         paths = {
             each.file.file_name: (
@@ -93,10 +97,10 @@ class CopyRun:
     def _index(self, file: IndexFileMeta, copied: Collection[str]) -> IndexFileMeta:
         vectors = file.deletion_vectors
         renamed = vectors and tuple(
-            replace(each, data_file=self.name_of(each.data_file))
-            if each.data_file in copied
-            else each
-            for each in vectors
+            replace(vector, data_file=self.name_of(vector.data_file))
+            if vector.data_file in copied
+            else vector
+            for vector in vectors
         )
         return replace(file, file_name=self.name_of(file.file_name), deletion_vectors=renamed)
 

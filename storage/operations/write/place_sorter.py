@@ -96,9 +96,9 @@ class PlaceSorter:
         self._runs = []
         for number, at in heapq.merge(*order):
             yield number, next(pieces[at])
-        for each in pieces:
+        for piece in pieces:
             # A generator that is not run to its end keeps its file.
-            next(each, None)
+            next(piece, None)
 
     def _sorted(self) -> Iterator[tuple[int, pa.Table]]:
         """Remove and yield the rows in memory; a place may have several pieces."""

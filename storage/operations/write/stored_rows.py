@@ -48,7 +48,7 @@ def stored_schema(files: TableFiles) -> pa.Schema:
     columns = file_schema(files)
     if not files.options.data_file_thin_mode:
         return columns
-    return pa.schema([each for each in columns if not each.name.startswith(KEY_PREFIX)])
+    return pa.schema([column for column in columns if not column.name.startswith(KEY_PREFIX)])
 
 
 def _system_field(name: str, arrow_type: pa.DataType, number: int) -> pa.Field:

@@ -249,7 +249,7 @@ def _check_files(files: TableFiles, made: ProvenFiles) -> None:
     """Check files on the store against their metadata and the expected row count."""
     target, due = made.target, made.due
     bounded = _bounded_columns(files)
-    found = 0
+    row_count = 0
     for file in made.files:
         path = files.data_file_path(target.place, file)
         try:
@@ -257,15 +257,15 @@ def _check_files(files: TableFiles, made: ProvenFiles) -> None:
         except (CorruptionError, FileMissing) as error:
             refuse_written(files, [target], f"{error}", differs="file", cause=error)
         _check_footer(files, target, file, footer, bounded)
-        found += footer.row_count
-    if found != due:
+        row_count += footer.row_count
+    if row_count != due:
         refuse_written(
             files,
             [target],
-            f"the files hold {found} rows, and {due} were expected",
+            f"the files hold {row_count} rows, and {due} were expected",
             differs="rows",
             due=due,
-            found=found,
+            found=row_count,
         )
 
 

@@ -177,7 +177,7 @@ def _modify(cursor: Cursor, table: str) -> Statement:
         return AlterDistribution(table, "MODIFY", distribution(cursor))
     cursor.take("COLUMN")
     return AlterTable(
-        table, tuple(change for each in _columns(cursor) for change in _modified(each))
+        table, tuple(change for column in _columns(cursor) for change in _modified(column))
     )
 
 

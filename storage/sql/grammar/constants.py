@@ -49,16 +49,18 @@ def constant(tree: exp.Expr) -> object:
         case exp.Neg():
             return _negated(constant(tree.this), tree)
         case exp.Array():
-            return [constant(each) for each in tree.expressions]
+            return [constant(expression) for expression in tree.expressions]
         case exp.VarMap():
             keys, values = (
-                [constant(each) for each in part.expressions]
+                [constant(expression) for expression in part.expressions]
                 for part in (tree.args["keys"], tree.args["values"])
             )
             return _mapping(keys, values, tree)
-        case exp.Struct() if all(isinstance(each, exp.PropertyEQ) for each in tree.expressions):
-            names = [each.name for each in tree.expressions]
-            values = [constant(each.expression) for each in tree.expressions]
+        case exp.Struct() if all(
+            isinstance(expression, exp.PropertyEQ) for expression in tree.expressions
+        ):
+            names = [expression.name for expression in tree.expressions]
+            values = [constant(expression.expression) for expression in tree.expressions]
             return Members(_mapping(names, values, tree))
         case _:
             return _atom(tree)

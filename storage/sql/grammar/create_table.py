@@ -58,22 +58,22 @@ def create(cursor: Cursor) -> Statement:
     cursor.expect("TABLE", way_out="tables and databases can be created")
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     table = cursor.table_name()
-    found = _Found()
+    parts = _Found()
     if cursor.peek("("):
-        cursor.listed(lambda: _element(cursor, found))
+        cursor.listed(lambda: _element(cursor, parts))
     while not cursor.is_at_end:
-        _clause(cursor, found)
-    if found.like is not None and (found.query is not None or found.unstored or found.watermark):
+        _clause(cursor, parts)
+    if parts.like is not None and (parts.query is not None or parts.unstored or parts.watermark):
         cursor.refuse(
-            f"a table LIKE {found.like} has its computed columns and its watermark, and no query; "
+            f"a table LIKE {parts.like} has its computed columns and its watermark, and no query; "
             "leave LIKE out, and write all columns"
         )
-    if found.query is None and found.like is None and not found.columns:
+    if parts.query is None and parts.like is None and not parts.columns:
         cursor.refuse(
             f"expected the columns in parentheses, LIKE or AS, found {cursor.shown()}: write "
             f"CREATE TABLE {table} (id BIGINT, …), or CREATE TABLE {table} AS SELECT …"
         )
-    if found.query is not None and (found.columns or found.unstored):
+    if parts.query is not None and (parts.columns or parts.unstored):
         cursor.refuse(
             "AS gives the table the columns of its query; leave the columns out, or create the "
             "table first and INSERT INTO it"
@@ -82,15 +82,15 @@ def create(cursor: Cursor) -> Statement:
         table=table,
         if_not_exists=if_not_exists,
         temporary=temporary,
-        columns=tuple(found.columns),
-        partition_keys=found.partition_keys,
-        primary_keys=found.primary_keys,
-        options=_all_options(cursor, found),
-        comment=found.comment,
-        distribution=found.distribution,
-        like=found.like,
-        excluding=found.excluding,
-        query=found.query,
+        columns=tuple(parts.columns),
+        partition_keys=parts.partition_keys,
+        primary_keys=parts.primary_keys,
+        options=_all_options(cursor, parts),
+        comment=parts.comment,
+        distribution=parts.distribution,
+        like=parts.like,
+        excluding=parts.excluding,
+        query=parts.query,
     )
 
 
@@ -142,7 +142,7 @@ def _add_column(cursor: Cursor, found: _Found, column: ColumnText) -> None:
 
 
 def _check_new(cursor: Cursor, found: _Found, name: str) -> None:
-    names = {each.name for each in found.columns}
+    names = {column.name for column in found.columns}
     if name in names or name in {each.name for each in found.unstored.values()}:
         cursor.refuse(f"column {name} is declared more than once; rename one", back=1)
 

@@ -369,7 +369,7 @@ class Cursor:
             if depth == 0 and any(map(word.is_word, ends)):
                 break
             depth += sum(word.text.count(each) for each in opens) if word.kind == _SIGN else 0
-            depth -= sum(word.text.count(each) for each in closes) if word.kind == _SIGN else 0
+            depth -= sum(word.text.count(close) for close in closes) if word.kind == _SIGN else 0
             self._at += 1
         if first == self._at:
             return ""

@@ -106,7 +106,7 @@ def _changes(
     label = f"{database} changes from {bounds[0].text} to {bounds[1].text}".strip()
     names = (each.replace('"', '""') for each in (label, table))
     moment = Moment(version=bounds[1].text, after=bounds[0].text)
-    new = ".".join(f'"{each}"' for each in names)
+    new = ".".join(f'"{name}"' for name in names)
     return label, database, moment, (words[at].start, given[5].end, new)
 
 

@@ -72,10 +72,10 @@ def _literals(text: str) -> tuple[tuple[object, ...], ...] | None:
         if {name for name, value in trees[0].args.items() if value} != {"expressions"}:
             return None
         return tuple(
-            tuple(map(constant, each.expressions))
-            if isinstance(each, exp.Tuple)
-            else (constant(each),)
-            for each in trees[0].expressions
+            tuple(map(constant, expression.expressions))
+            if isinstance(expression, exp.Tuple)
+            else (constant(expression),)
+            for expression in trees[0].expressions
         )
     except (BeyondError, SqlglotError, RecursionError, IndexError):
         # So sqlglot fails on a call that lacks an argument.

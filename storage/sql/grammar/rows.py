@@ -192,7 +192,7 @@ def _pairs(
     for part in tree.flatten() if isinstance(tree, exp.And) else [tree]:
         inner = part.unnest()
         sides = [inner.this, inner.expression] if isinstance(inner, exp.EQ) else []
-        named = {each.table.lower(): each.name for each in sides if isinstance(each, exp.Column)}
+        named = {side.table.lower(): side.name for side in sides if isinstance(side, exp.Column)}
         if set(named) == {target.lower(), source.lower()} and len(named) == 2:
             pairs.append((named[target.lower()], named[source.lower()]))
         else:

@@ -87,20 +87,20 @@ def adopt(
         _name_moved(call, moved_from, pattern)
     if call.form == "json" and policy is None:
         # One line after the other: a large warehouse need not be held.
-        for each in _surveys(call, pattern):
-            print_line(each)
+        for survey in _surveys(call, pattern):
+            print_line(survey)
         return None
     surveys = list(_surveys(call, pattern))
     if policy is not None:
         _write_new(policy, propose(surveys, warehouse=where))
     if call.form == "json":
-        for each in surveys:
-            print_line(each)
+        for survey in surveys:
+            print_line(survey)
         return None
     return Answer(
         text=lambda: _text(worst_first(surveys), call, pattern, policy),
-        value=lambda: [survey_record(each) for each in surveys],
-        records=lambda: [_flat(survey_record(each)) for each in surveys],
+        value=lambda: [survey_record(survey) for survey in surveys],
+        records=lambda: [_flat(survey_record(survey)) for survey in surveys],
     )
 
 
@@ -202,7 +202,7 @@ def _text(
     if not surveys:
         of_pattern = "" if pattern == "*" else f" that fit {pattern}"
         return [f"no tables{of_pattern} in {call.place()}"]
-    ill = [each for each in surveys if findings(each)]
+    ill = [survey for survey in surveys if findings(survey)]
     blocks: list[Block] = []
     if ill:
         blocks.append(TextTable(_COLUMNS, [_cells(each) for each in ill]))
@@ -234,7 +234,7 @@ def _totals(surveys: Sequence[TableSurvey]) -> list[Block]:
     from lakewright.platform.decide.debt import total_debt
 
     debt = total_debt(surveys)
-    read = [each for each in surveys if each.problem is None]
+    read = [survey for survey in surveys if survey.problem is None]
     unread = len(surveys) - len(read)
     figures = (
         counted(sum(each.files.files for each in read), "file"),

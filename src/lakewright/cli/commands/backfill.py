@@ -147,7 +147,7 @@ def _declared(table: str, tables: Sequence[Path]) -> TableDeclaration:
     if found is None:
         told = f"is not declared; name its file or folder with --tables or ${TABLES_VARIABLE}"
         if tables:
-            have = first_few(sorted(each.table for each in workspace.declarations))
+            have = first_few(sorted(declaration.table for declaration in workspace.declarations))
             told = f"is not declared in {', '.join(map(str, tables))}; declared there: "
             told += have or "no table"
         raise NotFoundError(f"{table} {told}")
@@ -218,7 +218,7 @@ def _run(
         outcome, dg.TextMetadataValue
     ):
         raise InvalidRequestError(error)
-    records = [dict(each.data) for each in found.records]
+    records = [dict(record.data) for record in found.records]
     told = outcome.text or ""
     if not result.success:
         told += f"; {_way_on()}"
@@ -271,9 +271,9 @@ def _run_whole(
     if not result.success:
         raise InvalidRequestError(_failure_of(result))
     written = [
-        each.materialization.metadata
-        for each in result.get_asset_materialization_events()
-        if each.asset_key == names.asset_key
+        event.materialization.metadata
+        for event in result.get_asset_materialization_events()
+        if event.asset_key == names.asset_key
     ]
     rows = sum(_number(each.get("lakewright/rows_written")) for each in written)
     told = f"{counted(rows, 'row')} written into {declaration.table}"
@@ -315,12 +315,12 @@ def _lines(records: Sequence[Mapping[str, object]]) -> list[list[str]]:
     """A line for each partition; a reason stands beside the first that it is of."""
     first: dict[str, str] = {}
     lines = []
-    for each in records:
-        key, told = str(each["partition"]), str(each["result"])
+    for record in records:
+        key, told = str(record["partition"]), str(record["result"])
         known = first.setdefault(told, key)
-        if told and each["rows"] is None and known != key:
+        if told and record["rows"] is None and known != key:
             told = f"same error as {known}"
-        lines.append([key, _rows(each), told])
+        lines.append([key, _rows(record), told])
     return lines
 
 

@@ -70,7 +70,7 @@ def check(call: Call, *, paths: tuple[Path, ...]) -> Answer:
     return Answer(
         text=lambda: _text(checked, notes),
         value=lambda: _value(checked, notes),
-        records=lambda: [asdict(each) for each in checked.problems],
+        records=lambda: [asdict(problem) for problem in checked.problems],
         code=2 if checked.problems else 0,
     )
 
@@ -136,7 +136,7 @@ def _notes(call: Call, checked: CheckedFiles) -> list[Problem]:
 
 
 def _text(checked: CheckedFiles, notes: Sequence[Problem]) -> list[str]:
-    lines = [str(each) for each in checked.problems] + [f"note: {each}" for each in notes]
+    lines = [str(problem) for problem in checked.problems] + [f"note: {note}" for note in notes]
     if checked.problems:
         return [*lines, counted(len(checked.problems), "problem")]
     declared = counted(len(checked.declared), "declaration")
@@ -148,6 +148,6 @@ def _value(checked: CheckedFiles, notes: Sequence[Problem]) -> Record:
     return {
         "declarations": len(checked.declared),
         "policy_files": checked.policy_documents,
-        "problems": [asdict(each) for each in checked.problems],
-        "notes": [asdict(each) for each in notes],
+        "problems": [asdict(problem) for problem in checked.problems],
+        "notes": [asdict(note) for note in notes],
     }

@@ -92,7 +92,7 @@ def _declaration(file: Path, table: Table) -> TableDeclaration:
             f"{file} holds neither a declaration nor a data contract; declare {table.name} in it"
         )
     if found is None:
-        names = ", ".join(each.table for each in declared.declarations)
+        names = ", ".join(declaration.table for declaration in declared.declarations)
         raise InvalidRequestError(f"{file} declares {names}, and not {table.name}")
     if not found.columns:
         raise InvalidRequestError(f"{file} declares no columns of {table.name}; add them")

@@ -70,7 +70,7 @@ def explain(call: Call, *, policy: tuple[Path, ...], tables: tuple[Path, ...]) -
                 f"{call.table_name} does not exist in {call.warehouse}; its policy follows from "
                 "its name alone"
             )
-        known = {*there, *(each.table for each in workspace.declarations)}
+        known = {*there, *(declaration.table for declaration in workspace.declarations)}
         notes += map(str, unused_policies(policies, known))
     declared, keys = policies.declared_keys.get(call.table_name), resolved.policy.respec.keys
     if declared is not None and keys is not None and declared != keys:
@@ -84,22 +84,22 @@ def explain(call: Call, *, policy: tuple[Path, ...], tables: tuple[Path, ...]) -
     wrong = [str(problem) for problem in resolved.problems]
 
     def text() -> Sequence[Block]:
-        blocks: list[Block] = [TextTable(_COLUMNS, [_cells(each) for each in settings])]
+        blocks: list[Block] = [TextTable(_COLUMNS, [_cells(setting) for setting in settings])]
         if budgets:
-            cells = [row for each in budgets for row in _budget_cells(each, spent)]
+            cells = [row for budget in budgets for row in _budget_cells(budget, spent)]
             blocks += ["", Heading("Budgets of a day, all of which hold")]
             blocks += [TextTable(_BUDGET_COLUMNS, cells)]
         if wrong or notes:
             blocks.append("")
         blocks += [f"wrong: {each}" for each in wrong]
-        return [*blocks, *(f"note: {each}" for each in notes)]
+        return [*blocks, *(f"note: {note}" for note in notes)]
 
     def value() -> Record:
         return {
             "table": call.table_name,
             "exists": exists,
-            "settings": [plain_setting(each) for each in settings],
-            "budgets": [plain_budget(each, spent) for each in budgets],
+            "settings": [plain_setting(setting) for setting in settings],
+            "budgets": [plain_budget(budget, spent) for budget in budgets],
             "problems": wrong,
             "notes": notes,
         }
@@ -107,7 +107,7 @@ def explain(call: Call, *, policy: tuple[Path, ...], tables: tuple[Path, ...]) -
     return Answer(
         text=text,
         value=value,
-        records=lambda: [plain_setting(each) for each in settings],
+        records=lambda: [plain_setting(setting) for setting in settings],
         code=2 if wrong else 0,
     )
 
@@ -115,12 +115,13 @@ def explain(call: Call, *, policy: tuple[Path, ...], tables: tuple[Path, ...]) -
 def _otherwise_kept(resolved: ResolvedPolicy) -> Iterator[str]:
     """The settings that do not hold as written, since Lakewright itself writes the table."""
     kept = policy_to_keep(resolved.table, resolved.policy)
-    for each in resolved.settings:
-        held = reduce(getattr, each.key, kept)
-        if held != reduce(getattr, each.key, resolved.policy):
+    for setting in resolved.settings:
+        held = reduce(getattr, setting.key, kept)
+        if held != reduce(getattr, setting.key, resolved.policy):
             yield (
-                f"{resolved.table} is written by Lakewright itself, so {each.name} is "
-                f"{setting_text(each.key, held)} and not {setting_text(each.key, each.value)}"
+                f"{resolved.table} is written by Lakewright itself, so {setting.name} is "
+                f"{setting_text(setting.key, held)} and not "
+                f"{setting_text(setting.key, setting.value)}"
             )
 
 

@@ -26,7 +26,10 @@ def _list(call: Call) -> Answer:
     words: dict[str, str] = {}
     if any(each.scope.partitions for each in leases):
         # Leases name partitions by their paths, in which a day is a number.
-        words = {each.partition.path: each.partition.words for each in table.at().partitions()}
+        words = {
+            partition.partition.path: partition.partition.words
+            for partition in table.at().partitions()
+        }
     return listed(
         leases,
         [TextColumn(name) for name in ("lease", "work", "on", "until (UTC)", "holder")],
@@ -39,7 +42,7 @@ def _list(call: Call) -> Answer:
 def _cells(lease: Lease, words: Mapping[str, str]) -> list[Cell]:
     taken = f" (the rest was taken by {', '.join(lease.given_up_to)})" if lease.given_up_to else ""
     until = time_text(lease.expires_ms)
-    partitions = tuple(words.get(each, each) for each in lease.scope.partitions)
+    partitions = tuple(words.get(partition, partition) for partition in lease.scope.partitions)
     scope = replace(lease.scope, partitions=partitions)
     return [lease.id[:8], lease.kind.value, f"{scope}{taken}", until, lease.holder]
 

@@ -150,11 +150,11 @@ def _record(
 def _property_record(properties: PartitionProperties) -> dict[str, object]:
     columns = [
         {
-            **asdict(each),
-            "minimum": plain_value(each.minimum),
-            "maximum": plain_value(each.maximum),
+            **asdict(column),
+            "minimum": plain_value(column.minimum),
+            "maximum": plain_value(column.maximum),
         }
-        for each in properties.columns
+        for column in properties.columns
     ]
     return {**asdict(properties), "columns": columns}
 

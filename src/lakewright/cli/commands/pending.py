@@ -59,7 +59,7 @@ def _record(batch: StagedWrite) -> dict[str, object]:
         "rows": batch.row_count,
         "files": batch.file_count,
         "bytes": batch.size_bytes,
-        "partitions": [plain_spec(each.spec) for each in batch.partitions],
+        "partitions": [plain_spec(partition.spec) for partition in batch.partitions],
     }
 
 

@@ -40,23 +40,23 @@ def replay_rejects(call: Call, *, tables: tuple[Path, ...]) -> Answer:
     """Append kept bad rows that fit the declaration now."""
     from lakewright.platform.ingest.replay_rejects import replay_rejects as replay
 
-    found = replay(call.catalog(), call.table_name, tables=tables, dry_run=call.dry_run)
-    left = [{"id": each, "why": why} for each, why in found.left.items()]
+    replayed = replay(call.catalog(), call.table_name, tables=tables, dry_run=call.dry_run)
+    left = [{"id": each, "why": why} for each, why in replayed.left.items()]
 
     def text() -> list[Block]:
         lines = [[each["id"], each["why"]] for each in left[:_MOST_SHOWN]]
         shown = [TextTable([TextColumn("left"), TextColumn("why")], lines)] if lines else []
         more = [f"and {len(left) - len(lines):,} more"] if len(left) > len(lines) else []
-        told = f"dry run: {found.summary}" if call.dry_run else found.summary
-        run = [f"run: {found.run}"] if found.run else []
+        told = f"dry run: {replayed.summary}" if call.dry_run else replayed.summary
+        run = [f"run: {replayed.run}"] if replayed.run else []
         return [*shown, *more, told, *run]
 
     return Answer(
         text=text,
         value=lambda: {
-            "table": found.table,
-            "run": found.run,
-            "appended": found.appended,
+            "table": replayed.table,
+            "run": replayed.run,
+            "appended": replayed.appended,
             "left": left,
         },
         records=lambda: left,

@@ -91,11 +91,11 @@ def sql(
     given = Settings()
     if database is not None:
         given = given.with_value(DATABASE, database)
-    for each in settings:
-        name, equals, value = each.partition("=")
+    for setting in settings:
+        name, equals, value = setting.partition("=")
         if not equals:
             raise click.UsageError(
-                f"--set {each} has no value; write --set NAME=VALUE", click.get_current_context()
+                f"--set {setting} has no value; write --set NAME=VALUE", click.get_current_context()
             )
         given = given.with_value(name, value)
     file = source if planned is None else planned

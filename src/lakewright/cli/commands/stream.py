@@ -97,7 +97,7 @@ def _run(
         "avro": avro_folder,
     }
     check_one_of(needed=True, **given)
-    times = dict(_event_time(each, zone, delay or 0) for each in event_times)
+    times = dict(_event_time(event_time, zone, delay or 0) for event_time in event_times)
     from lakewright.platform.ingest.stream_files import stream_file_reader
     from lakewright.platform.tables.source_declarations import SourceDeclaration
     from lakewright.storage.spark import build_session
@@ -134,7 +134,9 @@ def _written(table: Table, before: int) -> Answer:
     streams = table.history.streams()
     mine = {each.stream for each in streams[:1]}
     new = [
-        each for each in table.history.snapshots() if each.id > before and each.commit_user in mine
+        snapshot
+        for snapshot in table.history.snapshots()
+        if snapshot.id > before and snapshot.commit_user in mine
     ]
     batches = [each.commit_identifier for each in new]
     rows = sum(each.delta_record_count for each in new)

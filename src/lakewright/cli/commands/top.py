@@ -82,7 +82,7 @@ def top(
         return Answer(
             text=lambda: _frame(seen, where=overviews.catalog.uri),
             value=lambda: _value(seen),
-            records=lambda: [_line_record(each) for each in seen.tables],
+            records=lambda: [_line_record(table) for table in seen.tables],
         )
     show_live(
         lambda: _frame(overviews.look(), where=overviews.catalog.uri),
@@ -114,9 +114,9 @@ _ACTIONS = [
 def _frame(seen: Overview, *, where: str) -> Sequence[Block]:
     from lakewright.platform.upkeep.words import counted, duration_text, size_text, time_text
 
-    due = sum(len(each.due) for each in seen.tables)
-    waits = sum(len(each.waits) for each in seen.tables)
-    debt = sum(each.debt.files for each in seen.tables)
+    due = sum(len(table.due) for table in seen.tables)
+    waits = sum(len(table.waits) for table in seen.tables)
+    debt = sum(table.debt.files for table in seen.tables)
     spent = f"{size_text(seen.spent.bytes)} and {duration_text(seen.spent.milliseconds)} today"
     counts = (
         f"{counted(len(seen.tables), 'table')}, debt of {counted(debt, 'file')}, {due:,} due, "
@@ -127,16 +127,18 @@ def _frame(seen: Overview, *, where: str) -> Sequence[Block]:
         counts,
         "",
     ]
-    rows = [_cells(each) for each in seen.tables[:_MOST_TABLES]]
+    rows = [_cells(table) for table in seen.tables[:_MOST_TABLES]]
     blocks.append(TextTable(_TABLES, rows) if rows else "no table")
     if len(seen.tables) > _MOST_TABLES:
         blocks.append(f"and {counted(len(seen.tables) - _MOST_TABLES, 'more table')}")
-    working = [f"{each.table}: {one}" for each in seen.tables for one in each.working]
+    working = [f"{table.table}: {one}" for table in seen.tables for one in table.working]
     if working:
         blocks += ["", Heading("At work"), *working]
     if seen.actions:
         blocks += ["", Heading("The last actions of 24 hours")]
-        blocks.append(TextTable(_ACTIONS, [_done(each) for each in seen.actions[:_MOST_ACTIONS]]))
+        blocks.append(
+            TextTable(_ACTIONS, [_done(action) for action in seen.actions[:_MOST_ACTIONS]])
+        )
     return blocks
 
 
@@ -198,16 +200,16 @@ def _value(seen: Overview) -> Record:
         "took_ms": seen.took_ms,
         "summary": seen.summary,
         "spent": asdict(seen.spent),
-        "tables": [_line_value(each) for each in seen.tables],
+        "tables": [_line_value(table) for table in seen.tables],
         "actions": [
             {
-                **{name: getattr(each, name) for name in ("table", "verb", "run", "started_ms")},
-                "verdict": each.verdict.value,
-                "summary": each.summary,
-                "cost": asdict(each.cost),
-                "benefit": asdict(each.benefit),
+                **{name: getattr(action, name) for name in ("table", "verb", "run", "started_ms")},
+                "verdict": action.verdict.value,
+                "summary": action.summary,
+                "cost": asdict(action.cost),
+                "benefit": asdict(action.benefit),
             }
-            for each in seen.actions
+            for action in seen.actions
         ],
     }
 
@@ -218,7 +220,7 @@ def _line_value(line: TableLine) -> dict[str, object]:
     return {
         **_line_record(line),
         "due": [plain_decision("due", each) for each in line.due],
-        "waits": [plain_decision("deferred", each) for each in line.waits],
+        "waits": [plain_decision("deferred", wait) for wait in line.waits],
         "working": list(line.working),
         "trend": [] if line.trend is None else line.trend.debt(_STEPS),
     }
@@ -232,5 +234,5 @@ def _line_record(line: TableLine) -> dict[str, object]:
         "debt_bytes": line.debt.bytes,
         "problem": line.problem,
         "due": ", ".join(each.verb for each in line.due),
-        "waits": ", ".join(each.verb for each in line.waits),
+        "waits": ", ".join(wait.verb for wait in line.waits),
     }

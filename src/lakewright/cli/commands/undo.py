@@ -57,12 +57,12 @@ def undo(call: Call, *, run: str | None, tables: tuple[str, ...]) -> Answer:
     warnings: list[str] = []
     with shown_steps() as steps:
         steps.begin(f"looking for run {run}")
-        found = plan_undo(catalog, run, tables=tables or None)
+        undone = plan_undo(catalog, run, tables=tables or None)
         if not call.dry_run:
             work = Work(run=f"lakewright undo ({catalog.env.new_id()[:8]})", session=_no_session)
-            found = run_undo(
+            undone = run_undo(
                 catalog,
-                found,
+                undone,
                 work,
                 recorder=Recorder.of(catalog, warn=warnings.append),
                 told=lambda part: steps.begin(f"undo: {part.summary}"),
@@ -70,10 +70,10 @@ def undo(call: Call, *, run: str | None, tables: tuple[str, ...]) -> Answer:
     for warning in warnings:
         sys.stderr.write(f"lakewright: warning: {warning}\n")
     return Answer(
-        text=lambda: _text(found, is_plan=call.dry_run),
-        value=lambda: _record(found),
-        records=lambda: _records(found),
-        code=0 if found.is_whole else INVALID_REQUEST if call.dry_run else CONFLICT,
+        text=lambda: _text(undone, is_plan=call.dry_run),
+        value=lambda: _record(undone),
+        records=lambda: _records(undone),
+        code=0 if undone.is_whole else INVALID_REQUEST if call.dry_run else CONFLICT,
     )
 
 
@@ -83,7 +83,7 @@ def _no_session() -> NoReturn:
 
 def _text(found: Undo, *, is_plan: bool) -> list[Block]:
     blocks: list[Block] = [f"run {found.run}"]
-    blocks += [each.summary for each in found.parts]
+    blocks += [part.summary for part in found.parts]
     if found.left_alone:
         columns = [TextColumn("table"), TextColumn("skipped"), TextColumn("why")]
         blocks.append(
@@ -106,8 +106,8 @@ def _record(found: Undo) -> dict[str, object]:
 
 def _records(found: Undo) -> list[dict[str, object]]:
     parts: list[dict[str, object]] = [
-        {"table": each.table, "what": each.what, "verb": each.verb, "told": each.summary}
-        for each in found.parts
+        {"table": part.table, "what": part.what, "verb": part.verb, "told": part.summary}
+        for part in found.parts
     ]
     return parts + [
         {"table": each.table, "what": each.what, "verb": None, "told": each.why}

@@ -175,13 +175,13 @@ def _done(done: Upkept, program: str, *, shadows: int) -> Answer:
             return ["nothing was due", *_left(left)]
         cells: list[list[Cell]] = [
             [
-                each.table,
-                each.verb.replace("_", " "),
-                each.verdict.value.replace("_", " "),
-                duration_text(each.cost.milliseconds),
-                each.summary or each.error or "",
+                action.table,
+                action.verb.replace("_", " "),
+                action.verdict.value.replace("_", " "),
+                duration_text(action.cost.milliseconds),
+                action.summary or action.error or "",
             ]
-            for each in actions
+            for action in actions
         ]
         told = f"{program} undo {run} reverts what it can"
         return [TextTable(_DONE_COLUMNS, cells), "", *_left(left), told]
@@ -189,16 +189,16 @@ def _done(done: Upkept, program: str, *, shadows: int) -> Answer:
     def records() -> list[Record]:
         return [
             {
-                "table": each.table,
-                "verb": each.verb,
-                "verdict": each.verdict.value,
-                "reason": each.reason,
-                "summary": each.summary,
-                "error": each.error,
-                "cost": asdict(each.cost),
-                "benefit": asdict(each.benefit),
+                "table": action.table,
+                "verb": action.verb,
+                "verdict": action.verdict.value,
+                "reason": action.reason,
+                "summary": action.summary,
+                "error": action.error,
+                "cost": asdict(action.cost),
+                "benefit": asdict(action.benefit),
             }
-            for each in actions
+            for action in actions
         ]
 
     return Answer(text=text, value=records, records=records, code=CONFLICT if done.failed else 0)

@@ -35,8 +35,8 @@ class Described(click.Command):
         except click.NoSuchOption as error:
             # Policies and Paimon have names of their own for what the option says.
             name = error.option_name.lstrip("-").replace("-", "_")
-            options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
-            meant = [each.opts[0] for each in options if (each.name or "").startswith(name)]
+            options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+            meant = [option.opts[0] for option in options if (option.name or "").startswith(name)]
             if not name or error.possibilities or not meant:
                 raise
             told = f"{error.format_message().rstrip('.')}. Did you mean {meant[0]!r}?"
@@ -96,13 +96,13 @@ class TableName(click.ParamType[str]):
         try:
             catalog = Catalog.open(_warehouse(ctx))
             tables = [
-                f"{db}.{each}"
+                f"{db}.{table}"
                 for db in catalog.list_databases()
-                for each in catalog.list_tables(db)
+                for table in catalog.list_tables(db)
             ]
         except StorageError:
             return []
-        return [CompletionItem(each) for each in tables if each.startswith(incomplete)]
+        return [CompletionItem(table) for table in tables if table.startswith(incomplete)]
 
 
 def _warehouse(context: click.Context) -> str:

@@ -83,5 +83,5 @@ def hint(word: str) -> str | None:
     calls = HINTS.get(word)
     if calls is None:
         return None
-    told = " or ".join(f"`lakewright {each}`" for each in calls)
+    told = " or ".join(f"`lakewright {call}`" for call in calls)
     return f"there is no command {word!r}; for that: {told}"

@@ -162,8 +162,8 @@ class WarehouseTools:
         spent = spent_today(self.catalog, policies) if budgets else {}
         return {
             "table": table,
-            "settings": [plain_setting(each) for each in settings],
-            "budgets": [plain_budget(each, spent) for each in budgets],
+            "settings": [plain_setting(setting) for setting in settings],
+            "budgets": [plain_budget(budget, spent) for budget in budgets],
             "problems": [str(problem) for problem in resolved.problems],
         }
 
@@ -268,11 +268,11 @@ class WarehouseTools:
         return {
             "actions": [
                 {
-                    **row_of(each),
-                    "started": iso_time(each.started_ms),
-                    "ended": iso_time(each.ended_ms),
+                    **row_of(action),
+                    "started": iso_time(action.started_ms),
+                    "ended": iso_time(action.ended_ms),
                 }
-                for each in islice(reversed(actions), limit)
+                for action in islice(reversed(actions), limit)
             ],
             "left_out": max(len(actions) - limit, 0),
         }
@@ -288,7 +288,7 @@ class WarehouseTools:
         actions = self._ledger().actions(table=table, since_ms=self._since_ms(since))
         return {
             "by": by.value,
-            "savings": [asdict(each) for each in savings(actions, by)],
+            "savings": [asdict(saving) for saving in savings(actions, by)],
             "total": asdict(total(actions)),
         }
 

@@ -45,28 +45,32 @@ class TableReport:
 
     @property
     def files(self) -> int:
-        return sum(each.file_count for each in self.partitions)
+        return sum(partition.file_count for partition in self.partitions)
 
     @property
     def small_files(self) -> int:
-        return sum(each.small_file_count for each in self.partitions)
+        return sum(partition.small_file_count for partition in self.partitions)
 
     @property
     def size_bytes(self) -> int:
-        return sum(each.size_bytes for each in self.partitions)
+        return sum(partition.size_bytes for partition in self.partitions)
 
     @property
     def rows_in_files(self) -> int:
-        return sum(each.row_count for each in self.partitions)
+        return sum(partition.row_count for partition in self.partitions)
 
     @property
     def buckets(self) -> int:
-        return sum(len(each.buckets) for each in self.partitions)
+        return sum(len(partition.buckets) for partition in self.partitions)
 
     @property
     def most_sorted_runs(self) -> int:
         return max(
-            (bucket.sorted_run_count for each in self.partitions for bucket in each.buckets),
+            (
+                bucket.sorted_run_count
+                for partition in self.partitions
+                for bucket in partition.buckets
+            ),
             default=0,
         )
 
@@ -166,7 +170,7 @@ def report_json(report: TableReport) -> dict[str, object]:
             "small_file_count": report.small_files,
             "most_sorted_runs": report.most_sorted_runs,
             "has_other_keys": report.has_other_keys,
-            "late_writers": [asdict(each) for each in report.late_writers],
+            "late_writers": [asdict(late_writer) for late_writer in report.late_writers],
             "read_refusal": report.read_refusal,
             "upkeep_refusal": report.upkeep_refusal,
             "away_file_count": report.away_files,
@@ -179,8 +183,8 @@ def report_json(report: TableReport) -> dict[str, object]:
                 "rows": plan.rows,
             },
             "at_work": [
-                {"holder": each.holder, "work": each.kind.value, "on": str(each.scope)}
-                for each in report.leases
+                {"holder": lease.holder, "work": lease.kind.value, "on": str(lease.scope)}
+                for lease in report.leases
             ],
             "leases_refusal": report.leases_refusal,
         },
@@ -323,7 +327,7 @@ def _health(report: TableReport) -> dict[str, str]:
         )
     else:
         health["compaction"] = "nothing to do"
-    waiting = sum(each.waiting_row_count for each in report.partitions)
+    waiting = sum(partition.waiting_row_count for partition in report.partitions)
     if waiting:
         postponed = report.table.options.bucket_mode is BucketMode.POSTPONE
         verb = "postpone-compact" if postponed else "compact"
@@ -333,7 +337,7 @@ def _health(report: TableReport) -> dict[str, str]:
         )
     if report.leases:
         health["at work"] = "; ".join(
-            f"{each.holder} ({each.kind.value}: {each.scope})" for each in report.leases
+            f"{lease.holder} ({lease.kind.value}: {lease.scope})" for lease in report.leases
         )
     if report.leases_refusal is not None:
         health["at work"] = f"not known: {report.leases_refusal}"

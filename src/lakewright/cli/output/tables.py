@@ -140,7 +140,7 @@ def _print_fitted(block: TextTable | Facts) -> None:
         cells = [[cell_text(cell) for cell in row] for row in block.rows]
         room = (width_of_terminal(sys.stdout) or 0) - indent
         columns, rows = _without_empty(block.columns, cells, room)
-        stays = any(each.minor for each in block.columns)
+        stays = any(column.minor for column in block.columns)
         columns, rows, fitted = _without_minor(columns, rows, room)
         if fitted is None and stays:
             fitted = fitted_widths(column_widths(columns, rows), [_LEAST] * len(columns), room)
@@ -181,7 +181,7 @@ def _fitted(
     """The widths of the columns for a terminal; None if each row is better a block of its own."""
     widths = column_widths(columns, cells)
     # A title or a long value may continue on the next line; a short value may not.
-    words = [TextColumn(max(each.title.split(), key=len, default="")) for each in columns]
+    words = [TextColumn(max(column.title.split(), key=len, default="")) for column in columns]
     for whole in _MOST_WHOLE:
         least = [min(width, whole) for width in column_widths(words, cells)]
         fitted = fitted_widths(widths, least, room)

@@ -20,7 +20,7 @@ def options_of(options: type[Any], *, without: Collection[str] = ()) -> Callable
     """Add the options of a verb to a command that is written by itself."""
 
     def add(run: Runner) -> Runner:
-        added = [each for each in parameters(options) if each.name not in without]
+        added = [parameter for parameter in parameters(options) if parameter.name not in without]
         run.__click_params__ = [  # type: ignore[attr-defined]  # where Click keeps them
             *getattr(run, "__click_params__", []),
             *reversed(added),
@@ -32,7 +32,7 @@ def options_of(options: type[Any], *, without: Collection[str] = ()) -> Callable
 
 def parameters(options: type[Any]) -> list[click.Parameter]:
     """A parameter for each option: an argument where it has a place, else an option."""
-    return [_argument(each) if each.place else _option(each) for each in option_fields(options)]
+    return [_argument(field) if field.place else _option(field) for field in option_fields(options)]
 
 
 def read_options(options: type[OptionsT], given: Mapping[str, Any], table: Table) -> OptionsT:
@@ -60,7 +60,7 @@ def _option(field: OptionField) -> click.Option:
     settings: dict[str, Any] = {"help": field.text, "metavar": kind.metavar}
     if kind.choices is not None:
         shown = kind.here or field.default
-        names = [str(each.value) for each in kind.choices]
+        names = [str(choice.value) for choice in kind.choices]
         settings["type"] = click.Choice(names, case_sensitive=False)
         if shown is not None:
             settings |= {"default": shown.value, "show_default": True}

@@ -68,7 +68,9 @@ def known_tables(call: Call) -> frozenset[str]:
     """
     catalog = call.catalog()
     databases = catalog.list_databases()
-    return frozenset(f"{each}.{name}" for each in databases for name in catalog.list_tables(each))
+    return frozenset(
+        f"{database}.{name}" for database in databases for name in catalog.list_tables(database)
+    )
 
 
 def plain_setting(setting: Setting) -> dict[str, object]:

@@ -98,7 +98,7 @@ def run_verb(
         answer = _planned(verb, call, table, outcome.plan, report)
         code = _exit_code(verb, outcome) if call.dry_run else 0
         return None if answer is None else replace(answer, code=code)
-    told = tuple(each.replace(UNDO_RUN, f"undo {run}") for each in report.notes)
+    told = tuple(note.replace(UNDO_RUN, f"undo {run}") for note in report.notes)
     report = replace(report, notes=told)
     return Answer(
         text=lambda: report_text(report, table.schema),
