@@ -156,8 +156,8 @@ class Captured:
             if is_compressed or column.kind.startswith(NOT_READ):
                 raise self.error(
                     f"column {column.name} of {self.place} is {column.shown}, whose form in the "
-                    "log is not read, so rows with it are not, even if it is not declared; keep it in "
-                    "another table, or without COMPRESSED"
+                    "log is not read, so rows with it are not, even if it is not declared; keep "
+                    "it in another table, or without COMPRESSED"
                 )
 
     def check_columns(self, columns: Sequence[SourceColumn], *, logged: bool = False) -> None:
