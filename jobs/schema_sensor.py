@@ -162,8 +162,9 @@ def _last_compared(
     for name, key in by_name.items():
         record = latest.get(key)
         evaluation = None if record is None else record.evaluation
-        if record is not None and evaluation is None:
-            # A run that is under way has planned the check; what it had told before still holds.
+        if record is not None and not isinstance(evaluation, dg.AssetCheckEvaluation):
+            # A run that is under way or queued has planned the check: Dagster gives what it
+            # planned in place of a result. The result before it still holds.
             evaluation = last_evaluation(instance, key)
         told = None if evaluation is None else evaluation.metadata.get(COMPARED)
         found[name] = told.value if isinstance(told, dg.TextMetadataValue) else None

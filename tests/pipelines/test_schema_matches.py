@@ -7,8 +7,12 @@ import json
 import dagster as dg
 import pyarrow as pa
 import pytest
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationPlanned,
+)
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
+from lakewright.platform.tables.declaration_checks import SCHEMA_MATCHES
 from lakewright.storage import AddColumn, ChangeComment, RenameColumn, SetOption
 from tests.pipelines import sources
 from tests.pipelines.lake import EVENTS, Lake, events
@@ -273,6 +277,30 @@ def test_a_check_of_the_declaration_cannot_take_the_name(
     )
     with pytest.raises(Exception, match="'schema_matches' is a check of every table"):
         _ = lake.definitions
+
+
+def test_a_run_that_has_only_planned_the_check_does_not_stop_the_sensor(lake: Lake) -> None:
+    lake.catalog.create_database("shop")
+    lake.catalog.create_table("shop.orders", {"id": "BIGINT"})
+    lake.declare("table: shop.orders\ncolumns: [{name: id, type: BIGINT}]")
+    assert lake.tick_of("schema_sensor").asset_events
+    run = lake.instance.create_run_for_job(dg.GraphDefinition(name="queued").to_job())
+    planned = AssetCheckEvaluationPlanned(
+        asset_key=dg.AssetKey(["shop", "orders"]), check_name=SCHEMA_MATCHES
+    )
+    lake.instance.report_dagster_event(
+        dg.DagsterEvent(
+            dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED.value,
+            "queued",
+            event_specific_data=planned,
+        ),
+        run.run_id,
+    )
+    lake.forget_what_was_read()
+
+    assert not lake.tick_of("schema_sensor").asset_events
+    lake.catalog.table("shop.orders").alter(RenameColumn("id", "number"))
+    assert lake.tick_of("schema_sensor").asset_events
 
 
 def test_one_sensor_compares_many_tables_some_in_a_tick_with_a_cursor_of_a_few_bytes(

@@ -276,11 +276,14 @@ def _run_whole(
         if event.asset_key == names.asset_key
     ]
     rows = sum(_number(each.get("lakewright/rows_written")) for each in written)
+    left_out = sum(_number(each.get("lakewright/rows_left_out")) for each in written)
     told = f"{counted(rows, 'row')} written into {declaration.table}"
+    if left_out:
+        told = f"{told}; {counted(left_out, 'bad row')} left out"
     told = told if written else "nothing new was there"
     return Answer(
         text=lambda: [told, f"run: {result.run_id}"],
-        value=lambda: {"run": result.run_id, "rows": rows},
+        value=lambda: {"run": result.run_id, "rows": rows, "rows_left_out": left_out},
     )
 
 
