@@ -233,10 +233,12 @@ def _told_drift(drift: SchemaDrift, names: TableNames, file: str | None, *, refu
     found = drift.found
     keys = () if found.keys is None else (str(found.keys),)
     count = counted(len(found.changes) + len(keys) + len(found.others), "difference")
-    told = f"schema {drift.schema_id} has {count} from its declaration"
-    told = f"{told}: {'; '.join((*map(shown, found.changes), *keys, *found.others))}"
+    listed = "; ".join((*map(shown, found.changes), *keys, *found.others))
+    told = f"schema {drift.schema_id} has {count} from its declaration: {listed}"
     if refuses:
-        told = f"{told}. Runs that write the table are refused: {'; '.join(drift.reasons)}"
+        reasons = "; ".join(drift.reasons)
+        told = f"{told}. Runs that write the table are refused"
+        told = told if reasons == listed else f"{told}: {reasons}"
     return f"{told}. {_way_out(drift, names, file)}"
 
 

@@ -106,8 +106,8 @@ def test_an_edited_declaration_proposes_the_change_and_nothing_is_written_before
     assert not evaluation.passed
     assert evaluation.severity is dg.AssetCheckSeverity.ERROR
     assert evaluation.description == (
-        "schema 0 has 1 difference from its declaration, and runs that write the table are refused:"
-        f" {told}. Run the job `respec` for shop.events, or set `partition_keys: [dt]` "
+        f"schema 0 has 1 difference from its declaration: {told}. Runs that write the table are "
+        "refused. Run the job `respec` for shop.events, or set `partition_keys: [dt]` "
         f"in `{days.folder}/tables/tables.yaml`"
     )
     assert f"| {told} | no |  |" in proposed.metadata["plan"].value

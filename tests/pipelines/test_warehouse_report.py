@@ -58,19 +58,19 @@ def test_a_page_that_is_served_is_linked_over_http(
     catalog = Catalog.open(str(tmp_path / "warehouse"))
     catalog.create_database("crm")
     catalog.create_table("crm.people", {"id": "BIGINT"}).write([{"id": 1}])
-    key = dg.AssetKey("warehouse_report__lake")
+    key = dg.AssetKey("lake__warehouse_report")
     loaded = definitions(catalog)
     job = loaded.resolve_implicit_global_asset_job_def().get_subset(asset_selection={key})
     monkeypatch.setenv(REPORTS_URL_VARIABLE, "http://127.0.0.1:3001")
 
     with dg.DagsterInstance.ephemeral() as instance:
         result = job.execute_in_process(instance=instance)
-        (event,) = result.asset_materializations_for_node("warehouse_report__lake")
-        served = Path(instance.root_directory) / REPORTS_FOLDER / "warehouse_report__lake.html"
+        (event,) = result.asset_materializations_for_node("lake__warehouse_report")
+        served = Path(instance.root_directory) / REPORTS_FOLDER / "lake__warehouse_report.html"
         assert "crm.people" in served.read_text()
 
     link = event.metadata["page"].value
-    assert link == "http://127.0.0.1:3001/warehouse_report__lake.html"
+    assert link == "http://127.0.0.1:3001/lake__warehouse_report.html"
 
 
 def test_a_schedule_renews_the_page_and_the_sensor_names_it(tmp_path: Path) -> None:

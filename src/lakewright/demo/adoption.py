@@ -15,7 +15,7 @@ from lakewright.platform.documents.variables import DEFAULT_WAREHOUSE
 from lakewright.storage.errors import UnavailableError
 
 _POLICY = "policy.yaml"
-_RUN = re.compile(r"undo (\w+) takes back")
+_RUN = re.compile(r"undo (\w+) reverts")
 _UNDONE = "logs.clicks"
 
 

@@ -48,7 +48,7 @@ def test_orphans_are_named_and_condemned_and_undone(
     assert orphan.exists()
     (run,) = table.upkeep.condemned()
     shown = lakewright(catalog, "show", "db.t")
-    assert "1 file, 4 B more: deletions that can be undone, the last until" in shown.out
+    assert "1 file, 4 B more, which can be restored until" in shown.out
     assert lakewright(catalog, "show", "db.t", "--format", "json").json["condemned_bytes"] == 4
     assert lakewright(catalog, "remove-orphans", "db.t").lines == ["no file of db.t is an orphan"]
 
@@ -124,7 +124,7 @@ def test_what_is_condemned_is_listed_put_back_and_collected(
     lakewright(catalog, "remove-orphans", "db.t")
     (run,) = table.upkeep.condemned()
     shown = lakewright(catalog, "show", "db.t")
-    assert "1 file, 4 B more: deletions that can be undone, the last until" in shown.out
+    assert "1 file, 4 B more, which can be restored until" in shown.out
     assert lakewright(catalog, "show", "db.t", "--format", "json").json["condemned_bytes"] == 4
     listed = lakewright(catalog, "condemned", "list", "db.t")
     assert listed.lines[0].split() == [

@@ -47,7 +47,7 @@ def test_snapshots_are_taken_back_by_a_saved_plan(
     lakewright(catalog, *given, "--save-plan", plan)
     assert len(content(table)) == 3
     done = lakewright(catalog, "revert", "db.t", "--plan", plan)
-    assert "snapshot 4: 2 snapshots (2 to 3) of db.t taken back" in done.out
+    assert "snapshot 4: 2 snapshots (2 to 3) of db.t reverted" in done.out
     assert len(content(table)) == 1
     lakewright(catalog, "revert", "db.t", "--plan", plan, code=5)
     refused = lakewright(catalog, "revert", "db.t", "--snapshot", "9", code=3)

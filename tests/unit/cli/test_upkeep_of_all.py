@@ -79,7 +79,7 @@ def test_what_upkeep_did_is_undone_by_the_command_that_it_tells(
 ) -> None:
     neglected(catalog, "db.a", 6)
     told = lakewright(catalog, "upkeep", "--policy", policy(tmp_path)).lines[-1]
-    words = told.partition(" takes back ")[0].split()
+    words = told.partition(" reverts ")[0].split()
     assert words[:4] == ["lakewright", "--warehouse", catalog.uri, "undo"]
     lakewright(None, *words[1:])
     assert sum(each.file_count for each in catalog.table("db.a").at().partitions()) == 6

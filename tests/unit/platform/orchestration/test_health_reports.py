@@ -105,7 +105,7 @@ def test_an_expiry_that_is_due_says_what_it_gains_though_it_reads_no_rows(tmp_pa
     assert (due["verb"], due["reads"], due["gains"]) == (
         "expire snapshots",
         "no rows",
-        "2 snapshots fewer",
+        "2 snapshots removed",
     )
     assert due["takes"].endswith("ms")
 

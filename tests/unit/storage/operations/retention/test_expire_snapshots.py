@@ -365,7 +365,7 @@ def test_index_and_statistics_files_go_with_what_names_them(
     compact(table, full=True)
     for number in range(3):
         table.write(rows(table, events(number, number + 2, v=f"new{number}-")))
-        compact(table, min_files=2)
+        compact(table)
         table.upkeep.run(table.upkeep.plan_analyze())
     index_files, statistics = on_disk()
     assert index_files > 1 or options["bucket"] == "-1"
