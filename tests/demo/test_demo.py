@@ -146,7 +146,7 @@ def test_a_neglected_warehouse_is_adopted_kept_and_partly_taken_back(demo: Demo)
     commands = ("adopt", "upkeep", "upkeep", "savings", "undo")
     assert tuple(re.findall(r"\$ lakewright (\w+)", told))[: len(commands)] == commands
     assert "in shadow: recorded, and nothing done" in told
-    assert "30 files returned" in told
+    assert "restored 30 files" in told
     catalog = Catalog.open(str(demo.home / "demo_neglected" / "warehouse"))
     counts = {
         name: len(catalog.table(name).at().files()) for name in ("logs.clicks", "shop.orders")

@@ -163,6 +163,8 @@ def test_batches_of_spark_are_in_a_managed_table_once(
     assert len(session.catalog.table("db.kept").history.snapshots()) == 3
 
 
+# Each is two starts of a streaming query.
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sink", ["files", "managed"])
 def test_a_checkpoint_of_spark_that_was_put_back_loses_no_row(
     session: Session, spark: SparkSession, tmp_path: Path, sink: str
