@@ -1,4 +1,7 @@
-"""One run that writes a table: reads its source, publishes the rows, and reports to Dagster."""
+"""One run that writes a table: reads its source, publishes the rows, and reports to Dagster.
+
+The file is long since it follows one run from its config to its events.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -412,7 +415,7 @@ class IngestRun:
         if left_out is None:
             return None
         if len(self._asked or ()) == 1:
-            # Rows whose partition cannot be read are told there, too.
+            # Rows whose partition cannot be read are counted there, too.
             return left_out.count
         return left_out.by_partition[describe_partition(self.declaration.scheme.spec_of(key))]
 

@@ -1,6 +1,6 @@
 """Tables whose declarations are wrong: assets and sensors that say so, in place of their own.
 
-A table keeps its page, with all that was told of it before. Its runs fail, and so does the sensor
+A table keeps its page, with its earlier events. Its runs fail, and so does the sensor
 of its stream: a process that began before the mistake may ask for them.
 """
 

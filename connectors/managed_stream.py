@@ -201,7 +201,7 @@ class TableStream(Sink):
         self._report(files, batch.number)
 
     def _report(self, files: TableFiles, number: int) -> None:
-        """Tell who watches the stream of a batch, and note that it was told."""
+        """Notify the observer of the stream of a batch, and record that."""
         if self.watch.tell is None:
             return
         committed = batches.committed_batch(files, self.stream, number)

@@ -154,7 +154,7 @@ class _Tree:
         yield from self.joins(right, where)
         if not _is_plain(node):
             return
-        # The rows of the other sides are in the result, whatever they equal.
+        # The rows of the other sides are in the result, with or without a match.
         sides = {"INNER": ((right, left), (left, right)), "LEFT": ((right, left),)}
         for side, other in sides.get(node["join_type"], ()):
             joined = self.named(side)

@@ -3,7 +3,7 @@
 Filters go to the database where the column is there of the declared type, and is compared as this
 library does: whole numbers and booleans, on PostgreSQL dates and timestamps too. Splits are ranges
 of a column and read in transactions of their own; a scan without `scan.partition.column` sees one
-state.
+state. The file is long since source, lookup and sink share the definition that they read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The databases: SQLite by the standard library, PostgreSQL through ADBC.
 
 SQLite gives each value a type of its own, so its rows come as Python values and are read as the
-declared types. PostgreSQL gives Arrow.
+declared types. PostgreSQL gives Arrow. The file is long since each database has
+all of its SQL here: what it lists, reads, pushes down and writes.
 """
 
 from __future__ import annotations

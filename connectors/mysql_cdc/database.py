@@ -314,7 +314,7 @@ def _column(
     seconds: str | None,
     charset: str | None,
 ) -> SourceColumn:
-    # Labels are told apart in the log alone; here they say whether they are in ASCII.
+    # Labels are distinguished in the log alone; here they say whether they are in ASCII.
     if kind in ("enum", "set") and text.isascii():
         charset = "ascii"
     return SourceColumn(

@@ -6,8 +6,8 @@
    Spark, and of the others in Spark. Each is staged; the expectations are asked; only then it is
    committed. A batch that fails is not committed, and nothing is read beyond it: the next run
    repeats it.
-3. Each batch is told as soon as it is committed. One that an earlier run committed, and did not
-   tell, is told and not written.
+3. Each batch is reported as soon as it is committed. One that an earlier run committed, and did
+   not report, is reported and not written.
 """
 
 from __future__ import annotations

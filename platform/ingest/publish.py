@@ -7,10 +7,12 @@
 4. Evaluate the expectations on the staged rows.
 5. Of a critical expectation that is not met, find the partitions whose own rows do not meet it, and
    go on without them. If there is none, or the others do not meet it either, delete the files.
-   Leave alone the requested partitions whose rows are missing without a declaration.
+   Skip the requested partitions whose rows are missing without a declaration.
 6. If no rows came at all, or another client added values that the rows would replace, delete the
    files. Otherwise keep the bad rows that were left out, and commit.
 7. If the writer also compacts, compact due files in the written partitions.
+
+The file is long since these steps are one sequence, read from top to bottom.
 """
 
 from __future__ import annotations
@@ -206,7 +208,7 @@ def publish(
 def _declared_or_given(
     table: Table, staged: Sequence[StagedWrite], order: WriteOrder
 ) -> TableDeclaration:
-    """The declaration without columns that nobody declared, and of which no row has a value.
+    """The declaration without the columns that a run added, and of which no row has a value.
 
     A run must not replace by null what another client has put there.
     """

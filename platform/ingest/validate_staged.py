@@ -1,6 +1,6 @@
 """Evaluates the expectations of a table on staged rows: few in pandas, many in Spark.
 
-Queries run on DuckDB, whatever the number of rows, unless the declaration names Spark as engine.
+Queries run on DuckDB for any number of rows, unless the declaration names Spark as engine.
 """
 
 from __future__ import annotations

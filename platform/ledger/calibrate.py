@@ -32,11 +32,11 @@ _MS_PER_MIB = 40.0
 _MIB = 1 << 20
 # Fewer runs than this say too little, and older ones than the last so many are out of date.
 FEWEST_RUNS, _MOST = 3, 50
-# A fixed part is told apart from a slope by this many runs, among these multiples of the model's.
+# A fixed part is separated from a slope by this many runs, among these multiples of the model's.
 _FEWEST_TO_FIT, _CLOSER = 8, 0.95
 _FIXED = tuple(2.0**power for power in sorted(range(-6, 9), key=abs))
 _ONLY_NAMES = " of names alone"
-# Below a second, a prediction is of overhead, and its error helps nobody to plan.
+# Below a second, a prediction is of overhead, and its error is of no use for planning.
 WORTH_AN_ERROR_MS = 1000
 
 

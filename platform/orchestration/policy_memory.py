@@ -43,7 +43,7 @@ def recall_policies(instance: dg.DagsterInstance, files: PolicyFiles) -> tuple[P
         kept = instance.daemon_cursor_storage.get_cursor_values({key}).get(key)
         if kept is None:
             raise
-    # Declarations may contradict by now what was kept; then the files of now are told of.
+    # Declarations may contradict the kept policies by now; then the error is that of the files.
     with suppress(DeclarationError):
         files.go_on_by([(file, text) for file, text in json.loads(kept)])
     return files.current().problems

@@ -246,7 +246,7 @@ def _read_table(read: _Read, infer: Infer) -> None:
         if partial is None:
             _check_types(read)
             return
-        # The other checks look at what is left, so that all errors are told at once.
+        # The other checks look at what is left, so that one reading finds all errors.
         declaration = partial
     try:
         declaration = _from_its_file(declaration, written.folder)

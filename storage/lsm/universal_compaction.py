@@ -41,7 +41,7 @@ class UniversalPolicy:
     them off: the time after which the next full compaction is due, the size of a bucket below which
     a full compaction is cheap, and the bytes above the max level beyond which a full compaction
     pays off. `force_up_level0` compacts level 0 if nothing else is due. With `merges_at_trigger`,
-    exactly that many runs are merged whatever their sizes; by the format, one more is needed.
+    exactly that many runs are merged, of any sizes; by the format, one more is needed.
     """
 
     max_size_amplification_percent: int = 200

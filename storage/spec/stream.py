@@ -59,8 +59,8 @@ class StreamRecord(Shown):
 class StreamStart:
     """How a stream began: its source, and where it was read from, as JSON.
 
-    Its first batch came after snapshot `base_id`. `reported` is the last batch of which the one
-    who watches the stream was told.
+    Its first batch came after snapshot `base_id`. `reported` is the last batch of which
+    the observer of the stream was notified.
     """
 
     stream: str

@@ -1,7 +1,7 @@
 """Queries that return the rows which are wrong: what they name, and the text that an engine runs.
 
 The name `batch` stands for the rows that are asked about; every other table is `database.table`.
-A query that counts rows instead is told apart: it always returns one row.
+A query that counts rows instead is recognised: it always returns one row.
 """
 
 from __future__ import annotations

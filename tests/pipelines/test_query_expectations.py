@@ -6,7 +6,7 @@ import pytest
 
 from lakewright.platform.orchestration.resources import SparkResource
 from tests.pipelines.lake import EVENTS, Lake, events
-from tests.pipelines.test_spark import CUSTOMERS, QUERIES
+from tests.pipelines.test_spark import CUSTOMERS, QUERIES, judge_by_queries
 
 
 def no_session(_: object) -> None:
@@ -21,30 +21,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_queries_judge_staged_rows_without_spark(lake: Lake) -> None:
     lake.declare(CUSTOMERS, "customers.yaml")
     lake.declare(EVENTS.replace("\n    maintenance:", QUERIES))
-    lake.give(events("2024-01-01", 0, 5))
-    lake.give([{"id": 0}, {"id": 1}], "shop.customers")
-    unknown = lake.materialize(partitions="2024-01-01", fails=True)
-    assert "could not be evaluated: no table shop.customers" in unknown.failure
-
-    lake.materialize("shop.customers")
-    refused = lake.materialize(partitions="2024-01-01", fails=True)
-
-    assert "shop.customers.id = batch.id: the query finds 3 rows; the staged" in refused.failure
-    told = refused.checks["known_customers"]
-    assert told.metadata["offending_rows"].value == 3
-    (by_partition,) = told.metadata["offending_rows_by_partition"].value.records
-    assert by_partition.data == {"partition": "dt=2024-01-01", "offending rows": 3}
-    assert len(told.metadata["sample"].value.records) == 2
-    assert not lake.table().history.snapshots()
-
-    lake.give([{"id": each} for each in range(5)], "shop.customers")
-    lake.materialize("shop.customers")
-    lake.give(events("2024-01-01", 0, 3) + events("2024-01-01", 3, 5, amount=7.0))
-    warned = lake.materialize(partitions="2024-01-01")
-    assert warned.checks["known_customers"].passed
-    assert not warned.checks["few_large"].passed
-    assert warned.checks["few_large"].metadata["offending_rows"].value == 2
-    assert len(lake.rows()) == 5
+    judge_by_queries(lake)
 
 
 @pytest.mark.parametrize(

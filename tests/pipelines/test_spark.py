@@ -147,12 +147,8 @@ CUSTOMERS = """
 """
 
 
-def test_queries_of_the_batch_and_other_tables_judge_before_anything_is_published(
-    lake: Lake,
-) -> None:
-    lake.declare(CUSTOMERS, "customers.yaml")
-    text = EVENTS.replace("{engine: local}", "{engine: spark}")
-    lake.declare(text.replace("\n    maintenance:", QUERIES))
+def judge_by_queries(lake: Lake) -> None:
+    """Declared queries refuse a batch, and warn of another, before rows are published."""
     lake.give(events("2024-01-01", 0, 5))
     lake.give([{"id": 0}, {"id": 1}], "shop.customers")
 
@@ -177,6 +173,15 @@ def test_queries_of_the_batch_and_other_tables_judge_before_anything_is_publishe
     assert not warned.checks["few_large"].passed
     assert warned.checks["few_large"].metadata["offending_rows"].value == 2
     assert len(lake.rows()) == 5
+
+
+def test_queries_of_the_batch_and_other_tables_judge_before_anything_is_published(
+    lake: Lake,
+) -> None:
+    lake.declare(CUSTOMERS, "customers.yaml")
+    text = EVENTS.replace("{engine: local}", "{engine: spark}")
+    lake.declare(text.replace("\n    maintenance:", QUERIES))
+    judge_by_queries(lake)
 
     lake.give(events("2024-01-02", 0, 3))
     empty = lake.materialize(partitions="2024-01-03", config={"allow_empty": True}, fails=True)

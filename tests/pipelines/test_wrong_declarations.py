@@ -1,4 +1,4 @@
-"""A wrong declaration stops its own table; it is told with its line, and the others go on."""
+"""A wrong declaration stops its own table; its error has its line, and other tables work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is done to a table, the rows of a stream into it are there once, or the stream asks."""
+"""After any operation on a table, it has the rows of its stream once, or the stream stops."""
 
 from __future__ import annotations
 

@@ -411,7 +411,7 @@ def test_a_stream_joins_the_rows_of_the_server_that_a_query_joins(
         f"CREATE TABLE keyed (m INT, k {kind}); INSERT INTO keyed VALUES "
         + ", ".join(f"({at}, {_in_sql(value)})" for at, value in enumerate(values)),
     )
-    # Whatever a backslash means there.
+    # Whether or not a backslash escapes there.
     statement(server, "ALTER DATABASE postgres SET standard_conforming_strings = off")
     session = Session(Catalog.open(str(tmp_path / "warehouse")))
     of_stream = {"SMALLINT": "BIGINT"}.get(declared, declared)

@@ -35,6 +35,7 @@ from lakewright.storage.files.external_files import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.register_files import Joins, commit_registered
 from lakewright.storage.operations.partitions.external_folders import (
+    FolderOptions,
     FolderQuestion,
     FoundPartition,
     check_no_strays,
@@ -47,12 +48,7 @@ from lakewright.storage.operations.references.tags import tag_what_is_due
 from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.running.verb_options import (
-    DURATION,
     FLAG,
-    PARTITION,
-    TEXT,
-    PartitionValues,
-    names,
     needed,
     option,
 )
@@ -146,22 +142,9 @@ class AddPartitionsResult(Shown):
 
 
 @dataclass(frozen=True)
-class AddPartitionsOptions:
+class AddPartitionsOptions(FolderOptions):
     """What is taken over, and how."""
 
-    folder: str | None = option(
-        TEXT, None, "The folder of partition folders, by its path or URI.", place="FOLDER"
-    )
-    partition: PartitionValues | None = option(
-        PARTITION,
-        None,
-        "Values that no folder's name gives; with all keys, the folder is one partition.",
-    )
-    keys: Sequence[str] | None = option(
-        names(may_be_none=True),
-        None,
-        "The keys of folders that hold values alone, one for each level.",
-    )
     copy_files: bool = option(
         FLAG,
         default=False,
@@ -170,9 +153,6 @@ class AddPartitionsOptions:
     )
     into_existing: bool = option(
         FLAG, default=False, text="Add to partitions that have other files, too."
-    )
-    age_ms: int | None = option(
-        DURATION, None, "Refuse files that were written within this time; 1m by default."
     )
 
 

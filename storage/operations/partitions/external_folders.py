@@ -19,6 +19,14 @@ from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.file_reader.path_pattern import HIVE_NULL_FOLDER, folder_value
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.links import check_no_links
+from lakewright.storage.operations.running.verb_options import (
+    DURATION,
+    PARTITION,
+    TEXT,
+    PartitionValues,
+    names,
+    option,
+)
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import Partition
 from lakewright.storage.spec.values import Value
@@ -35,6 +43,28 @@ class FoundPartition:
     folder: str
     files: tuple[FileStatus, ...]
     busy: str | None = None
+
+
+@dataclass(frozen=True)
+class FolderOptions:
+    """Which folder is looked at, and how its partitions are recognised."""
+
+    folder: str | None = option(
+        TEXT, None, "The folder of partition folders, by its path or URI.", place="FOLDER"
+    )
+    partition: PartitionValues | None = option(
+        PARTITION,
+        None,
+        "Values that no folder's name gives; with all keys, the folder is one partition.",
+    )
+    keys: Sequence[str] | None = option(
+        names(may_be_none=True),
+        None,
+        "The keys of folders that hold values alone, one for each level.",
+    )
+    age_ms: int | None = option(
+        DURATION, None, "Refuse files that were written within this time; 1m by default."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

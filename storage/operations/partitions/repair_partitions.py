@@ -39,6 +39,7 @@ from lakewright.storage.operations.partitions.add_partitions import (
     folder_path,
 )
 from lakewright.storage.operations.partitions.external_folders import (
+    FolderOptions,
     FolderQuestion,
     FoundFolders,
     FoundPartition,
@@ -49,12 +50,7 @@ from lakewright.storage.operations.partitions.external_metas import ExternalFile
 from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.operations.running.verb_options import (
-    DURATION,
-    PARTITION,
-    TEXT,
-    PartitionValues,
     choice,
-    names,
     option,
 )
 from lakewright.storage.operations.state.store_clock import read_store_clock
@@ -138,29 +134,13 @@ class RepairResult(Shown):
 
 
 @dataclass(frozen=True)
-class RepairOptions:
+class RepairOptions(FolderOptions):
     """What is compared, and what is done about it."""
 
-    folder: str | None = option(
-        TEXT, None, "The folder of partition folders, by its path or URI.", place="FOLDER"
-    )
-    partition: PartitionValues | None = option(
-        PARTITION,
-        None,
-        "Values that no folder's name gives; with all keys, the folder is one partition.",
-    )
-    keys: Sequence[str] | None = option(
-        names(may_be_none=True),
-        None,
-        "The keys of folders that hold values alone, one for each level.",
-    )
     mode: str | RepairMode = option(
         choice(RepairMode),
         RepairMode.ADD,
         "What to change: add what is found, drop what is gone, or sync: both.",
-    )
-    age_ms: int | None = option(
-        DURATION, None, "Refuse files that were written within this time; 1m by default."
     )
 
 

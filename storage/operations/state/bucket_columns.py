@@ -245,7 +245,7 @@ class _Numbers:
     def live(self) -> np.ndarray | None:
         """The entries whose file is added, and not removed after; None if names must tell.
 
-        Files are told apart by numbers of their names. What else belongs to a file's identity
+        Files are identified by numbers of their names. What else belongs to a file's identity
         counts where a file has several entries.
         """
         order = np.argsort(self.name, kind="stable")

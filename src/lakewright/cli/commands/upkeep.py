@@ -205,7 +205,7 @@ def _done(done: Upkept, program: str, *, shadows: int) -> Answer:
 
 
 def _left(look: Look) -> list[str]:
-    """How many verbs are deferred or declined, by state, and where their reasons are told."""
+    """How many verbs are deferred or declined, by state, and which command prints their reasons."""
     states = Counter(state for state, _ in states_of(look, everything=False))
     told = [f"{count} {state}" for state, count in states.items() if state not in ("due", "shadow")]
     return [f"not done: {', '.join(told)} (see --dry-run)"] if told else []

@@ -31,7 +31,7 @@ _LEAST = 4
 class TextColumn:
     """A column of a printed table; a minor one is left out where a terminal is too narrow for it.
 
-    A table with minor columns stays a table at any width, whatever it takes of lines.
+    A table with minor columns stays a table at any width; its cells take more lines.
     """
 
     title: str

@@ -101,7 +101,7 @@ def test_predictions_come_to_what_a_machine_and_a_table_are_like(
 def test_runs_of_small_tables_are_overhead_and_predict_large_ones(
     overhead_ms: int, slowness: float
 ) -> None:
-    """The fixed part of a run and its slope are told apart, though one run of four is disturbed."""
+    """The fixed part of a run and its slope are separated, though one run of four is disturbed."""
 
     def took(cost: Cost, disturbed: float = 1.0) -> Cost:
         work = modelled_ms(cost) - modelled_ms(Cost())
@@ -171,7 +171,7 @@ def test_the_error_of_predictions_is_the_median_share_of_what_came() -> None:
         return replace(came, cost=Cost(files=5, milliseconds=ms), benefit=Benefit(files_fewer=4))
 
     runs = [pair(1100, 1000, 4), pair(500, 1000, 2), pair(900, 1000, 4)]
-    # Of runs below a second, the time is overhead, and no error of it is told.
+    # Of runs below a second, the time is overhead, and its error is not shown.
     short = [pair(50, 900, 4), pair(900, 50, 4)]
 
     assert prediction_error([*runs, *short]) == PredictionError(

@@ -1,4 +1,4 @@
-"""Batches that wait and starts of streams: any damage is told; older ones have no checksum."""
+"""Batches that wait and starts of streams: any damage is an error; older ones have no checksum."""
 
 from __future__ import annotations
 
