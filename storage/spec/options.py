@@ -113,7 +113,6 @@ def _directory(given: str) -> str:
 
 
 _COMPRESSIONS = {name: name for names in COMPRESSIONS.values() for name in names}
-_DIRECTORY = TEXT.parsed_by(_directory)
 _COMPRESSION = choice(_COMPRESSIONS)
 _MANIFEST_COMPRESSION = choice(
     {"zstd": "zstandard", "none": "null", "null": "null", "deflate": "deflate"}
