@@ -35,7 +35,11 @@ from lakewright.platform.orchestration.partition_choice import (
     chosen_partitions,
 )
 from lakewright.platform.orchestration.partition_events import tell_begun, tell_written
-from lakewright.platform.orchestration.reports import rejected_metadata, table_metadata
+from lakewright.platform.orchestration.reports import (
+    filled_texts,
+    rejected_metadata,
+    table_metadata,
+)
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.orchestration.run_identity import commit_user
@@ -45,6 +49,7 @@ from lakewright.platform.tables.partition_keys import InvalidPartitionKeyError, 
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.file_reader.filled_columns import FilledColumns
 from lakewright.storage.operations.commit.commits_of_user import partitions_of_commit
 
 VERB = BACKFILL
@@ -203,6 +208,7 @@ class _Backfill:
     again: dg.RetryRequested | None = None
     rows: dict[str, int] = field(default_factory=dict)
     left_out: int = 0
+    filled: FilledColumns = field(default_factory=FilledColumns)
     makes_table: bool = False
     writes_all: bool = False
     rejects: bool = False
@@ -333,6 +339,7 @@ class _Backfill:
             published = list(ingest.others(table, outcome))
             tell_written(self.context, published)
             self.left_out += outcome.bad_rows
+            self.filled.add_all(outcome.filled)
             rows = {self.declaration.scheme.key_of(e.spec): e.row_count for e in outcome.partitions}
             self.rows |= {str(e.partition): rows.get(str(e.partition), 0) for e in published}
             for one in outcome.rejected:
@@ -373,6 +380,7 @@ class _Backfill:
             told.append(f"{counted(empty, 'partition')} had {NO_ROWS}")
         if self.left_out:
             told.append(f"{counted(self.left_out, 'bad row')} left out")
+        told += filled_texts(self.filled)
         if self.makes_table and not written:
             catalog = self.warehouse.catalog()
             told += [f"{name} was created, without rows"] if catalog.table_exists(name) else []

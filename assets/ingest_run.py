@@ -38,6 +38,7 @@ from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.rejects_reports import rejects_written
 from lakewright.platform.orchestration.reports import (
     OF_THE_COMMIT,
+    filled_texts,
     partition_metadata,
     publication_metadata,
     rejected_metadata,
@@ -61,6 +62,7 @@ from lakewright.platform.upkeep.words import counted
 from lakewright.storage import AddColumn, Table
 from lakewright.storage.errors import InvalidRequestError, InvalidRows
 from lakewright.storage.file_reader.bad_rows import BadRows
+from lakewright.storage.file_reader.filled_columns import FilledColumns
 from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.schema_change_text import texts_in_turn
 
@@ -179,6 +181,7 @@ class IngestRun:
         upstream = {name: catalog.table(name) for name in declaration.upstream_tables}
         here, values = with_source_variables(declaration)
         source, bad = find_source(here), bad_rows_of(declaration.source)
+        filled = FilledColumns()
         broken = broken_partitions(declaration, self.partitions, grows=declaration.grows)
         request = SourceRequest(
             table=declaration.table,
@@ -189,6 +192,7 @@ class IngestRun:
             bad_rows=bad,
             broken=broken,
             catalog=catalog,
+            filled=filled,
         )
         order = WriteOrder(
             declaration=declaration,
@@ -204,6 +208,7 @@ class IngestRun:
             bad_rows=bad,
             broken=broken,
             rejects=rejects_of(catalog, declaration, values),
+            filled=filled,
             explain=lambda: explain_source(here, request),
             session=self.spark.session,
             warn=context.log.warning,
@@ -224,6 +229,12 @@ class IngestRun:
                 outcome.snapshot.id,
             )
         self._tell_compaction(outcome)
+        if isinstance(outcome, Published) and outcome.filled.sources:
+            context.log.warning(
+                "%s: %s; declare `missing_columns: refuse` in the source to refuse such rows",
+                declaration.table,
+                "; ".join(filled_texts(outcome.filled)),
+            )
         self._tell_rejects(order.rejects)
         if bad is not None and bad.count:
             context.log.warning(
@@ -507,7 +518,7 @@ def partial_rejection(declaration: TableDeclaration, outcome: Published) -> dg.F
 
 def rejection(declaration: TableDeclaration, outcome: Rejected) -> dg.Failure:
     """The failure of a run whose rows did not meet a critical expectation."""
-    reasons = "; ".join(each.summary for each in outcome.report.blocking)
+    reasons = "; ".join(f"{each.check_name}: {each.summary}" for each in outcome.report.blocking)
     rows = outcome.report.row_count
     return dg.Failure(
         description=(

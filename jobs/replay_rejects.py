@@ -14,7 +14,6 @@ from lakewright.platform.orchestration.reports import whole_table_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.tables.workspace import Workspace
 from lakewright.storage import Catalog
-from lakewright.storage.errors import NotFoundError
 
 VERB = "replay_rejects"
 _DESCRIPTION = "Try the bad rows of a table again, and append those that fit its declaration now."
@@ -38,11 +37,7 @@ def build_replay_rejects_job(
     keys = (names or UpkeepNames()).keys
 
     def run(context: dg.OpExecutionContext, catalog: Catalog, config: ReplayRejectsConfig) -> None:
-        declaration = workspace.declaration(config.table)
-        if declaration is None:
-            wrong = [str(each) for each in workspace.wrong if each.table == config.table]
-            why = "; its declaration is wrong: " + "; ".join(wrong) if wrong else ""
-            raise NotFoundError(f"{config.table} is not declared here{why}")
+        declaration = workspace.declared(config.table)
         context.instance.add_run_tags(context.run_id, {TABLE_TAG: table_tag([config.table])})
         replayed = replay_rejects(catalog, declaration, dry_run=config.dry_run)
         told: dict[str, Any] = {

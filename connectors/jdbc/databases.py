@@ -60,6 +60,8 @@ _SETTINGS = """
 SELECT set_config('TimeZone', 'UTC', false), set_config('datestyle', 'ISO, YMD', false),
   set_config('intervalstyle', 'iso_8601', false), set_config('extra_float_digits', '3', false)
 """
+# What SQLite calls the number of a row, though no table lists it.
+_ROW_IDS = ("rowid", "oid", "_rowid_")
 # Texts that SQLite takes for numbers.
 _DIGITS = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 # The columns whose staged type is not that of the table, with both.
@@ -222,9 +224,26 @@ class Sqlite(Database):
         self, query: Query, fields: Sequence[DataField], fetch_size: int
     ) -> Iterator[pa.RecordBatch]:
         with self._connected() as connection:
+            if not query.is_computed:
+                self._check_columns(connection, fields)
             cursor = connection.execute(query.text([quoted(each.name) for each in fields]))
             cursor.arraysize = fetch_size
             yield from batches_of(self._values(cursor, fields), fields, table=self.owner)
+
+    def _check_columns(self, connection: sqlite3.Connection, fields: Sequence[DataField]) -> None:
+        """Refuse columns that the table lacks: SQLite takes an unknown quoted name for a text.
+
+        Raises:
+            InvalidRequestError: there are such; the message names those of the table.
+        """
+        held = _names(connection.execute(self._nothing))
+        known = {*map(str.lower, held), *_ROW_IDS}
+        unknown = [each.name for each in fields if each.name.lower() not in known]
+        if unknown:
+            raise InvalidRequestError(
+                f"table {self.table}, which {self.owner} describes, has no column "
+                f"{', '.join(unknown)}; it has {', '.join(held)}: define {self.owner} with these"
+            )
 
     def _values(
         self, rows: Iterable[Sequence[object]], fields: Sequence[DataField]

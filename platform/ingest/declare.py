@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from lakewright.storage.codec.arrow_types import from_arrow_field
 from lakewright.storage.codec.json_atoms import plain_numbers
 from lakewright.storage.codec.text_values import TextLayout, from_text
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, NotFoundError
-from lakewright.storage.file_reader.location import FoundFile
+from lakewright.storage.file_reader.location import FoundFile, is_of_format
 from lakewright.storage.file_reader.path_pattern import PathPattern
 from lakewright.storage.file_reader.pieces import opened
 from lakewright.storage.file_reader.reader import FileReader
@@ -44,8 +45,9 @@ _TEXT_TYPES = ("BIGINT", "DOUBLE", *_OTHER_TYPES)
 # Numbers that are names: leading zeros, or more digits than a number keeps.
 _IS_NAME = re.compile(r"[+-]?(0\d.*|\d{19,})")
 _SAMPLE_BYTES = 1 << 16
-# So many values with the same digits after the point are amounts.
-_MANY = 10
+# Files of a folder are read whole up to this size in all; of larger ones, some files in part.
+_MOST_BYTES = 1 << 24
+_MOST_FILES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def columns_of_rows(rows: Any) -> list[Proposed]:
 
 def columns_of_file(file: FoundFile, source: SourceDeclaration) -> list[Proposed]:
     """The columns of one file of a source."""
-    return _columns_of(file, source)[0]
+    return _columns_of([file], source)[0]
 
 
 def _schema_of(rows: Any) -> pa.Schema:
@@ -145,7 +147,7 @@ def columns_of_files(source: SourceDeclaration) -> list[Proposed]:
     file = next(files_at(path, source.file_format), None)
     if file is None:
         raise NotFoundError(f"no file is at {path.text} to infer columns from")
-    return _with_keys(_columns_of(file, source)[0], path)
+    return _with_keys(columns_of_file(file, source), path)
 
 
 def _with_keys(columns: list[Proposed], path: PathPattern) -> list[Proposed]:
@@ -165,7 +167,8 @@ def _of_file(path: str, table: str) -> str:
     if file_format == "csv":
         source |= _form_of_csv(file)
     form = SourceDeclaration.model_validate(source)
-    columns, told = _columns_of(file, form)
+    files = [each for each in files_at(parsed, file_format) if is_of_format(each.path, file_format)]
+    columns, told = _columns_of(_sampled(files), form, more=len(files))
     columns = _with_keys(columns, parsed)
     name = table or f"database.{_name_of(file.path)}"
     return _yaml(name, columns, source=source, told=told, keys=parsed.column_names)
@@ -176,40 +179,83 @@ def _name_of(path: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "_", stem).strip("_").lower() or "table"
 
 
-def _columns_of(file: FoundFile, form: SourceDeclaration) -> tuple[list[Proposed], str]:
+def _sampled(files: Sequence[FoundFile]) -> list[FoundFile]:
+    """All files, or some from the first to the last where they are too large to be read."""
+    if sum(file.size_bytes for file in files) <= _MOST_BYTES or len(files) <= _MOST_FILES:
+        return [*files]
+    last = len(files) - 1
+    return [files[at * last // (_MOST_FILES - 1)] for at in range(_MOST_FILES)]
+
+
+def _columns_of(
+    files: Sequence[FoundFile], form: SourceDeclaration, *, more: int = 1
+) -> tuple[list[Proposed], str]:
+    """The columns of files, and what they were taken from; there are `more` files in all."""
+    if form.file_format in ("parquet", "orc"):
+        schemas = [_schema_of_file(file, form) for file in files]
+        try:
+            of_all = pa.unify_schemas(schemas, promote_options="permissive")
+        except pa.ArrowException as error:
+            told = f"the files at {files[0].shown} and others differ in types: {error}"
+            raise InvalidRows(f"{told}; name one file") from error
+        return _of_schema(of_all), f"the types of {_named(files, more)}"
+    most_rows = sys.maxsize if sum(e.size_bytes for e in files) <= _MOST_BYTES else _MOST_ROWS
+    found: dict[str, list[Any]] = {}
+    count, is_texts = 0, form.file_format == "csv"
+    for file in files:
+        columns, rows = _values_of(file, form, most_rows)
+        for name in columns:
+            found.setdefault(name, [None] * count)
+        for name, values in found.items():
+            values.extend(columns.get(name) or [None] * rows)
+        count += rows
+    layout = file_form(form).texts
+    proposed = [
+        (_of_texts if is_texts else _of_values)(name, values, layout)
+        for name, values in found.items()
+    ]
+    whole = "" if most_rows == sys.maxsize else "the first "
+    return proposed, f"{whole}{counted(count, 'row')} of {_named(files, more)}"
+
+
+def _named(files: Sequence[FoundFile], more: int) -> str:
+    if more == 1:
+        return files[0].shown
+    of_all = f"{len(files):,} of {more:,}" if len(files) < more else f"{more:,}"
+    return f"{of_all} files, the first {files[0].shown}"
+
+
+def _schema_of_file(file: FoundFile, form: SourceDeclaration) -> pa.Schema:
+    first = next(FileReader(file=file, form=file_form(form), fields=()).pieces())
+    return first.read(0, 0, ()).schema
+
+
+def _values_of(
+    file: FoundFile, form: SourceDeclaration, most_rows: int
+) -> tuple[dict[str, list[Any]], int]:
+    """The values of a file's first rows by column, and the number of these rows."""
     names = () if form.csv is None or form.header else _numbered(file, form)
     fields = tuple(DataField(0, name, STRING) for name in names)
     given = FileReader(file=file, form=file_form(form), fields=fields)
     # What a run leaves out tells no types.
     passes = form.on_bad_row is not OnBadRow.FAIL
     found = given.pieces(passes_bad=passes)
-    if form.file_format in ("parquet", "orc"):
-        first = next(found)
-        return _of_schema(first.read(0, 0, ()).schema), f"the types of {file.shown}"
     if form.file_format == "csv":
-        tables = list(_first(piece.read(0, piece.row_count, ()) for piece in found))
-        rows = pa.concat_tables(tables)
-        texts = zip(rows.column_names, rows.columns, strict=True)
-        columns = [_of_texts(name, column.to_pylist(), given.form.texts) for name, column in texts]
-        count = rows.num_rows
-    else:
-        records: list[Mapping[str, object]] = []
-        for piece in found:
-            records += piece.rows_of_records()
-            if len(records) >= _MOST_ROWS:
-                break
-        found_names = dict.fromkeys(name for record in records for name in record)
-        columns = [
-            _of_values(
-                name, [plain_numbers(record.get(name)) for record in records], given.form.texts
-            )
-            for name in found_names
-        ]
-        count = len(records)
-    twice = [name for name, times in Counter(each.name for each in columns).items() if times > 1]
-    if twice:
-        raise InvalidRows(f"{file.shown} has column {twice[0]} twice; rename one")
-    return columns, f"the first {counted(count, 'row')} of {file.shown}"
+        rows = pa.concat_tables(
+            _first((piece.read(0, piece.row_count, ()) for piece in found), most_rows)
+        )
+        twice = [name for name, times in Counter(rows.column_names).items() if times > 1]
+        if twice:
+            raise InvalidRows(f"{file.shown} has column {twice[0]} twice; rename one")
+        return {name: rows.column(name).to_pylist() for name in rows.column_names}, rows.num_rows
+    records: list[Mapping[str, object]] = []
+    for piece in found:
+        records += piece.rows_of_records()
+        if len(records) >= most_rows:
+            break
+    of_all = dict.fromkeys(name for record in records for name in record)
+    columns = {name: [plain_numbers(record.get(name)) for record in records] for name in of_all}
+    return columns, len(records)
 
 
 def _numbered(file: FoundFile, form: SourceDeclaration) -> list[str]:
@@ -220,8 +266,8 @@ def _numbered(file: FoundFile, form: SourceDeclaration) -> list[str]:
     return [f"column{at}" for at in range(1, len(first) + 1)]
 
 
-def _first(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    left = _MOST_ROWS
+def _first(tables: Iterator[pa.Table], most_rows: int) -> Iterator[pa.Table]:
+    left = most_rows
     for table in tables:
         yield table.slice(0, left)
         left -= table.num_rows
@@ -285,11 +331,11 @@ def _of_texts(name: str, values: Sequence[str | None], layout: TextLayout) -> Pr
 
 
 def _amount(texts: Sequence[str]) -> str | None:
-    """A decimal, if all numbers have the same digits after the point, as amounts of money have."""
-    digits = {len(text.partition(".")[2]) for text in texts}
-    scale = digits.pop()
-    is_plain = all(re.fullmatch(r"[+-]?\d{1,14}\.\d{2,4}", text) for text in texts)
-    return f"DECIMAL(18, {scale})" if not digits and is_plain and len(texts) >= _MANY else None
+    """A decimal, if all numbers with a point have as many digits after it, as amounts of money."""
+    if not all(re.fullmatch(r"[+-]?\d{1,14}(\.\d{2,4})?", text) for text in texts):
+        return None
+    scales = {len(text.partition(".")[2]) for text in texts} - {0}
+    return f"DECIMAL(18, {scales.pop()})" if len(scales) == 1 else None
 
 
 def _of_values(name: str, values: Sequence[object], layout: TextLayout) -> Proposed:

@@ -29,6 +29,7 @@ from lakewright.storage.file_reader.bad_rows import (
     fitting,
     reason_of,
 )
+from lakewright.storage.file_reader.filled_columns import FilledColumns
 from lakewright.storage.file_reader.reader import Partitions, wanted_mask
 from lakewright.storage.file_reader.row_texts import row_text, row_texts
 from lakewright.storage.rows import ArrowStream, arrow_tables, is_dataframe, is_pandas
@@ -51,12 +52,14 @@ def given_rows(
     fixed: Sequence[str],
     bad: BadRows | None = None,
     wanted: Partitions | None = None,
+    filled: FilledColumns | None = None,
 ) -> Any:
     """A DataFrame of Spark, an Arrow table, or a stream of tables, which is read once.
 
     Rows that come in parts stay a stream: each part is taken when the one before is written.
     `fixed` are partition columns whose value the run knows. `bad` gets the rows of a function that
-    do not fit the table, or are not of the wanted partitions.
+    do not fit the table, or are not of the wanted partitions, and `filled` the declared columns
+    that rows lack.
 
     Raises:
         InvalidRows: what was returned is no rows, or lacks a declared column.
@@ -64,7 +67,12 @@ def given_rows(
     source = declaration.source
     leaves_out = bad is not None and source is not None and source.returns_rows
     if is_dataframe(rows) or (isinstance(rows, pa.Table) and not leaves_out):
-        return _fitting(rows, table, declaration, fixed)
+        lacking = _lacking(rows, declaration, fixed)
+        made = _fitting(rows, table, declaration, fixed)
+        if filled is not None:
+            count = rows.num_rows if isinstance(rows, pa.Table) else None
+            filled.add(lacking, count, f"the source of {table.name}")
+        return made
     is_stream = isinstance(rows, Iterable) and not isinstance(rows, (str, bytes, Mapping))
     if not (is_stream or is_pandas(rows) or isinstance(rows, _OF_ARROW)):
         raise InvalidRows(
@@ -73,8 +81,29 @@ def given_rows(
             "iterable of dicts"
         )
     if bad is not None and leaves_out:
-        return _FunctionRows(table, declaration, fixed, bad, wanted).fitting(rows)
-    return _stream(rows, table, declaration, fixed)
+        found = _FunctionRows(table, declaration, fixed, bad, wanted).fitting(rows)
+    else:
+        found = _stream(rows, table, declaration, fixed)
+    return found if filled is None else _counted(found, table, declaration, fixed, filled)
+
+
+def _counted(
+    parts: Iterator[pa.Table],
+    table: Table,
+    declaration: TableDeclaration,
+    fixed: Sequence[str],
+    filled: FilledColumns,
+) -> Iterator[pa.Table]:
+    for part in parts:
+        lacking = _lacking(part, declaration, fixed)
+        filled.add(lacking, part.num_rows, f"the source of {table.name}")
+        yield part
+
+
+def _lacking(rows: Any, declaration: TableDeclaration, fixed: Sequence[str]) -> list[str]:
+    """The declared columns that rows lack."""
+    given = {*(rows.columns if is_dataframe(rows) else rows.column_names), *fixed}
+    return [column.name for column in declaration.columns if column.name not in given]
 
 
 def _stream(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakewright.platform.ingest.expectations import ValidationReport
 from lakewright.platform.ingest.judge_staged import RejectedPartition
 from lakewright.platform.tables.partition_keys import partition_identity
 from lakewright.storage import Snapshot, WriterCompaction, WriterUse
 from lakewright.storage.file_reader.bad_rows import BadRows
+from lakewright.storage.file_reader.filled_columns import FilledColumns
 from lakewright.storage.spec.commit import PartitionWrite
 
 
@@ -43,7 +44,8 @@ class Published:
     """Rows that readers see.
 
     Of the `rejected` partitions nothing was published; an earlier attempt published the `earlier`.
-    `left_out` counts the bad rows; the table `rejects` has them if it is named.
+    `left_out` counts the bad rows; the table `rejects` has them if it is named. `filled` are
+    columns that the source lacked.
     """
 
     partitions: tuple[PartitionTotals, ...]
@@ -58,6 +60,7 @@ class Published:
     earlier: tuple[Mapping[str, object], ...] = ()
     left_out: BadRows | None = None
     rejects: str | None = None
+    filled: FilledColumns = field(default_factory=FilledColumns)
 
     @property
     def bad_rows(self) -> int:

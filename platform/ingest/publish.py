@@ -63,6 +63,7 @@ from lakewright.storage.errors import (
     TableNotFound,
 )
 from lakewright.storage.file_reader.bad_rows import BadRows
+from lakewright.storage.file_reader.filled_columns import FilledColumns
 from lakewright.storage.operations.commit.commits_of_user import (
     commits_of_user,
     partitions_of_commit,
@@ -99,7 +100,7 @@ class WriteOrder:
     that gets no rows is not emptied. `explain` raises the source's error for missing or unreadable
     rows. `find_table` finds the other tables that queries of expectations name. `bad_rows` gets the
     rows that are left out, and `rejects` keeps them; `broken` gets the partitions that cannot be
-    read.
+    read, `filled` the columns that the source lacks.
     """
 
     declaration: TableDeclaration
@@ -115,6 +116,7 @@ class WriteOrder:
     bad_rows: BadRows | None = field(default=None, repr=False)
     broken: BrokenPartitions | None = field(default=None, repr=False)
     rejects: Rejects | None = field(default=None, repr=False)
+    filled: FilledColumns = field(default_factory=FilledColumns, repr=False)
     explain: Callable[[], None] = field(default=lambda: None, repr=False)
     session: Callable[[], Any] = field(repr=False)
     warn: Warn = field(default=_LOG.warning, repr=False)
@@ -202,6 +204,8 @@ def publish(
         earlier=earlier,
         left_out=order.bad_rows,
         rejects=order.rejects.name if order.rejects is not None else None,
+        # Files from before a column that a run added lack it as a matter of course.
+        filled=order.filled.without(order.undeclared),
     )
 
 
@@ -281,6 +285,8 @@ def _missing(
         InvalidRows: none got rows.
     """
     broken, asked = order.broken, order.partitions
+    if not came and order.bad_rows is not None and not order.allow_empty:
+        order.bad_rows.check_some_fit(table.name)
     left_out: tuple[RejectedPartition, ...] = ()
     if broken is not None and broken.specs:
         if not came:
@@ -410,6 +416,7 @@ def _stage(table: Table, rows: Any, order: WriteOrder) -> Iterator[StagedWrite]:
         fixed=tuple(fixed),
         bad=bad,
         wanted=order.partitions,
+        filled=order.filled,
     )
     judging = row_expectations(order.declaration.expectations)
     if bad is not None and judging and not is_dataframe(rows):

@@ -34,14 +34,13 @@ from lakewright.platform.ingest.row_expectations import row_expectations, unmet
 from lakewright.platform.ingest.source_files import file_form
 from lakewright.platform.tables.declarations import TableDeclaration, WriteKind
 from lakewright.platform.tables.open_declared import check_rows_fit, open_declared
-from lakewright.platform.tables.partition_keys import first_few
 from lakewright.platform.tables.schema_drift import Writing
 from lakewright.platform.tables.source_declarations import SourceDeclaration
-from lakewright.platform.tables.workspace import read_workspace
+from lakewright.platform.tables.workspace import read_right
 from lakewright.platform.upkeep.leases import maintaining, writing
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Catalog, LeaseKind, Table
-from lakewright.storage.errors import InvalidRequestError, InvalidRows, NotFoundError
+from lakewright.storage.errors import InvalidRequestError, InvalidRows
 from lakewright.storage.file_reader.bad_rows import BadRows, RowForm, reason_of
 from lakewright.storage.file_reader.location import FoundFile
 from lakewright.storage.file_reader.reader import FileReader, fields_with_kinds
@@ -126,13 +125,7 @@ def replay_rejects(
 
 
 def _declared(table: str, tables: Sequence[str | Path]) -> TableDeclaration:
-    found = read_workspace(tables, infer=with_columns_of_source).declaration(table)
-    if found is None:
-        raise NotFoundError(
-            f"{table} is not declared in {first_few([*map(str, tables)]) or 'no file'}; name the "
-            "file or folder of its declaration"
-        )
-    return found
+    return read_right(tables, infer=with_columns_of_source).declared(table, tables)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from lakewright.platform.tables.declarations import (
     ExpectationDeclaration,
     ExpectationSeverity,
 )
-from lakewright.storage.file_reader.bad_rows import BadRow, BadRows, RowForm
+from lakewright.storage.file_reader.bad_rows import BadRow, BadRows, Lines, RowForm
 from lakewright.storage.file_reader.row_texts import row_texts
 from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
@@ -84,10 +84,10 @@ def meeting(
 
     `fixed` are the partition columns whose value the run knows, which rows may leave out.
     """
-    waiting: list[tuple[str, pa.Table]] = []
+    waiting: list[tuple[str, Lines, pa.Table]] = []
     count = 0
     for part in parts:
-        waiting.append((bad.reading, part))
+        waiting.append((bad.reading, bad.lines, part))
         count += part.num_rows
         if count >= _ROWS_AT_ONCE:
             yield _judged(waiting, expectations, bad, partition_keys, fixed)
@@ -97,27 +97,29 @@ def meeting(
 
 
 def _judged(
-    parts: Sequence[tuple[str, pa.Table]],
+    parts: Sequence[tuple[str, Lines, pa.Table]],
     expectations: Sequence[ExpectationDeclaration],
     bad: BadRows,
     partition_keys: Sequence[str],
     fixed: Mapping[str, object],
 ) -> pa.Table:
-    rows = pa.concat_tables([part for _, part in parts])
+    rows = pa.concat_tables([part for *_, part in parts])
     reasons = unmet(rows, expectations)
     if not reasons:
         return rows
-    sources = [source for source, part in parts for _ in range(part.num_rows)]
     places = sorted(reasons)
+    sources, lines = _origins(parts, places)
     failing = rows.take(pa.array(places))
     held = [name for name in partition_keys if name in rows.column_names]
     told = {name: value for name, value in fixed.items() if name not in held}
     is_known = bool(partition_keys) and len(held) + len(told) == len(partition_keys)
     specs = failing.select(held).to_pylist() if held else [{}] * len(places)
-    for at, text, spec in zip(places, row_texts(failing), specs, strict=True):
+    texts = row_texts(failing)
+    for at, text, spec, source, line in zip(places, texts, specs, sources, lines, strict=True):
         bad.add(
             BadRow(
-                source=sources[at],
+                source=source,
+                line=line,
                 text=text,
                 reason=reasons[at].reason,
                 check=reasons[at].check_name,
@@ -128,3 +130,18 @@ def _judged(
         )
     kept = pa.array([at not in reasons for at in range(rows.num_rows)])
     return rows.filter(kept)
+
+
+def _origins(
+    parts: Sequence[tuple[str, Lines, pa.Table]], places: Sequence[int]
+) -> tuple[list[str], list[int | None]]:
+    """The files of rows at ascending places, and their lines in these."""
+    sources: list[str] = []
+    lines: list[int | None] = []
+    first = 0
+    for source, lines_of, part in parts:
+        own = [at - first for at in places if first <= at < first + part.num_rows]
+        sources += [source] * len(own)
+        lines += lines_of(own)
+        first += part.num_rows
+    return sources, lines

@@ -27,6 +27,7 @@ from lakewright.storage.codec.arrow_timestamps import holds_timestamps
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, NotFoundError
 from lakewright.storage.file_reader.bad_rows import BadRows
+from lakewright.storage.file_reader.filled_columns import FilledColumns
 from lakewright.storage.file_reader.reader import (
     FileReader,
     Partitions,
@@ -39,6 +40,9 @@ from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.predicate import And, Leaf, Operator, Or, Predicate
 from lakewright.storage.spec.values import Value, from_python, to_python
 
+# Of so many files for Spark the columns are read beforehand.
+_MOST_ASKED = 20
+
 
 @dataclass(frozen=True, kw_only=True)
 class SourceRequest:
@@ -47,8 +51,8 @@ class SourceRequest:
     `partitions` are the wanted partitions, in order; None means all. Rows of other partitions are
     refused. `upstream` holds the tables that the table depends on. The first use of `spark` starts
     a session. `wants_spark` says whether a DataFrame is the better result; it is never required.
-    `bad_rows` gets the rows of files that are left out, and `broken` the partitions whose files
-    cannot be read. `catalog` is the warehouse of a query.
+    `bad_rows` gets the rows of files that are left out, `filled` the columns that they lack, and
+    `broken` the partitions whose files cannot be read. `catalog` is the warehouse of a query.
     """
 
     table: str
@@ -59,6 +63,7 @@ class SourceRequest:
     bad_rows: BadRows | None = field(default=None, repr=False)
     broken: BrokenPartitions | None = field(default=None, repr=False)
     catalog: Catalog | None = field(default=None, repr=False)
+    filled: FilledColumns = field(default_factory=FilledColumns, repr=False)
 
     @property
     def spark(self) -> Any:
@@ -181,16 +186,22 @@ def _files_source(declaration: TableDeclaration) -> Source:
         if _in_spark(files, declaration, request):
             from lakewright.storage.spark import dataframe_of_tasks
 
+            # Spark's tasks count nothing here; some of the files, the last included, tell enough.
+            for file in files[-1 :: -max(1, len(files) // _MOST_ASKED)]:
+                request.filled.add(file.missing_columns(), None, file.path)
             return dataframe_of_tasks(
                 request.spark,
                 divided(files),
                 partial(_read, wanted=request.partitions),
                 files[0].fields,
             )
-        if request.broken is None:
-            return read_in_turn(files, request.partitions, request.bad_rows)
-        leaves_out = request.broken.leaves_out
-        return read_in_turn(files, request.partitions, request.bad_rows, leaves_out)
+        return read_in_turn(
+            files,
+            request.partitions,
+            request.bad_rows,
+            None if request.broken is None else request.broken.leaves_out,
+            request.filled,
+        )
 
     return read
 

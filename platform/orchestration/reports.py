@@ -28,6 +28,7 @@ from lakewright.platform.upkeep.procedure import Report
 from lakewright.platform.upkeep.words import counted, size_text, time_text
 from lakewright.storage import Snapshot, Table, TableSchema, WriterCompaction
 from lakewright.storage.file_reader.bad_rows import LeftOutRow
+from lakewright.storage.file_reader.filled_columns import FilledColumns
 from lakewright.storage.spec.data_types import DataType
 
 Metadata = Mapping[str, Any]
@@ -161,6 +162,8 @@ def publication_metadata(table: Table, published: Published) -> Metadata:
         metadata["lakewright/rows_left_out"] = published.bad_rows
         if published.rejects is not None:
             metadata["lakewright/rejects"] = published.rejects
+    if published.filled.sources:
+        metadata["missing_columns"] = dg.MetadataValue.md("\n".join(filled_texts(published.filled)))
     if published.writer is not None:
         metadata["lakewright/writer"] = str(published.writer)
     if snapshot is not None:
@@ -172,6 +175,15 @@ def publication_metadata(table: Table, published: Published) -> Metadata:
         metadata["lakewright/validation_seconds"] = round(published.report.duration_ms / 1000, 3)
         metadata["lakewright/validation_engine"] = published.report.engine
     return {**metadata, **table_metadata(table)}
+
+
+def filled_texts(filled: FilledColumns) -> list[str]:
+    """The columns that a source lacked, each with the number of its rows and the first file."""
+    return [
+        f"column {column} is missing in {source}: null, or its default, in "
+        + (counted(filled.rows[column], "row") if column in filled.rows else "its rows")
+        for column, source in filled.sources.items()
+    ]
 
 
 def overview_metadata(figures: Mapping[str, str], at_ms: int) -> Metadata:

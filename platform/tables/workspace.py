@@ -18,6 +18,8 @@ from lakewright.platform.tables.declaration_files import (
     read_files,
 )
 from lakewright.platform.tables.declarations import TableDeclaration
+from lakewright.platform.tables.partition_keys import first_few
+from lakewright.storage.errors import InvalidRequestError, NotFoundError
 
 _SQL = ".sql"
 # Hidden folders are skipped too, such as `.venv` and `.git`.
@@ -58,6 +60,28 @@ class Workspace:
     def declaration(self, table: str) -> TableDeclaration | None:
         """The declaration of a table, None if it is not declared."""
         return next((each for each in self.declarations if each.table == table), None)
+
+    def declared(self, table: str, where: Sequence[str | Path] = ()) -> TableDeclaration:
+        """The declaration of a table, also where others are wrong; `where` are the paths read.
+
+        Raises:
+            InvalidRequestError: it is wrong, or it may be one whose table is not known.
+            NotFoundError: the table is not declared.
+        """
+        found = self.declaration(table)
+        if found is not None:
+            return found
+        own = [each for each in self.wrong if each.table == table]
+        about = own or [each for each in self.wrong if each.table is None]
+        if about:
+            told = "\n".join(map(str, about))
+            raise InvalidRequestError(f"the declaration of {table} is wrong:\n{told}")
+        have = first_few(sorted(each.table for each in self.declarations)) or "no table"
+        raise NotFoundError(
+            f"{table} is not declared in {', '.join(map(str, where))}; declared there: {have}"
+            if where
+            else f"{table} is not declared; name the file or folder of its declaration"
+        )
 
     def file_of(self, table: str) -> str | None:
         """The file with the declaration of a table, None for one that was made in Python."""

@@ -131,9 +131,15 @@ def evolution_to(
             plan.now, scan_engine(options, plan.now, work)
         ),
         report=_report,
-        command=Command(exit_code=lambda done: 0 if done.result else verdict_code(done.plan.now)),
+        command=Command(exit_code=_exit_code),
         scan=scan,
     )
+
+
+def _exit_code(done: Outcome[EvolveOptions, EvolvePlan, AlterResult]) -> int:
+    """That of the judged change; 1 if the table is not as declared afterwards."""
+    judged = 0 if done.result else verdict_code(done.plan.now)
+    return max(judged, int(bool(done.plan.waiting or done.plan.keys)))
 
 
 def _made(table: Table, found: DeclaredChanges, policy: OnDestructive) -> tuple[SchemaChange, ...]:
@@ -183,15 +189,20 @@ def _report(table: Table, done: Outcome[EvolveOptions, EvolvePlan, AlterResult])
         return altered
     told = altered.summary if plan.now.changes else f"schema {plan.now.schema_id} of {plan.table}"
     calls = texts_in_turn(plan.waiting)
+    lines = [alter_line(plan.table, call) for call in calls]
     return replace(
         altered,
         summary=f"{told}; {counted(len(plan.waiting), 'change')} to be accepted by name",
         facts={
             **altered.facts,
             "changes_to_accept": len(plan.waiting),
-            "accept_by_command": "; ".join(alter_line(plan.table, call) for call in calls),
+            "accept_by_command": "; ".join(lines),
             "accept_by_run_config": "; ".join(map(json.dumps, calls)),
         },
-        notes=(*altered.notes, *(f"to be accepted: {loss}" for loss in plan.losses)),
+        notes=(
+            *altered.notes,
+            *(f"to be accepted: {loss}" for loss in plan.losses),
+            *(f"accept it by: {line}" for line in lines),
+        ),
         is_empty=False,
     )

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 # Beyond this, a share is no help, and a wide column.
 _MOST_ERROR = 9.99
+# So many snapshots with others between them are named one by one.
+_MOST_LISTED = 5
 
 
 def size_text(size_bytes: int) -> str:
@@ -79,12 +81,17 @@ def named(noun: str, names: Sequence[str]) -> str:
 
 
 def snapshots_text(ids: Sequence[int]) -> str:
-    """`snapshot 1`, `3 snapshots (1 to 3)`."""
+    """`snapshot 1`, `3 snapshots (1 to 3)`, `2 snapshots (1, 4)`."""
     if not ids:
         return "no snapshot"
     if len(ids) == 1:
         return f"snapshot {ids[0]}"
-    return f"{len(ids)} snapshots ({min(ids)} to {max(ids)})"
+    first, last = min(ids), max(ids)
+    span = f"{first} to {last}"
+    if last - first + 1 != len(ids):
+        few = ", ".join(map(str, sorted(ids)))
+        span = few if len(ids) <= _MOST_LISTED else f"between {first} and {last}"
+    return f"{len(ids)} snapshots ({span})"
 
 
 def nulled_text(count: int) -> str:

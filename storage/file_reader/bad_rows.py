@@ -6,7 +6,7 @@ The first one ends a read, unless they are left out and counted here, and kept f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -14,10 +14,12 @@ import pyarrow as pa
 
 from lakewright.storage.errors import InvalidRows
 
+Lines = Callable[[Sequence[int]], list[int | None]]
 _NOTHING_WRITTEN = "; nothing was written"
 # How many rows are shown for each reason to leave them out, and how much of one.
 _MOST_SAMPLED = 10
 _MOST_SHOWN = 200
+_MOST_NAMED = 3
 
 
 class RowForm(Enum):
@@ -59,12 +61,17 @@ class LeftOutRow:
     check: str | None
 
 
+def _no_lines(places: Sequence[int]) -> list[int | None]:
+    return [None] * len(places)
+
+
 @dataclass(slots=True)
 class BadRows:
     """The bad rows of one run, counted, and kept for quarantine.
 
     `sources` are the files that the run has read, by which earlier bad rows of them are replaced;
-    `reading` is that of the rows which came last. `by_partition` counts the rows whose partition is
+    `reading` is that of the rows which came last, and `lines` finds their lines in it by position.
+    `by_partition` counts the rows whose partition is
     known, `by_check` those that do not meet an expectation; `sample` has some reasons.
     """
 
@@ -74,6 +81,7 @@ class BadRows:
     rows: list[BadRow] = field(default_factory=list)
     sources: set[str] = field(default_factory=set)
     reading: str = ""
+    lines: Lines = _no_lines
     first: str = ""
     by_partition: Counter[str] = field(default_factory=Counter)
     by_check: Counter[str] = field(default_factory=Counter)
@@ -83,6 +91,7 @@ class BadRows:
         """The rows that come next are of this file or function."""
         self.sources.add(source)
         self.reading = source
+        self.lines = _no_lines
 
     def count_one(
         self, reason: str, partition: str | None, *, check: str | None = None, text: str = ""
@@ -107,6 +116,23 @@ class BadRows:
                 f"more than {self.most:,} rows are bad, the first: {self.first}; nothing was "
                 "written; correct the source or the declaration, or raise `max_bad_rows`"
             )
+
+    def check_some_fit(self, table: str) -> None:
+        """Refuse a source of which no row fits.
+
+        Raises:
+            InvalidRows: rows were left out; the message has some of the reasons.
+        """
+        if not self.count:
+            return
+        # The way out that follows a reason is that of the first.
+        others = dict.fromkeys(each.reason.partition("; ")[0] for each in self.sample[1:])
+        others.pop(self.first.partition("; ")[0], None)
+        told = [self.first, *(f"then {each}" for each in [*others][:_MOST_NAMED])]
+        raise InvalidRows(
+            f"no row of the source of {table} fits: {self.count:,} are bad: {'; '.join(told)}; "
+            "nothing was written, and no row is kept; correct the source or the declaration"
+        )
 
     def add(self, row: BadRow) -> None:
         """Count a row, and keep it if rows are kept.

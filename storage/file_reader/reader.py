@@ -37,6 +37,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.file_reader.bad_rows import (
     BadRow,
     BadRows,
+    Lines,
     RowForm,
     column_of,
     fitting,
@@ -49,6 +50,7 @@ from lakewright.storage.file_reader.file_columns import (
     ragged_row,
 )
 from lakewright.storage.file_reader.file_form import CSV, JSON, PARQUET, FileForm
+from lakewright.storage.file_reader.filled_columns import FilledColumns
 from lakewright.storage.file_reader.location import FoundFile
 from lakewright.storage.file_reader.pieces import (
     Piece,
@@ -96,16 +98,21 @@ class FileReader:
         return self.file.shown
 
     def read(
-        self, wanted: Partitions | None = None, bad: BadRows | None = None
+        self,
+        wanted: Partitions | None = None,
+        bad: BadRows | None = None,
+        filled: FilledColumns | None = None,
     ) -> Iterator[pa.Table]:
         """Rows of the wanted partitions, None for all, in the declared types.
 
-        Without `bad` the first row that does not fit ends it; else `bad` gets them.
+        Without `bad` the first row that does not fit ends it; else `bad` gets them. `filled` gets
+        the columns that no row of the file has.
 
         Raises:
             InvalidRows: the file is not of its format, or does not hold what is declared.
         """
         seen: dict[str, None] = {}
+        row_count = 0
         rejecting = None if bad is None else _Rejecting(self, wanted, bad)
         with self._errors_named():
             unread = self._unread() if rejecting is None else rejecting.unread
@@ -116,8 +123,14 @@ class FileReader:
                     typed = self.fitted(piece, 0, piece.row_count)
                 else:
                     typed = rejecting.fitting(piece)
-                yield self.wanted_of(typed, wanted)
+                rows = self.wanted_of(typed, wanted)
+                if bad is not None and rejecting is not None:
+                    bad.lines = rejecting.lines_of(piece, typed)
+                row_count += rows.num_rows
+                yield rows
             self._columns.check_seen(tuple(seen))
+        if filled is not None:
+            filled.add(self._columns.missing(tuple(seen)), row_count, self.path)
 
     def pieces(self, *, passes_bad: bool = False) -> Iterator[Piece]:
         """The file as it is; what is no row is an error, unless it is passed over.
@@ -243,9 +256,20 @@ class FileReader:
     def unknown_columns(self) -> tuple[str, ...]:
         """The columns at the beginning of the file that the table has not."""
         declared = {each.name for each in self.fields}
+        return tuple(name for name in self._first_columns() if name not in declared)
+
+    def missing_columns(self) -> tuple[str, ...]:
+        """The columns of the table that neither the file nor its path has.
+
+        None of files whose rows leave out members: they say only when they are read.
+        """
+        found = () if self._columns.may_lack else self._first_columns()
+        return tuple(self._columns.missing(found)) if found else ()
+
+    def _first_columns(self) -> tuple[str, ...]:
         with suppress(StorageError, pa.ArrowException, OSError, UnicodeError):
             for piece in self.pieces():
-                return tuple(name for name in piece.column_names if name not in declared)
+                return piece.column_names
         return ()
 
     @property
@@ -323,10 +347,12 @@ class _Rejecting:
             _pass_line if passes else self._keep_line, _pass_ragged if passes else self._keep_ragged
         )
         self._header: tuple[str, ...] | None = None
+        self._rejected: set[int] = set()
         bad.begin(file.path)
 
     def fitting(self, piece: Piece) -> pa.Table:
         """The rows of a piece that fit."""
+        self._rejected = set()
         if self._file.form.format == CSV:
             self._header = piece.column_names
 
@@ -338,7 +364,20 @@ class _Rejecting:
 
         return fitting(piece.row_count, fit, partial(self._reject, piece))
 
+    def lines_of(self, piece: Piece, typed: pa.Table) -> Lines:
+        """Finds the lines of rows of the wanted partitions, by their positions among these."""
+        rejected, file, asked = self._rejected, self._file, self._wanted
+
+        def lines(places: Sequence[int]) -> list[int | None]:
+            kept = np.array([at for at in range(piece.row_count) if at not in rejected])
+            if asked is not None:
+                kept = kept[wanted_mask(typed, file.fields, asked).to_numpy(zero_copy_only=False)]
+            return [piece.original(int(kept[at]), file.fields)[0] for at in places]
+
+        return lines
+
     def _reject(self, piece: Piece, at: int, error: InvalidRows) -> None:
+        self._rejected.add(at)
         partition = self._partition
         if partition is None and self._keys.fields:
             with suppress(InvalidRows, pa.ArrowException):
@@ -397,15 +436,12 @@ def fields_with_kinds(schema: TableSchema) -> tuple[DataField, ...]:
     return (*schema.fields, DataField(-1, ROW_KIND_COLUMN, not_null(STRING)))
 
 
-def _nothing_left_out(_: FileReader, __: InvalidRows) -> bool:
-    return False
-
-
 def read_in_turn(
     files: Sequence[FileReader],
     wanted: Partitions | None,
     bad: BadRows | None = None,
-    leaves_out: Callable[[FileReader, InvalidRows], bool] = _nothing_left_out,
+    leaves_out: Callable[[FileReader, InvalidRows], bool] | None = None,
+    filled: FilledColumns | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of files, one piece after the other.
 
@@ -417,9 +453,9 @@ def read_in_turn(
     """
     for file in files:
         try:
-            yield from file.read(wanted, bad)
+            yield from file.read(wanted, bad, filled)
         except InvalidRows as err:
-            if leaves_out(file, err):
+            if leaves_out is not None and leaves_out(file, err):
                 continue
             unknown = err.details.get("unknown")
             if not unknown:

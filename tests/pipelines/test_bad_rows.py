@@ -255,8 +255,30 @@ def test_a_function_whose_rows_are_all_bad_fails_and_keeps_nothing(
     rows = pa.Table.from_pylist(given) if as_arrow else given
     sources.give("shop.events", lambda _: rows)
     outcome = lake.materialize(partitions="2024-01-01", fails=True)
-    assert "returned no rows" in outcome.failure
+    assert "no row of the source of shop.events fits: 1 are bad: " in outcome.failure
     assert not lake.catalog.table_exists("shop.events__rejects")
+
+
+def test_a_file_whose_rows_are_all_bad_names_several_of_them(lake: Lake) -> None:
+    put(lake, "a.csv", "amount,code,dt\nx,a,2024-01-01\ny,b,2024-01-01\nz,c,2024-01-01\n")
+    declare(lake, KEPT)
+    outcome = lake.materialize("shop.sales", partitions="2024-01-01", fails=True)
+    assert "3 are bad" in outcome.failure
+    assert all(f"holds {value!r}" in outcome.failure for value in "xyz")
+
+
+def test_a_row_that_fails_an_expectation_is_kept_with_its_line(lake: Lake) -> None:
+    lines = ["dt,id,amount", "2024-01-01,1,1", "2024-01-01,2,x", "2024-01-02,3,1", ""]
+    put(lake, "a.csv", "\n".join([*lines, "2024-01-01,4,-1", "2024-01-01,5,-2", ""]))
+    source = f"{{csv: {lake.folder}/a.csv, on_bad_row: quarantine}}"
+    lake.declare(EVENTS.replace('{python: "tests.pipelines.sources:rows"}', source))
+    lake.materialize(partitions="2024-01-01")
+    found = lake.rows("shop.events__rejects")
+    assert sorted(row["line"] for row in found) == [3, 6, 7]
+    assert {row["line"]: json.loads(row["text"])["id"] for row in found if row["line"] > 3} == {
+        6: 4,
+        7: 5,
+    }
 
 
 def test_skipped_rows_are_counted_and_not_kept(lake: Lake) -> None:

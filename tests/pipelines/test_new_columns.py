@@ -65,6 +65,23 @@ def test_an_older_file_without_a_declared_column_is_null_there_or_has_its_defaul
     ]
 
 
+def test_a_run_warns_of_a_column_that_its_source_lacks_and_of_the_rows(lake: Lake) -> None:
+    declare(lake, CITY, source="csv: 'FOLDER/in/day={day}/*.csv'")
+    put(lake, 1, "id\n1\n2\n")
+    put(lake, 2, "city,id\nBonn,2\n")
+
+    outcome = lake.materialize("shop.orders")
+
+    path = lake.folder / "in" / "day=2024-01-01" / "a.csv"
+    told = f"column city is missing in {path}: null, or its default, in 2 rows"
+    (metadata,) = (each for key, each in outcome.materializations.items() if key is None)
+    assert metadata["missing_columns"] == told
+    assert any(
+        told in event.message and "`missing_columns: refuse`" in event.message
+        for event in lake.instance.all_logs(outcome.run_id)
+    )
+
+
 @pytest.mark.parametrize("kind", ["parquet", "json"])
 def test_other_formats_follow_the_same_rule(lake: Lake, kind: str) -> None:
     more = f'{CITY}\n      - {{name: k, type: "INT NOT NULL", default: 8}}'

@@ -47,6 +47,16 @@ def test_numbers_that_sqlite_keeps_as_texts_are_compared_as_numbers(
         session.sql("SELECT id FROM t")
 
 
+def test_a_column_that_sqlite_lacks_is_no_text_of_its_name(
+    session: Session, tmp_path: Path
+) -> None:
+    script = "CREATE TABLE t (id INT, name TEXT); INSERT INTO t VALUES (1, 'x')"
+    sqlite(session, tmp_path / "x.db", script, "ID BIGINT, nam STRING, rowid BIGINT")
+    with pytest.raises(InvalidRequestError, match="has no column nam; it has id, name"):
+        session.sql("SELECT nam FROM t")
+    assert rows_of(session, "SELECT ID, rowid FROM t") == [(1, 1)]
+
+
 def test_nan_is_refused_where_sqlite_would_keep_null(session: Session, tmp_path: Path) -> None:
     sqlite(session, tmp_path / "x.db", "CREATE TABLE t (x REAL)", "x DOUBLE")
     with pytest.raises(InvalidRows, match="column x has NaN, which SQLite would keep as null"):

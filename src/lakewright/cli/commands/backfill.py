@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,12 +19,12 @@ from lakewright.cli.grammar.options import FROM_1
 from lakewright.cli.grammar.values import names
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
-from lakewright.cli.upkeep.gate import workspace_of
-from lakewright.cli.upkeep.policies import PATHS
+from lakewright.cli.upkeep.project_paths import tables_option
 from lakewright.platform.documents.variables import TABLES_VARIABLE
+from lakewright.platform.ingest.inferred_columns import with_columns_of_source
 from lakewright.platform.tables.declarations import WriteKind
-from lakewright.platform.tables.partition_keys import first_few
 from lakewright.platform.tables.project_modules import find_modules
+from lakewright.platform.tables.workspace import read_right
 from lakewright.platform.upkeep.where_notes import WHERE_NOTES
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 
@@ -39,14 +40,20 @@ _HOME = "DAGSTER_HOME"
     "backfill",
     notes=f"""
 It is the job `backfill` of Dagster, run by this process. With ${_HOME} its run, and each partition
-that it writes, show in that Dagster; without it, only the table knows. The exit code is 5 if some
-partitions could not be published; the others are.
+that it writes, show in that Dagster; without it, only the table knows.
 Keys are those of the asset: 2013-01-03 of a partition by time, a value of a static one,
 region=eu/hour=7 of several columns whose values are found in the data (of one column, the value),
 and 2013-01-03|eu of two that are crossed. Partitions found in the data are known once a run has
 written them: without a choice of partitions, all of the source of such a table is written, and so
 is a table without partitions; of a stream, what is new.
-{WHERE_NOTES}""",
+{WHERE_NOTES}
+
+Exit codes:
+  0    all chosen partitions are published; rows that were left out as bad are counted
+  2    nothing is published: the request is wrong, or rows of a table without partitions do not fit
+  5    some partitions, or all, are not published, each with its reason
+Others are those of `lakewright --help`.
+""",
     examples="""
 lakewright backfill nyc.flights --tables tables --missing --dry-run
 lakewright backfill nyc.flights --tables tables --partitions 2013-01-03,2013-02-07
@@ -75,14 +82,7 @@ lakewright backfill nyc.flights --tables tables --failed
     help="What happens to existing rows (default: as declared).",
 )
 @click.option("--allow-empty", is_flag=True, help="Accept partitions without rows.")
-@click.option(
-    "--tables",
-    metavar="PATH",
-    type=PATHS,
-    multiple=True,
-    envvar=TABLES_VARIABLE,
-    help=f"The declarations (default: ${TABLES_VARIABLE}).",
-)
+@tables_option("The declarations")
 @click.option("--dry-run", is_flag=True, help="Print the partitions; write nothing.")
 def backfill(
     call: Call,
@@ -142,15 +142,14 @@ def backfill(
 
 
 def _declared(table: str, tables: Sequence[Path]) -> TableDeclaration:
-    workspace = workspace_of(tables, ())
-    found = workspace.declaration(table)
-    if found is None:
-        told = f"is not declared; name its file or folder with --tables or ${TABLES_VARIABLE}"
-        if tables:
-            have = first_few(sorted(declaration.table for declaration in workspace.declarations))
-            told = f"is not declared in {', '.join(map(str, tables))}; declared there: "
-            told += have or "no table"
-        raise NotFoundError(f"{table} {told}")
+    workspace = read_right(tables, infer=with_columns_of_source)
+    if not tables:
+        raise NotFoundError(
+            f"{table} is not declared; name its file or folder with --tables or ${TABLES_VARIABLE}"
+        )
+    found = workspace.declared(table, tables)
+    for each in workspace.problems:
+        sys.stderr.write(f"lakewright: warning: another declaration is wrong: {each}\n")
     return found
 
 
@@ -277,12 +276,13 @@ def _run_whole(
     ]
     rows = sum(_number(each.get("lakewright/rows_written")) for each in written)
     left_out = sum(_number(each.get("lakewright/rows_left_out")) for each in written)
+    missing = [str(each["missing_columns"].value) for each in written if "missing_columns" in each]
     told = f"{counted(rows, 'row')} written into {declaration.table}"
     if left_out:
         told = f"{told}; {counted(left_out, 'bad row')} left out"
     told = told if written else "nothing new was there"
     return Answer(
-        text=lambda: [told, f"run: {result.run_id}"],
+        text=lambda: [told, *missing, f"run: {result.run_id}"],
         value=lambda: {"run": result.run_id, "rows": rows, "rows_left_out": left_out},
     )
 

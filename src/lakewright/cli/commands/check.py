@@ -14,7 +14,8 @@ import click
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer, Record
-from lakewright.cli.upkeep.policies import PATHS, known_tables
+from lakewright.cli.upkeep.policies import known_tables
+from lakewright.cli.upkeep.project_paths import PATHS, project_paths
 from lakewright.platform.documents.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.documents.yaml_files import Problem
 from lakewright.platform.ingest.check_runs import check_run
@@ -37,8 +38,8 @@ from lakewright.storage.errors import NotFoundError, StorageError
     of_table=False,
     notes=f"""
 Declarations and policies are distinguished by their keys and may be in one folder. Without PATH,
-those of ${TABLES_VARIABLE} and ${POLICY_VARIABLE} are checked. If there is a warehouse, policies
-for tables or columns that it lacks are reported as notes, not as errors.
+those of ${TABLES_VARIABLE} and ${POLICY_VARIABLE} are checked, or of the project in this folder.
+If there is a warehouse, policies for tables or columns that it lacks are notes, not errors.
 Where Dagster is installed, it judges owners, tags and schedules of declarations too.
 Python sources are imported, from the working directory and the project around the declarations, and
 extras that a declaration needs are named. An upstream table is declared, or in the warehouse.
@@ -55,7 +56,7 @@ lakewright check policy.yaml --format json
 @click.argument("paths", metavar="[PATH]…", nargs=-1, type=PATHS)
 def check(call: Call, *, paths: tuple[Path, ...]) -> Answer:
     """Check files of declarations and policies; list all that is wrong, with file and line."""
-    named = paths or _of_environment()
+    named = paths or _of_environment() or (*project_paths("tables"), *project_paths("policies"))
     if not named:
         raise click.UsageError(
             f"name files or folders, or set ${TABLES_VARIABLE} or ${POLICY_VARIABLE}",

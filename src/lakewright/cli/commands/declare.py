@@ -13,9 +13,10 @@ from lakewright.cli.grammar.command import command
     of_table=False,
     of_form=False,
     notes="""
-The types of Parquet and ORC are those of the file. Those of CSV and JSON are guessed from the first
-10,000 rows, and a comment says from how many values. The answer is for the file of a declaration;
-`lakewright check` checks it.
+The types of Parquet and ORC are those of the files. Those of CSV and JSON are guessed from all rows
+of the files, of more than 16 MiB from the first 10,000 of each of eight, and a comment says from
+how many values. Numbers that all have two, three or four digits behind a point are DECIMAL. The
+answer is for the file of a declaration; `lakewright check` checks it.
 """,
     examples="""
 lakewright declare landing/orders.csv --table shop.orders > tables/orders.yaml

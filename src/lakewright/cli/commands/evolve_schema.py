@@ -24,6 +24,7 @@ from lakewright.storage.errors import InvalidRequestError
 The job evolve_schema does the same. Changes that may lose stored values follow
 schema.on_destructive of the declaration: plan leaves them to a person, and says the calls of
 `lakewright alter` that make them. A change of the partition keys is left to `lakewright respec`.
+While such changes wait, the exit code is 1, also after a run.
 {GATE_NOTES}""",
     examples="""
 lakewright evolve-schema nyc.flights --tables tables --dry-run

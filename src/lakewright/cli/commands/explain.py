@@ -44,7 +44,7 @@ lakewright explain sales.orders --policy policies
 lakewright explain sales.orders --policy policy.yaml --tables tables --format json
 """,
 )
-@policy_options
+@policy_options()
 def explain(call: Call, *, policy: tuple[Path, ...], tables: tuple[Path, ...]) -> Answer:
     """Print the upkeep policy of a table, and which line decided each setting."""
     from lakewright.storage.catalog_arguments import split_name

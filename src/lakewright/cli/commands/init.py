@@ -8,7 +8,7 @@ import click
 
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
-from lakewright.cli.upkeep.policies import PATHS
+from lakewright.cli.upkeep.project_paths import PATHS
 
 
 @command(

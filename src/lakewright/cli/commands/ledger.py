@@ -52,21 +52,23 @@ def ledger(
     create: bool,
 ) -> Answer:
     """List the actions of upkeep, or of one table, oldest first."""
-    from lakewright.cli.output.ledger_text import actions_since, short_run
+    from lakewright.cli.output.ledger_text import actions_since, no_ledger, short_run
     from lakewright.platform.ledger.ledger import Ledger
 
+    catalog = call.catalog()
     if create:
         check_one_of(create=create, table=table, since=since_ms, verb=verb, run=run)
-        catalog = call.catalog()
         begun = Ledger(catalog)
         there = begun.exists()
         begun.create()
         what = "has a ledger already" if there else "has a ledger from now on"
         return said(f"{catalog.uri} {what}: {begun.name}", ledger=begun.name, created=not there)
     name = verb.replace("-", "_") if verb is not None else None
+    if not Ledger(catalog).exists():
+        return listed([], [], cells=_cells, record=_record, empty=no_ledger(catalog))
     found = actions_since(call, table=table, verb=name, since_ms=since_ms)
     if table is not None and not found:
-        _check_known(call.catalog(), table)
+        _check_known(catalog, table)
     return listed(
         [each for each in found if run in (None, each.run, short_run(each.run))],
         [

@@ -29,7 +29,7 @@ lakewright mcp s3://lake/warehouse
 """,
 )
 @click.argument("uri", required=False)
-@policy_options
+@policy_options()
 def mcp(call: Call, *, uri: str | None, policy: tuple[Path, ...], tables: tuple[Path, ...]) -> None:
     """Answer agents about the warehouse; nothing can be changed."""
     from lakewright.cli.mcp.warehouse_tools import WarehouseTools

@@ -10,7 +10,7 @@ from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
-from lakewright.platform.documents.variables import TABLES_VARIABLE
+from lakewright.cli.upkeep.project_paths import tables_option
 
 _MOST_SHOWN = 20
 
@@ -27,14 +27,7 @@ lakewright replay-rejects shop.sales --tables tables --dry-run
 lakewright read shop.sales__rejects --where "state = 'open'"
 """,
 )
-@click.option(
-    "--tables",
-    metavar="PATH",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    envvar=TABLES_VARIABLE,
-    help=f"Files and folders of declarations (default: ${TABLES_VARIABLE}).",
-)
+@tables_option("Files and folders of declarations")
 @click.option("--dry-run", is_flag=True, help="Print what would fit; write nothing.")
 def replay_rejects(call: Call, *, tables: tuple[Path, ...]) -> Answer:
     """Append kept bad rows that fit the declaration now."""

@@ -31,7 +31,7 @@ lakewright report s3://lake/warehouse --output monday.html
 """,
 )
 @click.argument("uri", required=False)
-@policy_options
+@policy_options()
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),

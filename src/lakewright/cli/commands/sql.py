@@ -83,7 +83,7 @@ def sql(
     from lakewright.session import Session
     from lakewright.session.settings import DATABASE, Settings
     from lakewright.storage import Catalog
-    from lakewright.storage.errors import StorageError
+    from lakewright.storage.errors import NotFoundError, StorageError
 
     check_one_of(
         needed=False, statements=statements, file=source, execute=executed, compiled=planned
@@ -102,7 +102,11 @@ def sql(
     text = statements or executed or (None if file is None else _read(file))
     if text is None and not sys.stdin.isatty():
         text = sys.stdin.read()
-    catalog = Catalog.open(call.warehouse) if _makes_warehouse(text) else call.catalog()
+    try:
+        catalog = Catalog.open(call.warehouse) if _makes_warehouse(text) else call.catalog()
+    except NotFoundError as error:
+        told = f"{error.message}, or begin one with the statement CREATE DATABASE name"
+        raise NotFoundError(told) from error
     # As runs of other commands are named, so that `undo` finds all commits of this one.
     named = replace(catalog, run=f"lakewright sql ({catalog.env.new_id()[:8]})")
     session = Session(named, given)

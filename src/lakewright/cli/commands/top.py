@@ -47,7 +47,7 @@ lakewright top s3://lake/warehouse --once --format json
 """,
 )
 @click.argument("uri", required=False)
-@policy_options
+@policy_options()
 @click.option("--once", is_flag=True, help="Print one frame, and end.")
 @click.option(
     "--every",

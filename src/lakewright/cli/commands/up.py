@@ -27,7 +27,7 @@ lakewright up --tables tables
 lakewright up --warehouse s3://lake/warehouse --policy policy.yaml
 """,
 )
-@policy_options
+@policy_options(of_project=False)
 @click.option("--port", metavar="N", type=FROM_1, default=3000, show_default=True)
 def up(call: Call, *, policy: tuple[Path, ...], tables: tuple[Path, ...], port: int) -> None:
     """Open the workspace in the Dagster UI."""

@@ -51,7 +51,7 @@ lakewright upkeep --policy policies --only "sales.*"
 """,
 )
 @click.option("--dry-run", is_flag=True, help="Show what is due and what is deferred; do nothing.")
-@policy_options
+@policy_options()
 @click.option(
     "--only",
     metavar="PATTERN",

@@ -94,7 +94,7 @@ class TableName(click.ParamType[str]):
         from lakewright.storage import Catalog, StorageError
 
         try:
-            catalog = Catalog.open(_warehouse(ctx))
+            catalog = Catalog.open(warehouse_of(ctx))
             tables = [
                 f"{db}.{table}"
                 for db in catalog.list_databases()
@@ -105,7 +105,7 @@ class TableName(click.ParamType[str]):
         return [CompletionItem(table) for table in tables if table.startswith(incomplete)]
 
 
-def _warehouse(context: click.Context) -> str:
+def warehouse_of(context: click.Context) -> str:
     """The warehouse: the option after the command, before it, the environment, or the default."""
     own: str | None = context.params.get("warehouse")
     return own or context.find_root().params.get("warehouse") or DEFAULT_WAREHOUSE
@@ -184,7 +184,7 @@ def command(
 
         def callback(**given: Any) -> int:
             context = click.get_current_context()
-            given["warehouse"] = _warehouse(context)
+            given["warehouse"] = warehouse_of(context)
             told = {each: given.pop(each) for each in Call.__slots__ if each in given}
             call = Call(command=_words(context), **told)
             answer = run(call, **given)

@@ -97,7 +97,8 @@ which saves it as a plan; and --plan FILE, which carries out a saved plan.
 
 Exit codes:
   0    done
-  1    `alter --dry-run` and `diff`: allowed with warnings; `validate-schema`: rows do not fit
+  1    `alter --dry-run` and `diff`: allowed with warnings; `validate-schema`: rows do not fit;
+       `evolve-schema`: changes wait for a person, or for `respec`
   2    the request is wrong: an option, a name, a filter, an invalid plan, or a function of yours
        that failed
   3    no such warehouse, database, table, snapshot, tag, branch, consumer or file

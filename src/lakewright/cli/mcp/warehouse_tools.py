@@ -18,6 +18,7 @@ from typing import Annotated, Any, NoReturn, TypeAlias
 from pydantic import AfterValidator, Field
 
 from lakewright.cli.commands.adopt import survey_record
+from lakewright.cli.output.ledger_text import no_ledger
 from lakewright.cli.output.partitions import plain_spec
 from lakewright.cli.output.report_text import plain, report_record
 from lakewright.cli.output.text import iso_time
@@ -295,9 +296,7 @@ class WarehouseTools:
     def _ledger(self) -> Ledger:
         ledger = Ledger(self.catalog)
         if not ledger.exists():
-            raise NotFoundError(
-                f"{self.catalog.uri} has no ledger; `lakewright ledger --create` begins one"
-            )
+            raise NotFoundError(no_ledger(self.catalog))
         return ledger
 
     def _since_ms(self, age: str) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from lakewright.cli.grammar.call import Call
 from lakewright.platform.ledger.action import Action
 from lakewright.platform.ledger.ledger import Ledger
+from lakewright.storage import Catalog
 from lakewright.storage.errors import NotFoundError
 
 
@@ -22,10 +23,17 @@ def actions_since(
     catalog = call.catalog()
     ledger = Ledger(catalog)
     if not ledger.exists():
-        told = f"{catalog.uri} has no ledger; `lakewright ledger --create` begins one"
-        raise NotFoundError(told)
+        raise NotFoundError(no_ledger(catalog))
     begins_ms = None if since_ms is None else max(0, catalog.env.now_ms() - since_ms)
     return ledger.actions(table=table, verb=verb, since_ms=begins_ms)
+
+
+def no_ledger(catalog: Catalog) -> str:
+    """What is said of a warehouse of which nothing is recorded."""
+    return (
+        f"{catalog.uri} has no ledger: the first `lakewright upkeep`, or upkeep in Dagster, begins "
+        "one, or `lakewright ledger --create`"
+    )
 
 
 def short_run(run: str) -> str:

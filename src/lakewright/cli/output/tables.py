@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _MOST_WHOLE = (24, 12)
 # A cell that would need more lines than this in its column makes each row a block of its own.
 _MOST_LINES = 4
+# A longer rule below the last title is no help.
+_MOST_RULED = 60
 # In a column of fewer characters no name can be read.
 _LEAST = 4
 
@@ -110,6 +112,8 @@ def header_lines(columns: Sequence[TextColumn], widths: Sequence[int]) -> list[s
     """The titles, and a rule under each."""
     titles = [column.title for column in columns]
     rules = ["-" * width for width in widths]
+    # Long reasons stand in the last column, and no line there ends below its rule.
+    rules[-1:] = [rule[:_MOST_RULED] for rule in rules[-1:]]
     return [*row_lines(columns, widths, [titles]), GAP.join(rules)]
 
 

@@ -10,7 +10,7 @@ import click
 
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.upkeep.policies import policies_of
-from lakewright.platform.documents.variables import POLICY_VARIABLE, TABLES_VARIABLE
+from lakewright.cli.upkeep.project_paths import PATHS, policy_option, tables_option
 from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.ingest.inferred_columns import with_columns_of_source
 from lakewright.platform.tables.workspace import Workspace, read_workspace
@@ -26,31 +26,14 @@ The gate judges the change, and a change that it denies is refused. Exit codes o
 docs/how-to/schema-gate.md explains each rule, and which ones a waiver may accept until a day.
 """
 
-_PATHS = click.Path(path_type=Path)
-
 
 def workspace_options(run: Runner) -> Runner:
     """Add the options of the workspace that the gate asks to a command."""
     run = click.option(
-        "--sql", metavar="PATH", type=_PATHS, multiple=True, help="SQL that may use the columns."
+        "--sql", metavar="PATH", type=PATHS, multiple=True, help="SQL that may use the columns."
     )(run)
-    run = click.option(
-        "--policy",
-        metavar="PATH",
-        type=_PATHS,
-        multiple=True,
-        envvar=POLICY_VARIABLE,
-        help=f"Policies whose upkeep may use the columns (default: ${POLICY_VARIABLE}).",
-    )(run)
-    return click.option(
-        "--tables",
-        metavar="PATH",
-        type=_PATHS,
-        multiple=True,
-        envvar=TABLES_VARIABLE,
-        help="Declarations whose checks, tables and SQL files may use the columns "
-        f"(default: ${TABLES_VARIABLE}).",
-    )(run)
+    run = policy_option("Policies whose upkeep may use the columns")(run)
+    return tables_option("Declarations whose checks, tables and SQL files may use the columns")(run)
 
 
 def workspace_of(

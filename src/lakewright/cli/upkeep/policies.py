@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import click
-
+from lakewright.cli.upkeep.project_paths import policy_option, tables_option
 from lakewright.platform.documents.declared_values import plain
-from lakewright.platform.documents.variables import POLICY_VARIABLE, TABLES_VARIABLE
 from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.policies.policies import DayBudget, Given, PolicySet, Setting
 from lakewright.platform.policies.policy_files import load_policies
@@ -22,30 +20,17 @@ if TYPE_CHECKING:
     from lakewright.platform.upkeep.measures import Cost
     from lakewright.storage import Catalog
 
-PATHS = click.Path(path_type=Path)
-
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
-def policy_options(command: Command) -> Command:
+def policy_options(*, of_project: bool = True) -> Callable[[Command], Command]:
     """The options `--policy` and `--tables` of commands that ask the policies."""
-    of_policy = click.option(
-        "--policy",
-        metavar="PATH",
-        type=PATHS,
-        multiple=True,
-        envvar=POLICY_VARIABLE,
-        help=f"Policy files, and folders of them; may be repeated (default: ${POLICY_VARIABLE}).",
+    policy = policy_option(
+        "Policy files, and folders of them; may be repeated", of_project=of_project
     )
-    of_tables = click.option(
-        "--tables",
-        metavar="PATH",
-        type=PATHS,
-        multiple=True,
-        envvar=TABLES_VARIABLE,
-        help=f"Declarations, whose `maintenance:` counts too (default: ${TABLES_VARIABLE}).",
-    )
-    return of_policy(of_tables(command))
+    what = "Declarations, whose `maintenance:` counts too"
+    tables = tables_option(what, of_project=of_project)
+    return lambda command: policy(tables(command))
 
 
 def policies_of(paths: Sequence[Path], workspace: Workspace) -> PolicySet:

@@ -23,6 +23,7 @@ from lakewright.cli.output.report_text import report_record, report_text
 from lakewright.cli.upkeep.gate import workspace_of
 from lakewright.cli.upkeep.parameters import parameters, read_options
 from lakewright.cli.upkeep.plan_files import plan_data, read_plan, save_plan
+from lakewright.cli.upkeep.project_paths import project_paths
 from lakewright.platform.documents.variables import TABLES_VARIABLE
 from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.upkeep.deletions import UNDO_RUN
@@ -84,7 +85,9 @@ def run_verb(
     """Carry a verb out as a call asks for; None if the plan itself was printed."""
     # Told after the progress, which has the terminal to itself.
     warnings: list[str] = []
-    recorder = Recorder.of(call.catalog(), warn=warnings.append)
+    # Where a project keeps tables by policies, what was done by hand is asked for, too.
+    is_kept = bool(project_paths("policies"))
+    recorder = Recorder.of(call.catalog(), warn=warnings.append, make=is_kept)
     run = table.table_files.env.new_id()[:8]
     try:
         outcome = _carried_out(verb, call, table, options, recorder, run)

@@ -75,6 +75,34 @@ def test_a_proposal_of_a_csv_reads_it_without_a_change(
     assert rows.num_columns == 2
 
 
+def test_types_are_those_of_all_files_of_a_folder(tmp_path: Path) -> None:
+    put(tmp_path, "a.csv", "id,price\n1,1.25\n")
+    put(tmp_path, "b.csv", "id,price,city\n2x,7.50,Bonn\n")
+    text = lakewright.declare(tmp_path)
+    assert types(text) == {"id": "STRING", "price": "DECIMAL(18, 2)", "city": "STRING"}
+    assert "2 rows of 2 files" in text
+    assert "1 empty" in text
+
+
+def test_amounts_have_as_many_digits_each_and_measures_have_not(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.csv", "money,whole,measure,exact\n9.90,7,1.5,1e3\n20,8,2.25,2.50\n")
+    assert types(lakewright.declare(path)) == {
+        "money": "DECIMAL(18, 2)",
+        "whole": "BIGINT",
+        "measure": "DOUBLE",
+        "exact": "DOUBLE",
+    }
+
+
+def test_of_many_large_files_some_are_read_from_the_first_to_the_last(tmp_path: Path) -> None:
+    for at in range(12):
+        rows = "1,x\n" * 400_000 if at < 11 else "1.5,x\n"
+        put(tmp_path, f"{at:02}.csv", f"n,t\n{rows}")
+    text = lakewright.declare(tmp_path)
+    assert types(text)["n"] == "DOUBLE"
+    assert "8 of 12 files" in text
+
+
 def test_a_missing_header_hides_no_row_from_the_guess(tmp_path: Path) -> None:
     text = lakewright.declare(put(tmp_path, "a.csv", "1,a\n2,b\n"))
     assert types(text) == {"column1": "BIGINT", "column2": "STRING"}

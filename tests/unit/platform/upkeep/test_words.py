@@ -47,8 +47,11 @@ def test_counts_agree_with_their_noun() -> None:
 
 def test_names_and_snapshots_are_told_in_few_words() -> None:
     assert [named("tag", each) for each in (("a",), ("a", "b"))] == ["tag a", "tags a, b"]
-    assert [snapshots_text(each) for each in ((), (3,), (3, 4, 5))] == [
+    given = (), (3,), (3, 4, 5), (12, 15), (*range(1, 9), 40)
+    assert [snapshots_text(each) for each in given] == [
         "no snapshot",
         "snapshot 3",
         "3 snapshots (3 to 5)",
+        "2 snapshots (12, 15)",
+        "9 snapshots (between 1 and 40)",
     ]
