@@ -163,7 +163,7 @@ class IngestRun:
                 )
 
     def _add_columns(self, table: Table, changes: Sequence[AddColumn], why: str) -> None:
-        """Add columns as the job `evolve_schema` does, with the same gate and record."""
+        """Add columns as the verb `evolve_schema` does, with the same gate and record."""
         (texts,) = texts_in_turn(changes)
         catalog, warn = self.warehouse.catalog(), self.context.log.warning
         replace(Recorder.of(catalog, warn=warn, make=True), reason=why).carry_out(

@@ -20,7 +20,7 @@ import dagster as dg
 from lakewright.assets.table_checks import TableCheck
 from lakewright.platform.orchestration.check_events import evaluations
 from lakewright.platform.orchestration.failures import failures_for_dagster
-from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.names import UPKEEP, TableNames
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.schema_reports import (
@@ -56,8 +56,8 @@ def schema_check(
         name=SCHEMA_MATCHES,
         description=(
             f"Whether {declaration.table} is as declared. Runs that write it are refused where "
-            f"their rows would not fit. The job {names.job_of_all(EVOLVE)} makes the table as "
-            f"declared, and the job {names.job_of_all(RESPEC_JOB)} changes its partition keys."
+            f"their rows would not fit. The job {names.job_of_all(UPKEEP)} makes the table as "
+            f"declared by the verb {EVOLVE}, and changes its partition keys by {RESPEC_JOB}."
         ),
         evaluate=evaluate,
     )

@@ -1,4 +1,4 @@
-"""Schema evolution: a job that makes tables as declared, or applies changes of its run config.
+"""Schema evolution: the verb that makes tables as declared, or applies changes of its run config.
 
 The policy of the declaration says what becomes of destructive changes; a run may say otherwise. A
 table without declared columns gets the changes that a run names.
@@ -6,7 +6,7 @@ table without declared columns gets the changes that a run names.
 
 import dagster as dg
 
-from lakewright.jobs.upkeep import UpkeepJob
+from lakewright.jobs.upkeep import UpkeepVerb
 from lakewright.platform.decide.kept_tables import KeptTable
 from lakewright.platform.orchestration.asset_lineage import with_other_assets
 from lakewright.platform.orchestration.names import AssetKeys
@@ -19,8 +19,8 @@ from lakewright.storage import Table
 VERB = "evolve_schema"
 
 
-def evolve_job(workspace: Workspace, keys: AssetKeys) -> UpkeepJob:
-    """The job of all tables; the gate asks who uses columns.
+def evolve_verb(workspace: Workspace, keys: AssetKeys) -> UpkeepVerb:
+    """The verb for all tables; the gate asks who uses columns.
 
     Users of columns are those that the workspace and Dagster know.
     """
@@ -32,7 +32,7 @@ def evolve_job(workspace: Workspace, keys: AssetKeys) -> UpkeepJob:
             return (altering(known),)
         return (evolution_to(found, known),)
 
-    return UpkeepJob(
+    return UpkeepVerb(
         name=VERB,
         description="Change the schema of tables to their declarations.",
         verbs=verbs,

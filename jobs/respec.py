@@ -1,4 +1,4 @@
-"""Respec: a job that changes the partition keys of tables.
+"""Respec: the verb that changes the partition keys of tables, with its events.
 
 It changes to the keys of the declaration, else of the policy, or to those of the run's config.
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from lakewright.jobs.upkeep import UpkeepJob
+from lakewright.jobs.upkeep import UpkeepVerb
 from lakewright.platform.decide.kept_tables import KeptTable
 from lakewright.platform.orchestration.follow_table import follow_table
 from lakewright.platform.orchestration.names import TableNames
@@ -51,11 +51,12 @@ def _follow(
         context.log_event(event)
 
 
-RESPEC_OF_TABLES = UpkeepJob(
+RESPEC_OF_TABLES = UpkeepVerb(
     name=RESPEC_JOB,
     description="Change the partition keys of tables, to those declared or of their policy.",
     verbs=_verbs,
     declared=_declared,
     options=RespecRun,
     afterwards=_follow,
+    is_asked_for=True,
 )

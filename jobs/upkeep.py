@@ -1,4 +1,4 @@
-"""One job for any verb of upkeep: plan, lease, run, and report to Dagster.
+"""The job of all verbs of upkeep: plan, lease, run, and report to Dagster.
 
 A run is for the tables that its config names, one after the other. It makes its own plans, because
 a table may have changed since the sensor looked. A table that cannot be kept does not keep the run
@@ -22,6 +22,7 @@ from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import (
     DEFERRED_TAG,
     TABLE_TAG,
+    UPKEEP,
     VERB_TAG,
     TableNames,
     UpkeepNames,
@@ -61,15 +62,14 @@ from lakewright.storage.spec.partition_words import describe_partition
 
 # The sensor that asked for the run.
 SENSOR_TAG = "lakewright/asked_by"
-# The job of the verbs that only a person asks for.
-REQUESTS_JOB = "run_verb"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpkeepJob:
-    """What one kind of job does to a table.
+class UpkeepVerb:
+    """What a run of one verb does to a table.
 
-    `name` is what names of jobs and tags begin with. `verbs` are carried out in turn, with the
+    `name` is the verb in run config and tags. The sensor of upkeep may ask for it if it
+    `is_asked_for`. `verbs` are carried out in turn, with the
     options that `declared` reads in the table's policy and that a run may change. Where
     `may_come_early`, a table that does not exist yet is no failure.
     `afterwards` gets the table as the verbs left it.
@@ -80,7 +80,7 @@ class UpkeepJob:
     verbs: Callable[[Table, dg.OpExecutionContext, KeptTable], Sequence[AnyProcedure]]
     declared: Callable[[KeptTable], Any]
     options: type[Any]
-    needs_spark: bool = True
+    is_asked_for: bool = False
     may_come_early: bool = False
     afterwards: Callable[[KeptTable, Table, TableNames, dg.OpExecutionContext], None] | None = None
 
@@ -107,7 +107,7 @@ class _Run:
 
     def keep(
         self,
-        kind: UpkeepJob,
+        kind: UpkeepVerb,
         context: dg.OpExecutionContext,
         config: Any,
         asked: Mapping[str, AskedConfig],
@@ -131,7 +131,7 @@ class _Run:
 
     def _keep_each(
         self,
-        kind: UpkeepJob,
+        kind: UpkeepVerb,
         context: dg.OpExecutionContext,
         config: Any,
         asked: Mapping[str, AskedConfig],
@@ -184,88 +184,46 @@ class _Run:
 
 
 def build_upkeep_job(
-    kind: UpkeepJob,
+    kinds: Sequence[UpkeepVerb],
     tables: KeptTables,
     *,
     names: UpkeepNames | None = None,
     resources: ResourceKeys | None = None,
     bound: Mapping[str, Any] | None = None,
 ) -> dg.JobDefinition:
-    """The job of a kind for all tables; a run names those that it is for.
+    """The one job of all verbs; a run names the verb and its tables.
 
     `bound` are its resources, if those of the definitions are known.
     """
-    run = _Run(tables, names or UpkeepNames(), resources or ResourceKeys())
-
-    def keep_tables(context: dg.OpExecutionContext, config: Any) -> None:
-        run.keep(kind, context, config, config.asked)
-
-    return _job_of(
-        kind.name,
-        keep_tables,
-        run,
-        config=_config_with_asked(kind.options),  # type: ignore[arg-type]  # classes are hashable
-        description=kind.description,
-        needs_spark=kind.needs_spark,
-        bound=bound,
-    )
-
-
-def build_requests_job(
-    kinds: Sequence[UpkeepJob],
-    tables: KeptTables,
-    *,
-    names: UpkeepNames | None = None,
-    resources: ResourceKeys | None = None,
-) -> dg.JobDefinition:
-    """The one job of the kinds that only a person asks for; a run names the verb and its tables."""
-    run = _Run(tables, names or UpkeepNames(), resources or ResourceKeys())
+    names, keys = names or UpkeepNames(), resources or ResourceKeys()
+    run = _Run(tables, names, keys)
     by_name = {each.name: each for each in kinds}
 
     def keep_tables(context: dg.OpExecutionContext, config: Any) -> None:
-        kind = by_name[config.verb.verb]
+        kind, given = by_name[config.verb.verb], config.verb
+        # A person may have launched the run, without the tags of the sensor.
         context.instance.add_run_tags(context.run_id, {VERB_TAG: kind.name})
-        run.keep(kind, context, config.verb, {})
+        run.keep(kind, context, given, getattr(given, "asked", {}))
 
-    return _job_of(
-        REQUESTS_JOB,
-        keep_tables,
-        run,
-        config=_config_of_requests(tuple((each.name, each.options) for each in kinds)),
-        description=f"Carry out one verb on tables: {', '.join(by_name)}.",
-        needs_spark=any(each.needs_spark for each in kinds),
+    # Dagster reads run config's type here, and it is made of the verbs' options.
+    keep_tables.__annotations__["config"] = _config_of_verbs(
+        tuple((each.name, each.options, each.is_asked_for) for each in kinds)
     )
-
-
-def _job_of(
-    name: str,
-    keep_tables: Callable[[dg.OpExecutionContext, Any], None],
-    run: _Run,
-    *,
-    config: type[dg.Config],
-    description: str,
-    needs_spark: bool,
-    bound: Mapping[str, Any] | None = None,
-) -> dg.JobDefinition:
-    names, keys = run.names, run.keys
-    # Dagster reads run config's type here, and it is made of the verb's options.
-    keep_tables.__annotations__["config"] = config
     op = dg.op(
-        name=names.op(name),
-        pool=names.pool(name),
-        required_resource_keys={keys.warehouse} | ({keys.spark} if needs_spark else set()),
-        description=description,
+        name=names.op(UPKEEP),
+        required_resource_keys={keys.warehouse, keys.spark},
+        description=f"Carry out one verb on tables: {', '.join(by_name)}.",
     )(keep_tables)
 
     @dg.job(
-        name=names.job(name),
-        tags={VERB_TAG: name},
+        name=names.job(UPKEEP),
         executor_def=dg.in_process_executor,
         resource_defs=bound,
-        description=description,
+        description="Carry out one verb of upkeep on tables, such as "
+        "verb: {compact: {tables: {database.table: {}}}}.",
     )
     def upkeep_job() -> None:
-        op.alias(names.job(name))()
+        op.alias(names.job(UPKEEP))()
 
     return upkeep_job
 
@@ -290,17 +248,24 @@ def _config_with_asked(options: type[Any]) -> type[dg.Config]:
 
 
 @cache
-def _config_of_requests(verbs: tuple[tuple[str, type[Any]], ...]) -> type[dg.Config]:
-    """Run config with one of these verbs, by its name, and its tables."""
+def _config_of_verbs(verbs: tuple[tuple[str, type[Any], bool], ...]) -> type[dg.Config]:
+    """Run config with one of these verbs, by its name, and its tables.
+
+    Of a verb that the sensor asks for, also with what it asks.
+    """
     members = tuple(
-        _extended(_config_of_tables(options), f"Of_{verb}", verb=(Literal[verb], verb))  # type: ignore[arg-type]  # classes are hashable
-        for verb, options in verbs
+        _extended(
+            _config_with_asked(options) if is_asked_for else _config_of_tables(options),  # type: ignore[arg-type]  # classes are hashable
+            f"Of_{verb}",
+            verb=(Literal[verb], verb),
+        )
+        for verb, options, is_asked_for in verbs
     )
     verb = (
         Union[members],  # noqa: UP007 - made of the verbs
         Field(discriminator="verb", description="The verb, with the tables and its options."),
     )
-    return _extended(dg.Config, "OfRequest", verb=verb)
+    return _extended(dg.Config, "OfVerbs", verb=verb)
 
 
 def _extended(base: type[dg.Config], name: str, **given: Any) -> type[dg.Config]:
@@ -349,7 +314,7 @@ class _OneTable:
     once, not with each table.
     """
 
-    kind: UpkeepJob
+    kind: UpkeepVerb
     names: TableNames
     kept: KeptTable
     context: dg.OpExecutionContext
@@ -436,7 +401,7 @@ def _without_gone(options: Any, table: Table, context: dg.OpExecutionContext) ->
 class _OneVerb:
     """One verb in one run: carries it out and reports it; a `given` plan as it stands."""
 
-    kind: UpkeepJob
+    kind: UpkeepVerb
     names: TableNames
     context: dg.OpExecutionContext
     table: Table

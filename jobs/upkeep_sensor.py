@@ -16,7 +16,7 @@ import dagster as dg
 
 from lakewright.jobs.refresh_assets import refresh_request
 from lakewright.jobs.upkeep import SENSOR_TAG
-from lakewright.jobs.verbs import KEEPING_JOBS
+from lakewright.jobs.verbs import KEEPING_VERBS
 from lakewright.platform.decide.adopted import AdoptedTable
 from lakewright.platform.decide.alerts import Alerts
 from lakewright.platform.decide.budget import batches
@@ -31,7 +31,14 @@ from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.past import day_of
 from lakewright.platform.ledger.recording import is_recording
 from lakewright.platform.ledger.shadows import record_shadows
-from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, UpkeepNames, table_tag
+from lakewright.platform.orchestration.names import (
+    KEEPS_TAG,
+    TABLE_TAG,
+    UPKEEP,
+    VERB_TAG,
+    UpkeepNames,
+    table_tag,
+)
 from lakewright.platform.orchestration.past_runs import past_runs
 from lakewright.platform.orchestration.policy_memory import keep_policies
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
@@ -77,7 +84,7 @@ def build_upkeep_sensor(
     names = names or UpkeepNames()
     keys = resources or ResourceKeys()
     watch, news, alerts = TableWatch(tables), TableNews(tables, names), Alerts()
-    verbs = [kind.name for kind in KEEPING_JOBS]
+    verbs = [kind.name for kind in KEEPING_VERBS]
     died: dict[str, bool] = {}
     # What stays as it is was logged by an earlier tick.
     logged: set[str] = set()
@@ -231,9 +238,10 @@ def _request(
     }
     return dg.RunRequest(
         run_key=_run_key(instance, batch),
-        job_name=names.job(verb),
-        run_config={"ops": {names.job(verb): {"config": config}}},
+        job_name=names.job(UPKEEP),
+        run_config=names.run_config(verb, config),
         tags={
+            KEEPS_TAG: verb,
             TABLE_TAG: table_tag(each.table for each in batch),
             VERB_TAG: verb,
             SENSOR_TAG: names.sensor,

@@ -257,7 +257,7 @@ class _Look:
         if self.declared_keys is not None:
             told += (
                 f": its declaration says partition_keys ({', '.join(self.declared_keys)}), and "
-                "decides; change them there, and run `lakewright respec` (the job respec)"
+                "decides; change them there, and run `lakewright respec` (respec in the job upkeep)"
             )
             yield self._declined(RESPEC, WhyNot.DECLARED, told)
             return

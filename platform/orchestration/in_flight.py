@@ -11,10 +11,10 @@ from typing import Any
 import dagster as dg
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 
-from lakewright.platform.ledger.kept_verbs import BACKFILL, INGEST
+from lakewright.platform.ledger.kept_verbs import BACKFILL
 from lakewright.platform.ledger.known_work import Running
-from lakewright.platform.orchestration.names import VERB_TAG, AssetKeys
-from lakewright.platform.orchestration.runs import UNFINISHED, tables_of
+from lakewright.platform.orchestration.names import UPKEEP, AssetKeys
+from lakewright.platform.orchestration.runs import UNFINISHED, tables_of, verb_of
 
 
 def work_in_flight(
@@ -30,7 +30,7 @@ def work_in_flight(
     unnamed: dict[str, Running] = {}
     for run in instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED)):
         running = Running(
-            run.tags.get(VERB_TAG, INGEST),
+            verb_of(run),
             f"run {run.run_id[:8]} of {_job(run)} ({run.status.value.lower()})",
         )
         concerned = tables_of(run, keys)
@@ -50,7 +50,10 @@ def work_in_flight(
 
 
 def _job(run: dg.DagsterRun) -> str:
-    return "the asset" if run.job_name.startswith("__") else run.job_name
+    if run.job_name.startswith("__"):
+        return "the asset"
+    is_upkeep = run.job_name.endswith(UPKEEP)
+    return f"{run.job_name} ({verb_of(run)})" if is_upkeep else run.job_name
 
 
 def _backfills(instance: dg.DagsterInstance) -> Iterator[tuple[dg.AssetKey, str]]:

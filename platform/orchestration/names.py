@@ -9,12 +9,16 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
+# The job of all verbs of upkeep.
+UPKEEP = "upkeep"
 # The tag by which runs that write or keep a table are found.
 TABLE_TAG = "lakewright/table"
 # The tables of a run that it left to a later one, such as those whose lease another process held.
 DEFERRED_TAG = "lakewright/deferred"
 # The tag with the work of a run: ingest, compact or expire_snapshots.
 VERB_TAG = "lakewright/verb"
+# The tag of runs that the upkeep sensor asks for, with the verb: dagster.yaml limits how many work.
+KEEPS_TAG = "lakewright/upkeep"
 # The tag of runs that a stream's sensor asked for: they stay for the declared delay.
 CONTINUOUS_TAG = "lakewright/continuous"
 # Between the names of tables in the tag of a run of several.
@@ -101,7 +105,7 @@ class UpkeepNames:
         return TableNames(table, self.keys, self.group)
 
     def job(self, verb: str) -> str:
-        """The name of a verb's job and of its step; run config uses the step's name.
+        """The name of a job and of its step; run config uses the step's name.
 
         Names begin with the group, so that a list has the jobs of one component together.
         """
@@ -111,8 +115,12 @@ class UpkeepNames:
         """The name of the op behind the step; Dagster requires it to differ from the job's name."""
         return self.job(f"{verb}_op")
 
+    def run_config(self, verb: str, config: Mapping[str, object]) -> dict[str, object]:
+        """The config of a run of the job `upkeep` for a verb, with its tables in `config`."""
+        return {"ops": {self.job(UPKEEP): {"config": {"verb": {verb: dict(config)}}}}}
+
     def pool(self, verb: str) -> str:
-        """The pool that admits one run of a verb at a time."""
+        """The pool that admits one run of a job at a time."""
         return f"lakewright/{self.job(verb)}"
 
     def schedule(self, verb: str, timezone: str) -> str:
@@ -175,13 +183,12 @@ class TableNames:
         return f"{self.identifier}__checks"
 
     def job_of_all(self, verb: str) -> str:
-        """The name of a verb's job of all tables, and of its step."""
+        """The name of a job of all tables, and of its step."""
         return UpkeepNames(self.group).job(verb)
 
     def run_config(self, verb: str, options: Mapping[str, object]) -> dict[str, object]:
-        """The config of a run of a verb's job of all tables, for this table only."""
-        config = {"tables": {self.table: dict(options)}}
-        return {"ops": {self.job_of_all(verb): {"config": config}}}
+        """The config of a run that carries out a verb on this table only."""
+        return UpkeepNames(self.group).run_config(verb, {"tables": {self.table: dict(options)}})
 
     def schedule(self, verb: str) -> str:
         return f"{verb}_schedule__{self.identifier}"

@@ -16,7 +16,13 @@ from lakewright.platform.ledger.intents import Cost
 from lakewright.platform.ledger.known_work import LONGEST_DELAY_MS, Past, Try
 from lakewright.platform.ledger.savings import sum_of_costs
 from lakewright.platform.orchestration.in_flight import work_in_flight
-from lakewright.platform.orchestration.names import DEFERRED_TAG, UpkeepNames, tables_of_tag
+from lakewright.platform.orchestration.names import (
+    DEFERRED_TAG,
+    UPKEEP,
+    VERB_TAG,
+    UpkeepNames,
+    tables_of_tag,
+)
 from lakewright.platform.orchestration.runs import op_configs, tables_of
 from lakewright.platform.upkeep.measures import Measures
 
@@ -46,7 +52,7 @@ def past_runs(
     done: dict[tuple[str, str], int] = {}
     promised: dict[str, Cost] = {}
     for verb in verbs:
-        for record in _records(instance, names.job(verb), now_ms):
+        for record in _records(instance, names.job(UPKEEP), verb, now_ms):
             run = record.dagster_run
             if not run.is_finished:
                 for table, each in _asked(run).items():
@@ -96,9 +102,11 @@ def _has_died(
     return known[run.run_id]
 
 
-def _records(instance: dg.DagsterInstance, job: str, now_ms: int) -> Iterator[dg.RunRecord]:
-    """Runs of a job, newest first."""
-    filters = dg.RunsFilter(job_name=job)
+def _records(
+    instance: dg.DagsterInstance, job: str, verb: str, now_ms: int
+) -> Iterator[dg.RunRecord]:
+    """Runs of a verb, newest first."""
+    filters = dg.RunsFilter(job_name=job, tags={VERB_TAG: verb})
     cursor = None
     for _ in range(0, _MOST_RUNS, _RUNS):
         some = instance.get_run_records(filters=filters, limit=_RUNS, cursor=cursor)

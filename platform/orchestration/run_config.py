@@ -28,7 +28,7 @@ _BY_KEY = " Partition keys: a value, or dt=…/hh=… for several columns."
 
 
 class VerbConfig(dg.Config):
-    """The run config that the job of a verb accepts."""
+    """The run config that a verb accepts."""
 
     dry_run: bool = Field(default=False, description="Report what would be done; write nothing.")
 
@@ -46,7 +46,7 @@ class PlannedConfig(dg.Config):
 
 
 class TableVerbConfig(PlannedConfig, VerbConfig):
-    """The run config of a verb's job for one table."""
+    """The run config of a verb for one table."""
 
 
 @cache

@@ -29,9 +29,25 @@ UNFINISHED = [
 
 
 def op_configs(run: dg.DagsterRun) -> list[Mapping[str, Any]]:
-    """The config of each op of a run."""
+    """The config of each op of a run; of upkeep, that of its verb."""
+    return [config for _, config in _verbs_and_configs(run)]
+
+
+def verb_of(run: dg.DagsterRun) -> str:
+    """The work of a run: what its tag says, or its config before it has begun."""
+    named = (verb for verb, _ in _verbs_and_configs(run) if verb)
+    return run.tags.get(VERB_TAG) or next(named, INGEST)
+
+
+def _verbs_and_configs(run: dg.DagsterRun) -> Iterator[tuple[str, Mapping[str, Any]]]:
     ops: Any = run.run_config.get("ops", {})
-    return [op.get("config") or {} for op in ops.values()]
+    for op in ops.values():
+        config = op.get("config") or {}
+        verb = config.get("verb")
+        if isinstance(verb, Mapping):
+            yield from ((name, given or {}) for name, given in verb.items())
+        else:
+            yield "", config
 
 
 def tables_of(run: dg.DagsterRun, asset_keys: AssetKeys) -> tuple[str, ...]:
@@ -47,7 +63,7 @@ def runs_that_write(
 ) -> Iterator[dg.DagsterRun]:
     """The runs in one of these states that write a table."""
     for run in instance.get_runs(filters=dg.RunsFilter(statuses=list(statuses))):
-        if names.table in tables_of(run, names.keys) and run.tags.get(VERB_TAG, INGEST) == INGEST:
+        if names.table in tables_of(run, names.keys) and verb_of(run) == INGEST:
             yield run
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from lakewright.platform.orchestration.asset_lineage import with_other_assets
-from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.names import UPKEEP, TableNames
 from lakewright.platform.orchestration.reports import whole_table_metadata
 from lakewright.platform.tables.declaration_checks import SCHEMA_MATCHES
 from lakewright.platform.tables.declarations import TableDeclaration
@@ -243,7 +243,7 @@ def _told_drift(drift: SchemaDrift, names: TableNames, file: str | None, *, refu
 
 
 def _way_out(drift: SchemaDrift, names: TableNames, file: str | None) -> str:
-    """The jobs that make the table as declared, and what else to declare instead."""
+    """The verbs that make the table as declared, and what else to declare instead."""
     found = drift.found
     where = "its declaration" if file is None else f"`{file}`"
     verbs = [EVOLVE] if found.changes else []
@@ -252,10 +252,11 @@ def _way_out(drift: SchemaDrift, names: TableNames, file: str | None) -> str:
     else:
         verbs.append(RESPEC_JOB)
         other = f"set `partition_keys: [{', '.join(found.keys.former)}]` in {where}"
-    jobs = " and the job ".join(f"`{names.job_of_all(verb)}`" for verb in verbs)
+    jobs = " and ".join(f"`{verb}`" for verb in verbs)
     if not verbs:
         return f"{other[0].upper()}{other[1:]}"
-    return f"Run the job {jobs} for {names.table}, or {other}"
+    job = names.job_of_all(UPKEEP)
+    return f"Run the job `{job}` with {jobs} for {names.table}, or {other}"
 
 
 def _changes_table(drift: SchemaDrift) -> str:

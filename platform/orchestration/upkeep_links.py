@@ -8,14 +8,17 @@ from urllib.parse import quote
 
 import dagster as dg
 
-from lakewright.platform.orchestration.names import UpkeepNames
+from lakewright.platform.ledger.kept_verbs import VALIDATE_SCHEMA
+from lakewright.platform.orchestration.names import UPKEEP, UpkeepNames
 
 
 def upkeep_links(
     names: UpkeepNames, location: str | None, verbs: Iterable[str] = ()
 ) -> dict[str, dg.MetadataValue[Any]]:
-    """The jobs of these verbs, and the sensor; their names without a location."""
-    links = {f"job of {verb}": _job(names.job(verb), location) for verb in verbs}
+    """The jobs that carry out these verbs, and the sensor; their names without a location."""
+    # The rows of a table are judged by checks, which have a job of their own.
+    jobs = dict.fromkeys(each if each == VALIDATE_SCHEMA else UPKEEP for each in verbs)
+    links = {f"job of {each}": _job(names.job(each), location) for each in jobs}
     return {**links, "lakewright/upkeep_sensor": _sensor(names.sensor, location)}
 
 

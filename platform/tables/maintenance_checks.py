@@ -41,7 +41,7 @@ def check_maintenance(declaration: TableDeclaration) -> Iterator[Finding]:
     if upkeep.respec.keys is not None and declaration.columns:
         message = (
             f"the declaration of {declaration.table} says its partition_keys itself; write them "
-            "there, and run `lakewright respec` (the job respec)"
+            "there, and run `lakewright respec` (respec in the job upkeep)"
         )
         yield ("maintenance", "respec", "keys"), message
     validation = declaration.schema_policy.validation

@@ -35,10 +35,14 @@ def check_rows_fit(drift: SchemaDrift) -> None:
     if drift.reasons:
         ways = []
         if drift.misfits or drift.found.others:
-            ways.append(f"`lakewright evolve-schema {drift.table}` (the job evolve_schema)")
+            ways.append(
+                f"`lakewright evolve-schema {drift.table}` (evolve_schema in the job upkeep)"
+            )
         if drift.found.keys is not None:
             keys = ",".join(drift.found.keys.keys)
-            ways.append(f"`lakewright respec {drift.table} --keys {keys}` (the job respec)")
+            ways.append(
+                f"`lakewright respec {drift.table} --keys {keys}` (respec in the job upkeep)"
+            )
         raise InvalidSchema(
             f"table {drift.table} is not as declared, and differs by: {'; '.join(drift.reasons)}; "
             f"run {' and '.join(ways)}, which makes the table as declared, or change the "

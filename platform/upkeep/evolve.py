@@ -48,7 +48,7 @@ class EvolveOptions(AlterOptions):
 class EvolvePlan(Plan[AlterResult]):
     """The changes of one run; `waiting` are destructive ones, which wait for a person.
 
-    `keys` tells a change of the partition keys, which the job `respec` makes. `undeclared` has the
+    `keys` tells a change of the partition keys, which the verb `respec` makes. `undeclared` has the
     lines that declare columns which runs added, and which stay.
     """
 
@@ -151,7 +151,7 @@ def _made(table: Table, found: DeclaredChanges, policy: OnDestructive) -> tuple[
             f"the declaration of {table.name} asks for destructive changes: "
             f"{'; '.join(_told(found))}; schema.on_destructive is refuse, so nothing was "
             f"changed: make the changes by `lakewright alter {table.name}`, or name them in the "
-            "run config of the job evolve_schema, or correct the declaration"
+            "run config of evolve_schema in the job upkeep, or correct the declaration"
         )
     return found.harmless
 
@@ -178,7 +178,7 @@ def _report(table: Table, done: Outcome[EvolveOptions, EvolvePlan, AlterResult])
             is_empty=False,
         )
     if plan.keys:
-        told = f"`lakewright respec` (the job respec) has to {plan.keys}"
+        told = f"`lakewright respec` (respec in the job upkeep) has to {plan.keys}"
         altered = replace(
             altered,
             summary=f"{altered.summary}; {told}",

@@ -47,7 +47,7 @@ from lakewright.assets.wrong_tables import (
     wrong_spec,
 )
 from lakewright.jobs.automation_sensor import build_automation_sensors
-from lakewright.jobs.evolve_schema import evolve_job
+from lakewright.jobs.evolve_schema import evolve_verb
 from lakewright.jobs.ingest import build_ingest_schedule
 from lakewright.jobs.refresh_assets import Refresh, build_refresh_job
 from lakewright.jobs.rejection_sensor import build_rejection_sensor
@@ -57,9 +57,9 @@ from lakewright.jobs.scheduled_checks import build_scheduled_checks
 from lakewright.jobs.schema_sensor import build_schema_sensor
 from lakewright.jobs.statements import build_statements_job
 from lakewright.jobs.undo import build_undo_job
-from lakewright.jobs.upkeep import build_requests_job, build_upkeep_job
+from lakewright.jobs.upkeep import build_upkeep_job
 from lakewright.jobs.upkeep_sensor import build_upkeep_sensor
-from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
+from lakewright.jobs.verbs import KEEPING_VERBS, REQUESTED_VERBS
 from lakewright.platform.decide.adopted import AdoptedTable, read_adopted
 from lakewright.platform.decide.kept_tables import KeptTables
 from lakewright.platform.documents.variables import (
@@ -145,7 +145,7 @@ def build_definitions(
         workspace, wrong, adopted_tables, tables, UpkeepNames(group), hooks
     )
     health = HealthChecks(
-        tables=tables, verbs=[kind.name for kind in KEEPING_JOBS], names=names, resources=keys
+        tables=tables, verbs=[kind.name for kind in KEEPING_VERBS], names=names, resources=keys
     )
     found, session = warehouse or WarehouseResource(), spark or SparkResource()
     check_no_secret_shown(found, session)
@@ -162,11 +162,12 @@ def build_definitions(
         _undeclared_tables(undeclared, health),
         _declarations(watch, tables, names, keys) if paths or others else dg.Definitions(),
         _writing(workspace.declarations, names, keys, hooks),
-        _schemas(workspace, tables, names, keys),
+        _schemas(workspace, names, keys),
         build_warehouse_report(tables, names=names, resources=keys)
         if is_reported
         else dg.Definitions(),
         _upkeep(
+            workspace,
             tables,
             names,
             keys,
@@ -258,10 +259,8 @@ def _sources(declarations: Sequence[TableDeclaration], names: UpkeepNames) -> li
     return [*{each.key: each for each in specs if each is not None}.values()]
 
 
-def _schemas(
-    workspace: Workspace, tables: KeptTables, names: UpkeepNames, keys: ResourceKeys
-) -> dg.Definitions:
-    """What compares tables with their declarations, and makes them as declared."""
+def _schemas(workspace: Workspace, names: UpkeepNames, keys: ResourceKeys) -> dg.Definitions:
+    """What compares tables with their declarations."""
     declarations = workspace.declarations
     checking, schedules = build_scheduled_checks(declarations, names)
     with_columns = [each for each in declarations if each.columns]
@@ -270,12 +269,7 @@ def _schemas(
         if with_columns
         else []
     )
-    evolve = evolve_job(workspace, names.keys)
-    return dg.Definitions(
-        jobs=[build_upkeep_job(evolve, tables, names=names, resources=keys), *checking],
-        schedules=schedules,
-        sensors=sensors,
-    )
+    return dg.Definitions(jobs=checking, schedules=schedules, sensors=sensors)
 
 
 def _asks_for_upkeep(tables: KeptTables, policies: Sequence[str | Path]) -> bool:
@@ -285,6 +279,7 @@ def _asks_for_upkeep(tables: KeptTables, policies: Sequence[str | Path]) -> bool
 
 
 def _upkeep(
+    workspace: Workspace,
     tables: KeptTables,
     names: UpkeepNames,
     keys: ResourceKeys,
@@ -295,12 +290,10 @@ def _upkeep(
     page: str,
     begins: bool,
 ) -> dg.Definitions:
-    """The jobs that keep tables, and the sensor that asks for their runs."""
+    """The job that keeps tables, and the sensor that asks for its runs."""
     # To bind resources itself, Dagster would copy the sensor by a parameter that it warns of.
-    jobs = [
-        build_upkeep_job(kind, tables, names=names, resources=keys, bound=bound)
-        for kind in KEEPING_JOBS
-    ]
+    verbs = (*KEEPING_VERBS, *REQUESTED_VERBS, evolve_verb(workspace, names.keys))
+    jobs = [build_upkeep_job(verbs, tables, names=names, resources=keys, bound=bound)]
     if refresh is not None:
         jobs.append(build_refresh_job(refresh, names=names))
     sensor = build_upkeep_sensor(
@@ -336,7 +329,6 @@ def _on_request(
     """The jobs that only a person launches."""
     return dg.Definitions(
         jobs=[
-            build_requests_job(REQUESTED_JOBS, tables, names=names, resources=keys),
             build_undo_job(tables, names=names, resources=keys),
             build_statements_job(names=names, resources=keys),
             build_replay_rejects_job(workspace, names=names, resources=keys),

@@ -47,8 +47,8 @@ for _ in range(2):
     assert ingest_job(definitions, names.asset_key).execute_in_process().success
 """
 _COMPACT = """
-config = {"ops": {"compact": {"config": {"tables": {"shop.events": {}}}}}}
-assert definitions.resolve_job_def("compact").execute_in_process(run_config=config).success
+config = names.run_config("compact", {})
+assert definitions.resolve_job_def("upkeep").execute_in_process(run_config=config).success
 assert len(warehouse.catalog().table("shop.events").history.snapshots()) == 3
 """
 

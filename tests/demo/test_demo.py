@@ -167,7 +167,7 @@ def test_the_sensor_left_one_file_a_day(demo: Demo) -> None:
     ingested = snapshot_in_the_last_schema(demo)
     partitions = table.at(snapshot=ingested - 1).partitions()
     assert {each.file_count for each in partitions} == {1}
-    compactions = [run for run in demo.runs() if run.job_name == "compact"]
+    compactions = [run for run in demo.runs() if run.tags.get("lakewright/verb") == "compact"]
     assert [run.status for run in compactions] == [dg.DagsterRunStatus.SUCCESS]
     assert compactions[0].tags["dagster/sensor_name"] == "upkeep_sensor"
 

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakewright.definitions import build_definitions
+from lakewright.platform.orchestration.names import UPKEEP, UpkeepNames
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.storage import Catalog
 
@@ -60,8 +61,8 @@ def _compact(warehouse: str) -> None:
     )
     wanted = {"engine": "spark", "full": True}
     config = {"tables": dict.fromkeys(TABLES, wanted)}
-    job = definitions.resolve_job_def("compact")
-    ended = job.execute_in_process(run_config={"ops": {"compact": {"config": config}}})
+    job = definitions.resolve_job_def(UPKEEP)
+    ended = job.execute_in_process(run_config=UpkeepNames().run_config("compact", config))
     assert ended.success
 
 

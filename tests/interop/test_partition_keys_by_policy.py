@@ -66,7 +66,9 @@ def filled(lake: Lake, **kind: Any) -> Table:
 
 
 def asked(lake: Lake) -> list[dg.RunRequest]:
-    return [each for each in lake.tick().run_requests if each.job_name == "respec"]
+    return [
+        each for each in lake.tick().run_requests if each.tags.get("lakewright/verb") == "respec"
+    ]
 
 
 def told(lake: Lake) -> str:
@@ -155,7 +157,7 @@ def test_a_run_that_died_is_asked_for_again_at_once_and_goes_on_from_what_it_had
     table.upkeep.run(half)
     create_run_for_test(
         lake.instance,
-        job_name="respec",
+        job_name="upkeep",
         status=dg.DagsterRunStatus.FAILURE,
         run_config=dict(request.run_config),
         tags={**request.tags, RUN_KEY_TAG: str(request.run_key)},

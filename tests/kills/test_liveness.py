@@ -26,6 +26,7 @@ from dagster._daemon.monitoring.run_monitoring import monitor_started_run, monit
 
 from lakewright.jobs import upkeep_sensor
 from lakewright.platform.orchestration import past_runs
+from lakewright.platform.orchestration.names import UPKEEP, VERB_TAG, UpkeepNames
 from lakewright.platform.orchestration.warm_launcher import WarmRunLauncher
 from lakewright.storage import Table
 from lakewright.storage.env import SystemEnv
@@ -38,7 +39,6 @@ TABLE = "table: shop.events\nmaintenance: {compaction: {min_bytes: 0 b, small_fi
 FILES = 4
 LATER_MS = 600_000
 START_TIMEOUT_SECONDS = 2
-COMPACT = "compact"
 
 NOT_STARTED, QUEUED, STARTING, STARTED = (
     dg.DagsterRunStatus.NOT_STARTED,
@@ -85,14 +85,14 @@ class Ordeal:
         request = self.ask()
         location = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("here"), "__repository__")
         run = self.lake.instance.create_run_for_job(
-            job_def=self.lake.definitions.resolve_job_def(COMPACT),
+            job_def=self.lake.definitions.resolve_job_def(UPKEEP),
             run_config=dict(request.run_config),
             tags={**request.tags, "dagster/run_key": str(request.run_key)},
             status=QUEUED if status is not NOT_STARTED else NOT_STARTED,
-            remote_job_origin=RemoteJobOrigin(location, COMPACT),
+            remote_job_origin=RemoteJobOrigin(location, UPKEEP),
         )
         if status is STARTING:
-            starting = DagsterEvent(DagsterEventType.PIPELINE_STARTING.value, job_name=COMPACT)
+            starting = DagsterEvent(DagsterEventType.PIPELINE_STARTING.value, job_name=UPKEEP)
             self.lake.instance.report_dagster_event(starting, run_id=run.run_id)
         return run
 
@@ -210,9 +210,10 @@ def test_a_killed_run_is_made_up_for_after_as_many_runs_as_are_looked_at(ordeal:
         asked = {"tables": {"shop.events": {}}, "asked": {"shop.events": {"state": str(number)}}}
         create_run_for_test(
             ordeal.lake.instance,
-            job_name=COMPACT,
+            job_name=UPKEEP,
             status=dg.DagsterRunStatus.SUCCESS,
-            run_config={"ops": {COMPACT: {"config": asked}}},
+            tags={VERB_TAG: "compact"},
+            run_config=UpkeepNames().run_config("compact", asked),
         )
     ordeal.die("during its work")
     ordeal.ends_well()

@@ -27,11 +27,9 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._core.workspace.context import WorkspaceProcessContext
 
 from lakewright.definitions import build_definitions
-from lakewright.jobs.upkeep import REQUESTS_JOB
-from lakewright.jobs.verbs import REQUESTED_JOBS
 from lakewright.platform.documents.yaml_files import DeclarationError
 from lakewright.platform.orchestration.check_events import HEALTHY
-from lakewright.platform.orchestration.names import TableNames, UpkeepNames
+from lakewright.platform.orchestration.names import UPKEEP, TableNames, UpkeepNames
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 from lakewright.platform.tables.declaration_checks import SCHEMA_MATCHES, STORED_ROWS_FIT
 from lakewright.storage import Catalog, Table
@@ -271,11 +269,8 @@ class Lake:
     def run_verb(
         self, verb: str, config: Mapping[str, Any], *, fails: bool | None = False, **tags: str
     ) -> Outcome:
-        """Run a verb by its own job, or by the one of the verbs that only a person asks for."""
-        job, given = verb, config
-        if verb in {each.name for each in REQUESTED_JOBS}:
-            job, given = REQUESTS_JOB, {"verb": {verb: config}}
-        return self.run_job(job, {"ops": {job: {"config": given}}}, fails=fails, **tags)
+        """Run a verb by the job of all verbs."""
+        return self.run_job(UPKEEP, UpkeepNames().run_config(verb, config), fails=fails, **tags)
 
     def request(self, request: dg.RunRequest, *, fails: bool | None = False) -> Outcome:
         """Run what a sensor asked for, as the daemon would launch it."""

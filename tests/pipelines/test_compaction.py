@@ -17,10 +17,10 @@ from dagster._core.remote_origin import (
 from dagster._core.test_utils import create_run_for_test
 
 from lakewright.jobs.upkeep import build_upkeep_job
-from lakewright.jobs.verbs import KEEPING_JOBS
+from lakewright.jobs.verbs import KEEPING_VERBS
 from lakewright.platform.decide.kept_tables import KeptTables
 from lakewright.platform.ledger.ledger import Ledger
-from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.names import TableNames, UpkeepNames
 from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.upkeep.measures import Measures
 from lakewright.platform.upkeep.procedure import AnyProcedure
@@ -49,8 +49,8 @@ def test_the_sensor_asks_for_the_partitions_that_are_due_and_says_why(fragmented
     answer = fragmented.tick()
 
     (request,) = answer.run_requests
-    assert request.job_name == "compact"
-    config = request.run_config["ops"]["compact"]["config"]
+    assert request.job_name == "upkeep"
+    config = request.run_config["ops"]["upkeep"]["config"]["verb"]["compact"]
     asked = config["tables"]["shop.events"]
     # With what the policy says of it now.
     assert (asked["partitions"], asked["min_files"]) == (["2024-01-02"], 3)
@@ -64,7 +64,7 @@ def test_the_sensor_asks_for_the_partitions_that_are_due_and_says_why(fragmented
 
 def test_the_ledger_has_what_the_sensor_predicted(fragmented: Lake) -> None:
     (request,) = fragmented.tick().run_requests
-    said = request.run_config["ops"]["compact"]["config"]["asked"]["shop.events"]
+    said = request.run_config["ops"]["upkeep"]["config"]["verb"]["compact"]["asked"]["shop.events"]
     fragmented.request(request)
     (action,) = Ledger(fragmented.catalog).actions(verb="compact")
     predicted = Measures.predicted(said["predicted"])
@@ -88,7 +88,7 @@ def test_runs_that_came_to_nothing_are_asked_for_again_later(fragmented: Lake) -
         (request,) = fragmented.tick().run_requests
         create_run_for_test(
             fragmented.instance,
-            job_name="compact",
+            job_name="upkeep",
             status=dg.DagsterRunStatus.FAILURE,
             run_config=dict(request.run_config),
             tags=request.tags,
@@ -191,7 +191,7 @@ def test_the_run_leaves_fewer_files_and_the_same_rows(fragmented: Lake) -> None:
 def test_the_events_of_a_run_tell_of_its_own_snapshot_although_others_commit_after_it(
     fragmented: Lake,
 ) -> None:
-    (kind,) = (each for each in KEEPING_JOBS if each.name == "compact")
+    (kind,) = (each for each in KEEPING_VERBS if each.name == "compact")
 
     def overtaken(verb: AnyProcedure) -> AnyProcedure:
         def run(*given: Any) -> Any:
@@ -204,12 +204,12 @@ def test_the_events_of_a_run_tell_of_its_own_snapshot_although_others_commit_aft
     racing = replace(kind, verbs=lambda *given: [overtaken(each) for each in kind.verbs(*given)])
     tables = KeptTables(files=PolicyFiles([]), adopted=("shop.*",))
     made = dg.Definitions(
-        jobs=[build_upkeep_job(racing, tables)], resources=fragmented.definitions.resources
+        jobs=[build_upkeep_job([racing], tables)], resources=fragmented.definitions.resources
     )
     config = {"tables": {"shop.events": {"min_files": 3}}}
     outcome = Outcome(
-        made.resolve_job_def("compact").execute_in_process(
-            instance=fragmented.instance, run_config={"ops": {"compact": {"config": config}}}
+        made.resolve_job_def("upkeep").execute_in_process(
+            instance=fragmented.instance, run_config=UpkeepNames().run_config("compact", config)
         )
     )
 

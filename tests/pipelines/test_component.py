@@ -581,8 +581,10 @@ def test_what_upkeep_sees_and_does_lands_at_the_changed_key(moved: Moved) -> Non
     events_again = moved.tick("lake__upkeep_sensor").asset_events
     assert not any(isinstance(each, dg.AssetMaterialization) for each in events_again)
 
-    (request,) = [each for each in answer.run_requests if each.job_name == "lake__compact"]
-    done = moved.run("lake__compact", run_config=request.run_config, tags=request.tags)
+    (request,) = [
+        each for each in answer.run_requests if each.tags.get("lakewright/verb") == "compact"
+    ]
+    done = moved.run("lake__upkeep", run_config=request.run_config, tags=request.tags)
     observed = {each.asset_key for each in done.get_asset_observation_events()}
     assert observed == {EVENTS_KEY}
     (whole, *_) = moved.instance.fetch_observations(EVENTS_KEY, limit=1).records
@@ -610,7 +612,9 @@ def test_a_run_of_the_asset_at_its_changed_key_holds_upkeep_of_the_table_back(mo
         asset_selection=frozenset({EVENTS_KEY}),
     )
     answer = moved.tick("lake__upkeep_sensor")
-    assert not [each for each in answer.run_requests if each.job_name == "lake__compact"]
+    assert not [
+        each for each in answer.run_requests if each.tags.get("lakewright/verb") == "compact"
+    ]
 
 
 def test_the_attribute_key_prefix_prefixes_the_key_of_each_asset(project: Path) -> None:

@@ -349,10 +349,18 @@ def test_a_stream_that_is_ahead_of_compaction_waits_for_it_and_goes_on(feed: Fee
     """The upkeep sensor asks for the compaction although its policy would be content."""
     feed.declare("maintenance: {compaction: {small_files: 50, quiet_for: 1h}}\n", delay="30s")
     for number in range(3):
-        assert not [each for each in feed.lake.tick().run_requests if each.job_name == "compact"]
+        assert not [
+            each
+            for each in feed.lake.tick().run_requests
+            if each.tags.get("lakewright/verb") == "compact"
+        ]
         feed.add(number)
         feed.run()
-    (asked,) = [each for each in feed.lake.tick().run_requests if each.job_name == "compact"]
+    (asked,) = [
+        each
+        for each in feed.lake.tick().run_requests
+        if each.tags.get("lakewright/verb") == "compact"
+    ]
     feed.add(3)
     (request,) = feed.tick().run_requests
 

@@ -12,11 +12,9 @@ import dagster as dg
 import pytest
 
 from lakewright.definitions import build_definitions, defs
-from lakewright.jobs.upkeep import REQUESTS_JOB
-from lakewright.jobs.verbs import KEEPING_JOBS, REQUESTED_JOBS
+from lakewright.jobs.verbs import KEEPING_VERBS, REQUESTED_VERBS
 from lakewright.platform.documents.variables import TABLES_VARIABLE
-from lakewright.platform.orchestration.names import TableNames
-from lakewright.platform.upkeep.procedures import PROCEDURES
+from lakewright.platform.orchestration.names import KEEPS_TAG, UPKEEP, TableNames, UpkeepNames
 from tests.pipelines.describe import REVIEWED, describe, describe_demo
 from tests.pipelines.lake import EVENTS, Lake
 
@@ -114,7 +112,14 @@ def test_a_declared_table_brings_its_asset_and_no_job_of_its_own(lake: Lake) -> 
     many = lake.definitions.get_repository_def()
 
     assert _jobs(lake) == shared
-    assert len(shared) == 19
+    assert shared == {
+        "backfill",
+        "replay_rejects",
+        "sql",
+        "undo",
+        "upkeep",
+        "validate_schema",
+    }
     assert [each.name for each in many.schedule_defs] == ["validate_schema_schedule"]
     assert {each.name for each in many.sensor_defs} == {
         "declarations_sensor",
@@ -144,7 +149,7 @@ def _jobs(lake: Lake) -> set[str]:
     return {each.name for each in jobs if not each.name.startswith("__")}
 
 
-def test_runs_of_a_verb_share_a_pool_and_writers_have_another(lake: Lake) -> None:
+def test_writers_of_a_table_share_a_pool_and_upkeep_waits_in_none(lake: Lake) -> None:
     """A writer that queued behind a compaction could not take its part away from it."""
     lake.declare(EVENTS)
     repository = lake.definitions.get_repository_def()
@@ -153,39 +158,30 @@ def test_runs_of_a_verb_share_a_pool_and_writers_have_another(lake: Lake) -> Non
         job.name: {node.definition.pool for node in job.graph.nodes} - {None}
         for job in repository.get_all_jobs()
     }
-    writers = {"lakewright/shop/events/write"}
-    assert pools["compact"] == {"lakewright/compact"}
-    for verb in ("respec", "evolve_schema"):
-        assert pools[verb] == {f"lakewright/{verb}"}
-    # What only reads holds nothing up.
-    assert pools["validate_schema"] == set()
-    assert [name for name, pool in pools.items() if pool == writers]
-    assert all(pool != writers for name, pool in pools.items() if name in PROCEDURES)
+    assert pools["upkeep"] == pools["validate_schema"] == set()
+    assert [name for name, pool in pools.items() if pool == {"lakewright/shop/events/write"}]
 
 
-def test_a_launchpad_asks_for_the_tables_of_a_run_of_upkeep_and_of_a_backfill(lake: Lake) -> None:
+def test_a_launchpad_asks_for_the_tables_of_a_backfill(lake: Lake) -> None:
     lake.declare(EVENTS)
-    for name in (*[each.name for each in KEEPING_JOBS], "backfill"):
-        job = lake.definitions.resolve_job_def(name)
-        assert dg.validate_run_config(job, given(name, {"tables": {"shop.events": {}}}))
-        with pytest.raises(
-            dg.DagsterInvalidConfigError, match='Missing required config entry "tab'
-        ):
-            dg.validate_run_config(job, given(name, {}))
-        with pytest.raises(dg.DagsterInvalidConfigError, match="Missing required config entry"):
-            dg.validate_run_config(job, {})
+    job = lake.definitions.resolve_job_def("backfill")
+    assert dg.validate_run_config(job, given("backfill", {"tables": {"shop.events": {}}}))
+    with pytest.raises(dg.DagsterInvalidConfigError, match='Missing required config entry "tab'):
+        dg.validate_run_config(job, given("backfill", {}))
 
 
-def test_one_job_carries_out_the_verbs_that_only_a_person_asks_for(lake: Lake) -> None:
+def test_one_job_carries_out_every_verb_and_asks_for_its_name_and_tables(lake: Lake) -> None:
     lake.declare(EVENTS)
-    job = lake.definitions.resolve_job_def(REQUESTS_JOB)
-    for kind in REQUESTED_JOBS:
-        of_verb = {kind.name: {"tables": {"shop.events": {}}}}
-        assert dg.validate_run_config(job, given(REQUESTS_JOB, {"verb": of_verb}))
+    job = lake.definitions.resolve_job_def(UPKEEP)
+    names = UpkeepNames()
+    for verb in (*(each.name for each in (*KEEPING_VERBS, *REQUESTED_VERBS)), "evolve_schema"):
+        assert dg.validate_run_config(job, names.run_config(verb, {"tables": {"shop.events": {}}}))
         with pytest.raises(dg.DagsterInvalidConfigError, match='required config entry "tables"'):
-            dg.validate_run_config(job, given(REQUESTS_JOB, {"verb": {kind.name: {}}}))
+            dg.validate_run_config(job, names.run_config(verb, {}))
     with pytest.raises(dg.DagsterInvalidConfigError, match="rescale"):
-        dg.validate_run_config(job, given(REQUESTS_JOB, {"verb": {"reskale": {}}}))
+        dg.validate_run_config(job, names.run_config("reskale", {}))
+    with pytest.raises(dg.DagsterInvalidConfigError, match="Missing required config entry"):
+        dg.validate_run_config(job, {})
 
 
 def given(job: str, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,6 +193,8 @@ def test_the_instance_lets_one_step_at_a_time_into_a_pool() -> None:
 
     root = Path(__file__).parents[2]
     settings = yaml.safe_load((root / "dagster_home" / "dagster.yaml").read_text())
+    (of_verbs,) = settings["concurrency"]["runs"]["tag_concurrency_limits"]
+    assert (of_verbs["key"], of_verbs["limit"]) == (KEEPS_TAG, 1)
     # With granularity `run`, runs started elsewhere are not held back.
     assert settings["concurrency"]["pools"] == {"granularity": "op", "default_limit": 1}
     assert settings["run_retries"]["retry_on_asset_or_op_failure"] is False

@@ -1,4 +1,4 @@
-"""The job `evolve_schema`: a table becomes as declared, and ingestion goes on."""
+"""The verb `evolve_schema`: a table becomes as declared, and ingestion goes on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def test_an_edited_declaration_is_proposed_made_and_ingested(filled: Lake) -> No
     filled.give(later)
     refused = filled.materialize(partitions="2024-01-02", fails=True)
     assert "rename column amount to price" in refused.failure
-    assert "run `lakewright evolve-schema shop.events` (the job evolve_schema)" in refused.failure
+    assert (
+        "run `lakewright evolve-schema shop.events` (evolve_schema in the job upkeep)"
+        in refused.failure
+    )
 
     filled.run("evolve_schema", dry_run=True)
     assert filled.table().schema.field_names == ("dt", "id", "amount")

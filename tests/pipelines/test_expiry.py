@@ -172,8 +172,13 @@ def test_the_sensor_asks_once_after_each_moment_of_a_schedule(with_history: Lake
     schema.write_text(json.dumps(told | {"timeMillis": told["timeMillis"] - 14 * 86_400_000}))
     with_history.forget_what_was_read()
     request, beside = with_history.tick().run_requests
-    assert (request.job_name, beside.job_name) == ("expire_snapshots", "remove_orphans")
-    asked = request.run_config["ops"]["expire_snapshots"]["config"]["asked"]["shop.events"]
+    assert tuple(each.tags["lakewright/verb"] for each in (request, beside)) == (
+        "expire_snapshots",
+        "remove_orphans",
+    )
+    asked = request.run_config["ops"]["upkeep"]["config"]["verb"]["expire_snapshots"]["asked"][
+        "shop.events"
+    ]
     assert "4 snapshots, at least 2 stay; due since" in asked["reason"]
     with_history.request(request)
     assert len(with_history.table().history.snapshots()) == 2

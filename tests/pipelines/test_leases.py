@@ -11,7 +11,7 @@ import pytest
 from dagster._core.test_utils import create_run_for_test
 
 from lakewright.definitions import build_definitions
-from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.names import UPKEEP, TableNames
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.upkeep.procedures import PROCEDURES
@@ -56,13 +56,15 @@ def run_interrupted(
     INTERRUPTIONS.append((when, once))
     warehouse = InterruptedWarehouse(uri=lake.warehouse.uri)
     definitions = build_definitions([lake.folder / "tables"], warehouse=warehouse)
+    run_config = {"ops": {job: {"config": config}}} if config else {}
     if job in PROCEDURES:
-        config = {"tables": {"shop.events": config or {}}}
+        run_config = TableNames("shop.events").run_config(job, config or {})
+        job = UPKEEP
     ingest = ingest_job(definitions, TableNames("shop.events").asset_key)
     definition = ingest if job == "ingest" else definitions.resolve_job_def(job)
     result = definition.execute_in_process(
         instance=lake.instance,
-        run_config={"ops": {job: {"config": config}}} if config else {},
+        run_config=run_config,
         partition_key=partition,
         raise_on_error=False,
     )
@@ -193,7 +195,7 @@ def test_upkeep_does_not_wait_for_a_run_that_dagster_knows_to_have_ended(
     two_days: Lake, verb: str
 ) -> None:
     lake, job = two_days, verb
-    dead = create_run_for_test(lake.instance, job_name=job, status=dg.DagsterRunStatus.FAILURE)
+    dead = create_run_for_test(lake.instance, job_name=UPKEEP, status=dg.DagsterRunStatus.FAILURE)
     kind = LeaseKind.COMPACT if verb == "compact" else LeaseKind.EXPIRE
     table = lake.table()
     request = LeaseRequest(

@@ -11,9 +11,9 @@ import pytest
 from lakewright.cli import main
 from lakewright.cli.grammar.root import ROOT
 from lakewright.definitions import build_definitions
-from lakewright.jobs.upkeep import REQUESTS_JOB
 from lakewright.platform.ledger.action import Verdict
 from lakewright.platform.ledger.ledger import Ledger
+from lakewright.platform.orchestration.names import UPKEEP
 from lakewright.platform.upkeep import evolve
 from lakewright.storage import Table
 from lakewright.storage.history import History
@@ -73,12 +73,10 @@ def test_each_promised_verb_is_a_job_a_command_and_a_call(
         command = command.get_command(click.Context(command), word)
     assert command is not None
     assert "dry_run" in {each.name for each in command.params}
-    own = jobs.get(verb)
-    (node,) = (own or jobs[REQUESTS_JOB]).graph.nodes
+    (node,) = jobs[UPKEEP].graph.nodes
     fields = node.definition.config_schema.config_type.fields  # type: ignore[union-attr]
-    if own is None:
-        fields = fields["verb"].config_type.fields[verb].config_type.fields
-    # What the builders of jobs make takes tables by name, each with options or a plan.
+    fields = fields["verb"].config_type.fields[verb].config_type.fields
+    # What the builder of the job makes takes tables by name, each with options or a plan.
     assert set(fields) >= {"tables", "dry_run"}
     assert "plan" in fields["tables"].config_type.inner_type.fields
 

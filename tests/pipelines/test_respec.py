@@ -1,4 +1,4 @@
-"""The job `respec`: declared keys, backfills that split, and an asset whose partitions follow."""
+"""The verb `respec`: declared keys, backfills that split, and an asset whose partitions follow."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def test_an_edited_declaration_proposes_the_change_and_nothing_is_written_before
     assert evaluation.severity is dg.AssetCheckSeverity.ERROR
     assert evaluation.description == (
         f"schema 0 has 1 difference from its declaration: {told}. Runs that write the table are "
-        "refused. Run the job `respec` for shop.events, or set `partition_keys: [dt]` "
-        f"in `{days.folder}/tables/tables.yaml`"
+        "refused. Run the job `upkeep` with `respec` for shop.events, or set "
+        f"`partition_keys: [dt]` in `{days.folder}/tables/tables.yaml`"
     )
     assert f"| {told} | no |  |" in proposed.metadata["plan"].value
     line = "lakewright respec shop.events --keys dt,hh"
@@ -116,9 +116,13 @@ def test_an_edited_declaration_proposes_the_change_and_nothing_is_written_before
     config = proposed.metadata["partition keys, run config"].value
     (asked,) = config.removeprefix("```json\n").removesuffix("\n```").splitlines()
     assert json.loads(asked) == {
-        "ops": {"respec": {"config": {"tables": {"shop.events": {"keys": ["dt", "hh"]}}}}}
+        "ops": {
+            "upkeep": {
+                "config": {"verb": {"respec": {"tables": {"shop.events": {"keys": ["dt", "hh"]}}}}}
+            }
+        }
     }
-    dg.validate_run_config(days.definitions.resolve_job_def("respec"), json.loads(asked))
+    dg.validate_run_config(days.definitions.resolve_job_def("upkeep"), json.loads(asked))
 
     # The ledger beside it tells what was asked for.
     shop = days.folder / "warehouse" / "shop.db"
@@ -131,7 +135,7 @@ def test_an_edited_declaration_proposes_the_change_and_nothing_is_written_before
     assert before
     (action,) = Ledger(days.catalog).actions(table="shop.events", verb="evolve_schema")
     assert action.verdict is Verdict.NOTHING_TO_DO
-    assert "(the job respec) has to change the partition keys" in action.summary
+    assert "(respec in the job upkeep) has to change the partition keys" in action.summary
 
 
 @pytest.mark.mission("PT1")
@@ -180,7 +184,7 @@ def test_the_job_changes_the_keys_to_those_declared_and_the_partitions_follow(da
 def test_splits_alone_keep_the_keys_and_a_later_change_redoes_none(days: Lake) -> None:
     days.declare(declared("hour"))
     # A launchpad asks for no partition where the keys change.
-    assert days.definitions.resolve_job_def("respec").partitions_def is None
+    assert days.definitions.resolve_job_def("upkeep").partitions_def is None
 
     def split(**config: Any) -> Any:
         done = days.run("respec", split_only=True, **config)

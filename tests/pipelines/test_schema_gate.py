@@ -1,4 +1,4 @@
-"""The gate in the job `evolve_schema`: a change of a column in use is denied."""
+"""The gate in front of `evolve_schema`: a change of a column in use is denied."""
 
 from __future__ import annotations
 

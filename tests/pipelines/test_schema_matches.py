@@ -78,13 +78,13 @@ def test_the_plan_is_a_table_of_changes_with_the_calls_that_make_them(filled: La
     ]
     line = "lakewright alter shop.events --rename amount:price --add 'city STRING' --type id:INT"
     assert metadata["command line"].value == f"```sh\n{line}\n```"
-    evolve = filled.definitions.resolve_job_def("evolve_schema")
+    evolve = filled.definitions.resolve_job_def("upkeep")
     for entry, begins in (
         ("run config, as declared", {"shop.events": {}}),
         ("run config", {"shop.events": {"rename": ["amount:price"]}}),
     ):
         config = json.loads(metadata[entry].value.removeprefix("```json").removesuffix("```"))
-        (asked,) = config["ops"]["evolve_schema"]["config"]["tables"].items()
+        (asked,) = config["ops"]["upkeep"]["config"]["verb"]["evolve_schema"]["tables"].items()
         assert asked[0] == "shop.events"
         assert begins["shop.events"].items() <= asked[1].items()
         dg.validate_run_config(evolve, config)

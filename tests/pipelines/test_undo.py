@@ -85,8 +85,8 @@ def test_a_run_that_still_works_is_not_undone(lake: Lake) -> None:
     lake.materialize(partitions="2024-01-01")
     lake.write_small_files("2024-01-01", 3)
     working = lake.instance.create_run_for_job(
-        lake.definitions.resolve_job_def("compact"),
-        run_config={"ops": {"compact": {"config": {"tables": {"shop.events": {}}}}}},
+        lake.definitions.resolve_job_def("upkeep"),
+        run_config=TableNames("shop.events").run_config("compact", {}),
         status=dg.DagsterRunStatus.STARTED,
     )
     catalog = lake.catalog
@@ -126,7 +126,7 @@ def test_the_sensor_leaves_alone_what_was_undone_until_rows_come(lake: Lake) -> 
     assert f"{undone.run_id}-undo took it back" in told["reason"]
     lake.write_small_files("2024-01-01", 1)
     (again,) = lake.tick().run_requests
-    assert again.job_name == "compact"
+    assert again.tags["lakewright/verb"] == "compact"
     _check_standard_metadata(lake)
 
 

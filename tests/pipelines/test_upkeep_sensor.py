@@ -48,7 +48,8 @@ def fill(lake: Lake, name: str, files: int) -> None:
 
 
 def asked(request: dg.RunRequest) -> list[str]:
-    return list(request.run_config["ops"][request.job_name]["config"]["tables"])
+    (config,) = request.run_config["ops"][request.job_name]["config"]["verb"].values()
+    return list(config["tables"])
 
 
 def test_ten_due_tables_take_one_run_and_then_nothing_is_due(many: Lake) -> None:
@@ -126,7 +127,7 @@ def test_a_run_begins_with_no_table_in_the_second_half_of_its_time(many: Lake) -
     (request,) = many.tick().run_requests
     assert request.tags["dagster/max_runtime"] == "21600"
     tags = {**request.tags, "dagster/max_runtime": "0"}
-    outcome = many.run_job("compact", request.run_config, **tags)
+    outcome = many.run_job("upkeep", request.run_config, **tags)
     counts = [many.table(f"shop.t{at}").at().partitions()[0].file_count for at in range(10)]
     assert counts == [1, *[4] * 9]
     assert outcome.outputs["deferred"].startswith("shop.t1: half of the run's time is over; ")
@@ -134,7 +135,7 @@ def test_a_run_begins_with_no_table_in_the_second_half_of_its_time(many: Lake) -
 
 def test_what_a_run_left_to_a_later_one_is_not_done(many: Lake) -> None:
     (request,) = many.tick().run_requests
-    many.run_job("compact", request.run_config, **{**request.tags, "dagster/max_runtime": "0"})
+    many.run_job("upkeep", request.run_config, **{**request.tags, "dagster/max_runtime": "0"})
     now_ms = SystemEnv().now_ms()
     past = past_runs(many.instance, UpkeepNames(), [], ["compact"], now_ms=now_ms)
     assert list(past.done_ms) == [("shop.t0", "compact")]
@@ -148,7 +149,7 @@ def test_however_a_run_ends_a_commit_to_its_table_makes_it_due_again(
     (request,) = many.tick().run_requests
     create_run_for_test(
         many.instance,
-        job_name="compact",
+        job_name="upkeep",
         status=status,
         run_config=dict(request.run_config),
         tags=request.tags,
@@ -181,7 +182,7 @@ def is_killed(many: Lake, request: dg.RunRequest) -> None:
     """What is left of a run that the daemon launched for a request, and that was killed."""
     create_run_for_test(
         many.instance,
-        job_name="compact",
+        job_name="upkeep",
         status=dg.DagsterRunStatus.FAILURE,
         run_config=dict(request.run_config),
         tags={**request.tags, "dagster/run_key": str(request.run_key)},
@@ -191,7 +192,12 @@ def is_killed(many: Lake, request: dg.RunRequest) -> None:
 def others_ran(many: Lake) -> None:
     """More runs of the verb than a look reads, all of other tables."""
     for _ in range(_RUNS):
-        create_run_for_test(many.instance, job_name="compact", status=dg.DagsterRunStatus.SUCCESS)
+        create_run_for_test(
+            many.instance,
+            job_name="upkeep",
+            tags={"lakewright/verb": "compact"},
+            status=dg.DagsterRunStatus.SUCCESS,
+        )
 
 
 def test_the_tries_of_a_killed_run_are_known_after_many_runs_of_other_tables(many: Lake) -> None:
@@ -374,7 +380,7 @@ def test_what_runs_in_flight_may_read_counts_as_spent(lake: Lake) -> None:
     assert len(asked(request)) == 1
     create_run_for_test(
         lake.instance,
-        job_name="compact",
+        job_name="upkeep",
         status=dg.DagsterRunStatus.STARTED,
         run_config=dict(request.run_config),
         tags=request.tags,

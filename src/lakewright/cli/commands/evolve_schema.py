@@ -21,7 +21,7 @@ from lakewright.storage.errors import InvalidRequestError
     "evolve-schema",
     plans=True,
     notes=f"""
-The job evolve_schema does the same. Changes that may lose stored values follow
+The verb evolve_schema of the job upkeep does the same. Changes that may lose stored values follow
 schema.on_destructive of the declaration: plan leaves them to a person, and says the calls of
 `lakewright alter` that make them. A change of the partition keys is left to `lakewright respec`.
 While such changes wait, the exit code is 1, also after a run.

@@ -55,8 +55,8 @@ def project_paths(what: str) -> tuple[Path, ...]:
         own = attributes.get("warehouse")
         if isinstance(own, str) and asked != (own if "://" in own else (folder / own).resolve()):
             continue
-        given = attributes.get(what, ["tables"] if what == "tables" else [])
-        for each in given if isinstance(given, list) else ():
+        named = attributes.get(what, ["tables"] if what == "tables" else [])
+        for each in named if isinstance(named, list) else ():
             path = (folder / str(each)).resolve()
             # A template is resolved by Dagster alone.
             if path.exists():

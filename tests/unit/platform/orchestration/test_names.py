@@ -79,7 +79,11 @@ def test_a_table_that_comes_later_is_asked_for_once() -> None:
 def test_a_run_for_one_table_is_one_of_the_groups_job_of_all_tables() -> None:
     names = UpkeepNames("lake").of("shop.events")
     assert names.run_config("respec", {"keys": ["dt"]}) == {
-        "ops": {"lake__respec": {"config": {"tables": {"shop.events": {"keys": ["dt"]}}}}}
+        "ops": {
+            "lake__upkeep": {
+                "config": {"verb": {"respec": {"tables": {"shop.events": {"keys": ["dt"]}}}}}
+            }
+        }
     }
 
 
