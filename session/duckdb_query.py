@@ -15,11 +15,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, NoReturn
 
-import duckdb
 import pyarrow as pa
 
 from lakewright.connectors.external_tables import ExternalTables
-from lakewright.session.duckdb_plan import DuckPlan, PlannedScan, plan_of
 from lakewright.session.external_source import external_source
 from lakewright.session.pushed_down import aggregated, is_of_one_table, is_of_rows, limited
 from lakewright.session.query_source import (
@@ -35,6 +33,7 @@ from lakewright.storage.errors import (
     InvalidStatement,
     UnsupportedError,
 )
+from lakewright.storage.extras import needed_for
 from lakewright.storage.operations.row_changes.expressions import (
     LOCKED,
     cut_digits,
@@ -49,6 +48,11 @@ from lakewright.storage.sql import duckdb_filters
 from lakewright.storage.sql.grammar.moments import Moment, TimedText, with_moments
 from lakewright.storage.sql.grammar.query import Query
 from lakewright.storage.sql.grammar.unstored_columns import duckdb_expression
+
+with needed_for("SQL on DuckDB"):
+    import duckdb
+
+    from lakewright.session.duckdb_plan import DuckPlan, PlannedScan, plan_of
 
 _SHARE_OF_MEMORY = "60%"
 _TO_SPARK = "or let Spark run it: SET 'query.engine' = 'spark'"

@@ -10,6 +10,7 @@ from lakewright.storage.errors import UnsupportedError
 # The extra of each module, by the name that is imported.
 EXTRAS = {
     "dagster": "dagster",
+    "duckdb": "sql",
     "pandas": "expectations",
     "pyspark": "spark",
     "great_expectations": "expectations",

@@ -104,7 +104,8 @@ class Scan:
 
     def to_duckdb(self, connection: DuckDBPyConnection | None = None) -> DuckDBPyRelation:
         """The rows as a relation of DuckDB, which reads them each time that it runs."""
-        import duckdb  # noqa: PLC0415  # a large library
+        with needed_for("to_duckdb"):
+            import duckdb  # noqa: PLC0415  # a large library
 
         return (connection or duckdb.connect()).from_arrow(self)
 

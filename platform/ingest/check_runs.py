@@ -28,6 +28,12 @@ def check_run(declaration: TableDeclaration) -> Iterator[Finding]:
         yield from _check_installed("`engine: spark`", ("pyspark",), ("write", "engine"))
     elif source.stream is not None and source.stream.connector is None:
         yield from _check_installed("a stream", ("pyspark",), ("source", "stream"))
+    if source.sql is not None and not in_spark:
+        yield from _check_installed("a query as a source", ("duckdb",), ("source", "sql"))
+    for at, each in enumerate(declaration.expectations):
+        if each.sql is not None and not in_spark:
+            yield from _check_installed("a query", ("duckdb",), ("expectations", at, "sql"))
+            break
     for at, each in enumerate(declaration.expectations):
         # Spark's queries are run by the same library as the other expectations.
         if each.sql is None or in_spark:

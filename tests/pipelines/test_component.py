@@ -84,7 +84,7 @@ def test_a_defs_yaml_gives_asset_checks_jobs_sensor_and_schedule(project: Path) 
     said = describe(loaded)
     assert "asset shop/events in shop, 31 partitions, single run" in said
     assert "blocking check amount_between" in said
-    for job in ("lake__compact", "lake__expire_snapshots"):
+    for job in ("lake__upkeep", "lake__undo"):
         assert f"job {job} " in said
     assert "sensor lake__upkeep_sensor: " in said
     # The project's own executor is the project's business.
@@ -173,7 +173,7 @@ def test_an_asset_refers_to_the_line_of_its_declaration_and_names_the_upkeep_sen
     references = metadata["dagster/code_references"].code_references
     assert dg.LocalFileCodeReference(file_path=str(file), line_number=3) in references
     assert metadata["lakewright/upkeep_sensor"] == dg.MetadataValue.text("lake__upkeep_sensor")
-    assert metadata["job of evolve_schema"] == dg.MetadataValue.text("lake__evolve_schema")
+    assert metadata["job of upkeep"] == dg.MetadataValue.text("lake__upkeep")
     assert metadata["job of validate_schema"] == dg.MetadataValue.text("lake__validate_schema")
 
 

@@ -95,7 +95,7 @@ def test_time_crosses_with_the_values_of_any_number_of_columns(lake: Lake) -> No
 def test_a_table_that_others_write_gets_upkeep_and_nothing_that_writes(lake: Lake) -> None:
     lake.declare("table: shop.events\n")
     said = describe(lake.definitions)
-    assert "job compact " in said
+    assert "job upkeep " in said
     assert "ingest" not in said
     graph = lake.definitions.get_repository_def().asset_graph
     assert not graph.get(dg.AssetKey(["shop", "events"])).is_materializable

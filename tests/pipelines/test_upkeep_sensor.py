@@ -342,7 +342,7 @@ def test_a_run_that_waited_does_what_the_policy_of_its_tick_asked_for(lake: Lake
     lake.declare(f"table: shop.events\n{SHARED}\n")
     fill(lake, "shop.events", 4)
     (request,) = lake.tick().run_requests
-    asked = request.run_config["ops"]["compact"]["config"]["tables"]["shop.events"]
+    asked = request.run_config["ops"]["upkeep"]["config"]["verb"]["compact"]["tables"]["shop.events"]
     assert (asked["min_files"], asked["verify"]) == (3, "checksums")
     # Edited while the run waits: by this, nothing would be due.
     lake.declare("table: shop.events\nmaintenance: {compaction: {small_files: 99}}\n")

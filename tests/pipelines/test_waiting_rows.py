@@ -32,7 +32,7 @@ def compact_as_asked(lake: Lake) -> list[str]:
     asked: list[str] = []
     for request in requests:
         lake.request(request)
-        config: dict[str, Any] = request.run_config["ops"]["compact"]["config"]
+        config: dict[str, Any] = request.run_config["ops"]["upkeep"]["config"]["verb"]["compact"]
         asked += config["tables"]["shop.events"]["partitions"]
     return asked
 
@@ -96,7 +96,7 @@ def test_the_sensor_says_how_many_rows_wait_and_asks_for_no_other_partition(
     answer = lake.tick()
 
     (request,) = answer.run_requests
-    config = request.run_config["ops"]["compact"]["config"]
+    config = request.run_config["ops"]["upkeep"]["config"]["verb"]["compact"]
     assert config["tables"]["shop.events"]["partitions"] == ["2024-01-02"]
     said = config["asked"]["shop.events"]["reason"]
     assert said == "partition dt=2024-01-02: 2 files with 2 rows wait for a compaction: compact"

@@ -26,6 +26,7 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.conform import conform, numbers_of_query
 from lakewright.storage.codec.python_columns import UnfitValueError, python_column
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, UnsupportedError
+from lakewright.storage.extras import needed_for
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.arguments import mapping_argument
 from lakewright.storage.spec.data_types import DataField, TypeRoot
@@ -431,7 +432,8 @@ def _parser() -> duckdb.DuckDBPyConnection:
 
     It has no thread, so that a forked process can use it.
     """
-    import duckdb  # noqa: PLC0415
+    with needed_for("an expression of SQL"):
+        import duckdb  # noqa: PLC0415
 
     return duckdb.connect(":memory:", config=_OWN)
 
@@ -478,7 +480,8 @@ def tree_nodes(tree: object) -> Iterator[dict[str, Any]]:
 @contextmanager
 def sql_over(others: Others, tables: Mapping[str, pa.Table]) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection of DuckDB that sees these tables, and nothing of the machine."""
-    import duckdb  # noqa: PLC0415  # half of the time of a small command
+    with needed_for("an expression of SQL"):
+        import duckdb  # noqa: PLC0415  # half of the time of a small command
 
     with duckdb.connect(":memory:", config=_OWN) as connection:
         for number, (name, rows) in enumerate(others):

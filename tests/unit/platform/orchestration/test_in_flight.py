@@ -17,7 +17,13 @@ from dagster._core.storage.dagster_run import FINISHED_STATUSES
 from dagster._core.test_utils import create_run_for_test
 
 from lakewright.platform.orchestration.in_flight import work_in_flight
-from lakewright.platform.orchestration.names import TABLE_TAG, VERB_TAG, AssetKeys, table_tag
+from lakewright.platform.orchestration.names import (
+    TABLE_TAG,
+    VERB_TAG,
+    AssetKeys,
+    UpkeepNames,
+    table_tag,
+)
 from lakewright.platform.orchestration.runs import UNFINISHED
 from lakewright.storage.env import SystemEnv
 
@@ -48,6 +54,21 @@ def test_a_run_is_in_flight_on_each_table_that_its_tag_names(instance: dg.Dagste
         "db.a": ["compact"],
         "db.b": ["compact"],
     }
+
+
+def test_a_verb_that_a_person_asks_for_is_in_flight_before_it_has_begun(
+    instance: dg.DagsterInstance,
+) -> None:
+    create_run_for_test(
+        instance,
+        job_name="lake__upkeep",
+        status=dg.DagsterRunStatus.QUEUED,
+        run_config=UpkeepNames("lake").run_config("respec", {"tables": {"db.t": {}}}),
+        remote_job_origin=ORIGIN,
+    )
+    (running,) = work_in_flight(instance, ["db.t"], AssetKeys())["db.t"]
+    assert running.verb == "respec"
+    assert "of lake__upkeep (respec) (queued)" in running.told
 
 
 @pytest.mark.parametrize("status", [*UNFINISHED, *FINISHED_STATUSES])
