@@ -6,6 +6,7 @@ import dagster as dg
 
 from lakewright.platform.ingest.rejects import REJECTS_COLUMNS
 from lakewright.platform.orchestration.names import UpkeepNames
+from lakewright.platform.orchestration.rejects_reports import rejects_key
 from lakewright.platform.orchestration.reports import (
     STORAGE_KIND,
     column_schema,
@@ -14,8 +15,6 @@ from lakewright.platform.orchestration.upkeep_links import upkeep_links
 from lakewright.platform.policies.policies import ResolvedPolicy
 from lakewright.platform.tables.declarations import TableDeclaration, rejects_name
 from lakewright.storage.spec.data_types import parse_data_type
-
-_UNDER = "rejects"
 
 
 def rejects_spec(
@@ -31,7 +30,7 @@ def rejects_spec(
     references = {k: v for k, v in spec.metadata.items() if k == "dagster/code_references"}
     by = f"`{resolved.layers[-1].file}`" if resolved.layers else "the defaults of policies"
     return dg.AssetSpec(
-        key=dg.AssetKey([*spec.key.path, _UNDER]),
+        key=rejects_key(spec.key),
         deps=[dg.AssetDep(spec.key)],
         description=(
             f"Rows that runs of `{table}` left out (`on_bad_row: quarantine`), each with its "

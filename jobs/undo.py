@@ -1,6 +1,5 @@
 """Undo as a job: a run is named, and what it did is taken back, table by table."""
 
-from contextlib import suppress
 from typing import Any, NoReturn
 
 import dagster as dg
@@ -10,22 +9,13 @@ from lakewright.jobs.warehouse_job import build_warehouse_job
 from lakewright.platform.decide.kept_tables import KeptTables
 from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.orchestration.names import TABLE_TAG, UpkeepNames, table_tag
-from lakewright.platform.orchestration.partition_events import forget_partitions
-from lakewright.platform.orchestration.partition_news import figures_by_key, scheme_shown
-from lakewright.platform.orchestration.reports import whole_table_metadata
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.run_identity import commit_user
-from lakewright.platform.tables.declarations import TableDeclaration
-from lakewright.platform.tables.partition_keys import (
-    InvalidPartitionKeyError,
-    first_few,
-    partition_identity,
-)
-from lakewright.platform.undo.undo import Undo, Undone, plan_undo, run_undo
+from lakewright.platform.orchestration.undo_reports import check_ended, tell_undone
+from lakewright.platform.undo.undo import Undo, plan_undo, run_undo
 from lakewright.platform.upkeep.procedure import Work
 from lakewright.platform.upkeep.words import counted
-from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage import Catalog
 
 VERB = "undo"
 _DESCRIPTION = "Take back all that a run did: its snapshots go, and what it set aside comes back."
@@ -71,12 +61,7 @@ def _run(
     names: UpkeepNames,
 ) -> None:
     found = plan_undo(catalog, config.run, tables=config.tables or None)
-    undone = context.instance.get_run_by_id(found.run)
-    if undone is not None and not undone.is_finished:
-        raise InvalidRequestError(
-            f"run {found.run} is in progress ({undone.status.value.lower()}), and could repeat "
-            "what is reverted: terminate it, or wait until it ended"
-        )
+    check_ended(context.instance, found.run)
     _tag(context, found)
     for part in found.parts:
         context.log.info("%s: %s", part.table, part.summary)
@@ -94,57 +79,21 @@ def _run(
     if config.dry_run:
         context.log.info("dry run: nothing was written")
         return
-    for part in found.parts:
-        table = catalog.table(part.table)
-        empty = _forget_empty(context, table, part, tables.declarations.get(part.table), names)
-        told = f"; without rows now: {first_few(empty)}" if empty else ""
-        context.log_event(
-            dg.AssetObservation(
-                names.keys.of(part.table),
-                metadata={
-                    "lakewright/verb": part.verb,
-                    "lakewright/undone_run": found.run,
-                    **({"lakewright/emptied_partitions": list(empty)} if empty else {}),
-                    **whole_table_metadata(table),
-                },
-                description=f"run {found.run} undone: {part.summary}{told}",
-            )
-        )
+    tell_undone(
+        context.instance,
+        catalog,
+        found,
+        tables.declarations,
+        names,
+        tell=context.log_event,
+        warn=context.log.warning,
+    )
     if not found.is_whole:
         told = "; ".join(f"{each.table}, {each.what}: {each.why}" for each in found.left_alone)
         count = counted(len(found.left_alone), "part")
         raise dg.Failure(
             f"{count} of run {found.run} cannot be undone: {told}", allow_retries=False
         )
-
-
-def _forget_empty(
-    context: dg.OpExecutionContext,
-    table: Table,
-    part: Undone,
-    declaration: TableDeclaration | None,
-    names: UpkeepNames,
-) -> list[str]:
-    """The partitions that have no rows any more, which Dagster shows as missing afterwards."""
-    scheme = scheme_shown(declaration, table)
-    if scheme is None or not part.partitions:
-        return []
-    there = {partition_identity(partition.spec) for partition in table.at().partitions()}
-    gone: list[str] = []
-    for spec in part.partitions:
-        if partition_identity(spec) not in there:
-            with suppress(InvalidPartitionKeyError):
-                gone.append(scheme.key_of(spec))
-    # One key may stand for several partitions of the table.
-    shown = set(figures_by_key(scheme, names.of(table.name), table.at().partitions()))
-    empty = sorted({*gone} - shown)
-    if empty and not forget_partitions(context.instance, names.keys.of(table.name), empty):
-        context.log.warning(
-            "%s of %s are without rows, and Dagster's log of events cannot show that",
-            first_few(empty),
-            table.name,
-        )
-    return empty
 
 
 def _tag(context: dg.OpExecutionContext, found: Undo) -> None:

@@ -25,7 +25,7 @@ from lakewright.platform.decide.keepers import options_by
 from lakewright.platform.decide.kept_tables import IN_FORCE, KeptTables
 from lakewright.platform.decide.look import TableWatch
 from lakewright.platform.decide.surveys import OWN_TABLES
-from lakewright.platform.documents.yaml_files import DeclarationError
+from lakewright.platform.documents.yaml_files import DeclarationError, Problem
 from lakewright.platform.ledger.intents import Intent
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.past import day_of
@@ -88,6 +88,7 @@ def build_upkeep_sensor(
     died: dict[str, bool] = {}
     # What stays as it is was logged by an earlier tick.
     logged: set[str] = set()
+    told_problems: list[Problem] = []
 
     @dg.sensor(
         name=names.sensor,
@@ -134,6 +135,7 @@ def build_upkeep_sensor(
             problems=problems,
             warn=context.log.warning,
         )
+        _fail_once(problems, told_problems, look.summary)
         warnings = {f"{problem}; {IN_FORCE}" for problem in problems}
         if not context.instance.run_monitoring_enabled:
             warnings.add(_UNMONITORED)
@@ -166,11 +168,8 @@ def build_upkeep_sensor(
             location=None if origin is None else origin.location_name,
             until_ms=now_ms + _TELL_MS,
         )
-        if problems and not requests and not events:
-            # A failed tick loses its requests and events: only one that has none fails.
-            raise dg.Failure(
-                f"{DeclarationError(problems)}\n{IN_FORCE}; {look.summary}", allow_retries=False
-            )
+        if problems and not (requests or events):
+            raise _failure(problems, look.summary)
         skipped = None if requests else "; ".join([*map(str, problems), look.summary])
         return dg.SensorResult(
             run_requests=requests,
@@ -180,6 +179,21 @@ def build_upkeep_sensor(
         )
 
     return upkeep_sensor
+
+
+def _fail_once(problems: Sequence[Problem], told: list[Problem], summary: str) -> None:
+    """Fail the first tick after a mistake, before it asks for runs or reports, which would be lost.
+
+    Later ticks fail only if they have neither.
+    """
+    is_new = list(problems) != told
+    told[:] = problems
+    if problems and is_new:
+        raise _failure(problems, summary)
+
+
+def _failure(problems: Sequence[Problem], told: str) -> dg.Failure:
+    return dg.Failure(f"{DeclarationError(problems)}\n{IN_FORCE}; {told}", allow_retries=False)
 
 
 def _moved(shown: Iterable[AdoptedTable], watch: TableWatch) -> Iterator[str]:

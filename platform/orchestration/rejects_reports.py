@@ -12,6 +12,11 @@ from lakewright.platform.orchestration.reports import whole_table_metadata
 from lakewright.platform.upkeep.words import counted
 
 
+def rejects_key(key: dg.AssetKey) -> dg.AssetKey:
+    """The key of the rejects of a table, under that of its asset."""
+    return dg.AssetKey([*key.path, "rejects"])
+
+
 def rejects_written(rejects: Rejects, key: dg.AssetKey, what: str) -> dg.AssetMaterialization:
     """What a run changed in the rejects, with the number of their rows by state."""
     table, counts = rejects.found(), rejects.counts()

@@ -65,7 +65,7 @@ class PolicyFiles:
     @property
     def name(self) -> str:
         """What tells these policies from others: the paths of their files and folders."""
-        return os.pathsep.join(str(path.absolute()) for path in self._paths)
+        return os.pathsep.join(str(path.resolve()) for path in self._paths)
 
     def go_on_by(self, texts: Sequence[tuple[str, str]]) -> None:
         """Take files as they were before for those in force, while those of now are wrong.

@@ -83,7 +83,9 @@ def test_a_change_that_died_at_any_step_is_ended_by_one_run(
         for request in requests:
             assert (
                 "a change of its partition keys was stopped"
-                in request.run_config["ops"]["upkeep"]["config"]["verb"]["respec"]["asked"][name]["reason"]
+                in request.run_config["ops"]["upkeep"]["config"]["verb"]["respec"]["asked"][name][
+                    "reason"
+                ]
             )
             lake.request(request)
             ended += 1

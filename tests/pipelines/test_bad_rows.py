@@ -16,6 +16,7 @@ from lakewright.cli import main
 from lakewright.platform.ingest import replay_rejects as replays
 from lakewright.platform.ingest.rejects import Rejects
 from lakewright.platform.orchestration.check_events import last_evaluation
+from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.upkeep import leases
 from lakewright.storage import ChangeType
 from lakewright.storage.errors import LeaseHeld
@@ -24,6 +25,7 @@ from tests.pipelines.lake import EVENTS, Lake
 from tests.pipelines.test_file_sources import DAYS, FIRST, declare, put, sale, sales
 
 REJECTS = "shop.sales__rejects"
+REJECTS_KEY = dg.AssetKey(["shop", "sales", "rejects"])
 CSV = """\
 amount,code,dt
 1.5,a,2024-01-01
@@ -342,6 +344,32 @@ def test_undo_of_a_run_takes_its_rejects_back(lake: Lake) -> None:
     lake.run_job("undo", run_undo)
     assert sales(lake) == []
     assert rejects(lake) == []
+    told = lake.instance.get_latest_materialization_event(REJECTS_KEY)
+    assert told is not None
+    assert told.asset_materialization is not None
+    assert told.asset_materialization.metadata["dagster/row_count"].value == 0
+
+
+def test_an_undo_by_command_shows_on_the_pages_of_the_assets(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(lake, "a.csv", CSV)
+    declare(lake, KEPT)
+    outcome = lake.materialize("shop.sales", partitions="2024-01-01")
+    monkeypatch.setenv("DAGSTER_HOME", lake.instance.root_directory)
+    monkeypatch.setenv("LAKEWRIGHT_TABLES", str(lake.folder / "tables"))
+
+    assert main(["--warehouse", lake.warehouse.location, "undo", outcome.run_id]) == 0
+
+    key = TableNames("shop.sales").asset_key
+    (told, *_) = lake.instance.fetch_observations(key, limit=1).records
+    assert told.asset_observation is not None
+    assert f"run {outcome.run_id} undone" in str(told.asset_observation.description)
+    assert not lake.instance.get_materialized_partitions(key)
+    rejected = lake.instance.get_latest_materialization_event(REJECTS_KEY)
+    assert rejected is not None
+    assert rejected.asset_materialization is not None
+    assert rejected.asset_materialization.metadata["dagster/row_count"].value == 0
 
 
 def test_a_replay_is_taken_back_by_the_name_that_it_tells(

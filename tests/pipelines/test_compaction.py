@@ -312,7 +312,9 @@ def test_a_keyed_table_is_compacted_when_it_has_many_sorted_runs(lake: Lake) -> 
         lake.materialize("shop.products")
 
     (request,) = lake.tick().run_requests
-    assert request.run_config["ops"]["upkeep"]["config"]["verb"]["compact"]["tables"].keys() == {"shop.products"}
+    assert request.run_config["ops"]["upkeep"]["config"]["verb"]["compact"]["tables"].keys() == {
+        "shop.products"
+    }
     lake.request(request)
 
     assert lake.rows("shop.products") == [{"id": 1, "name": "honey"}]

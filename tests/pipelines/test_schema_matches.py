@@ -100,9 +100,9 @@ def test_drift_that_harms_no_row_is_a_warning_and_the_run_goes_on(filled: Lake) 
     told = outcome.checks[CHECK]
     assert (told.passed, told.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert told.description == (
-        "schema 1 has 1 difference from its declaration: drop column extra. Run the job `upkeep` with "
-        f"`evolve_schema` for shop.events, or declare in `{filled.folder}/tables/tables.yaml` what "
-        "the table has"
+        "schema 1 has 1 difference from its declaration: drop column extra. Run the job `upkeep` "
+        f"with `evolve_schema` for shop.events, or declare in "
+        f"`{filled.folder}/tables/tables.yaml` what the table has"
     )
     assert "| drop column extra | yes | " in told.metadata["plan"].value
     # What the gate would say of a change is no matter of a run that writes rows.

@@ -12,6 +12,7 @@ from dagster._core.definitions.definitions_load_context import (
 )
 from dagster._core.test_utils import create_run_for_test
 
+from lakewright.cli import main
 from lakewright.definitions import build_definitions
 from lakewright.jobs import upkeep_sensor
 from lakewright.platform.documents.yaml_files import DeclarationError
@@ -342,7 +343,9 @@ def test_a_run_that_waited_does_what_the_policy_of_its_tick_asked_for(lake: Lake
     lake.declare(f"table: shop.events\n{SHARED}\n")
     fill(lake, "shop.events", 4)
     (request,) = lake.tick().run_requests
-    asked = request.run_config["ops"]["upkeep"]["config"]["verb"]["compact"]["tables"]["shop.events"]
+    asked = request.run_config["ops"]["upkeep"]["config"]["verb"]["compact"]["tables"][
+        "shop.events"
+    ]
     assert (asked["min_files"], asked["verify"]) == (3, "checksums")
     # Edited while the run waits: by this, nothing would be due.
     lake.declare("table: shop.events\nmaintenance: {compaction: {small_files: 99}}\n")
@@ -448,10 +451,13 @@ def test_while_a_policy_file_is_wrong_ticks_fail_and_the_policies_of_before_deci
     policy.write_text(right.replace("small_files", "small_flies"))
     with webhook() as (url, texts):
         monkeypatch.setenv("OUR_HOOK", url)
-        told = [each for each in lake.tick().asset_events if "**Policy**" in each.description]
-        assert "policy.yaml:3: " in told[0].description
-        # What fails would lose its requests and events; with none, the tick is red.
+        lake.write_small_files("2024-01-01", 4)
         failure = lake.failure_of(UpkeepNames().sensor)
+        # What fails loses its requests and events: the next tick has them.
+        ticked = lake.tick()
+        told = [each for each in ticked.asset_events if "**Policy**" in each.description]
+        assert "policy.yaml:3: " in told[0].description
+        assert len(ticked.run_requests) == 1
         assert "policy.yaml:3: " in failure
         assert "did you mean 'small_files'" in failure
         assert "upkeep uses the last valid policies" in failure
@@ -460,8 +466,8 @@ def test_while_a_policy_file_is_wrong_ticks_fail_and_the_policies_of_before_deci
         assert "policy.yaml:3: " in text
 
         # A code server that starts now, and the processes of its runs, never read the right ones.
-        lake.write_small_files("2024-01-01", 4)
         lake.definitions_are(load())
+        lake.failure_of(UpkeepNames().sensor)
         (request,) = lake.tick().run_requests
         lake.definitions_are(load(DefinitionsLoadType.RECONSTRUCTION))
         lake.request(request)
@@ -472,8 +478,36 @@ def test_while_a_policy_file_is_wrong_ticks_fail_and_the_policies_of_before_deci
         policy.write_text(right)
         lake.tick()
         policy.write_text(right.replace("small_files", "small_flies"))
-        lake.tick()
+        lake.failure_of(UpkeepNames().sensor)
         assert len(texts) == 2
+
+
+def test_commands_use_the_last_valid_policies_that_the_sensor_has_kept(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3))
+    policy = lake.folder / "policy.yaml"
+    policy.write_text("warehouse: {compaction: {min_bytes: 0 b, small_files: 3}}\n")
+    lake.definitions_are(
+        build_definitions([lake.folder / "tables"], warehouse=lake.warehouse, policies=[policy])
+    )
+    lake.materialize(partitions="2024-01-01")
+    lake.tick()
+    lake.write_small_files("2024-01-01", 4)
+    policy.write_text("warehouse: {compaction: {min_bytes: 0 b, small_flies: 3}}\n")
+    upkeep = ["--warehouse", lake.warehouse.uri, "upkeep", "--policy", str(policy)]
+    monkeypatch.chdir(lake.folder)
+
+    assert main(upkeep) == 2
+    refused = capsys.readouterr().err
+    assert "policy.yaml:1: " in refused
+    assert "no valid policies of before are known" in refused
+
+    monkeypatch.setenv("DAGSTER_HOME", lake.instance.root_directory)
+    assert main(upkeep) == 0
+    assert "upkeep uses the last valid policies until this is right" in capsys.readouterr().err
+    assert lake.table().at().partitions()[0].file_count == 1
 
 
 def test_a_policy_that_was_never_right_fails_ticks_and_runs_and_tables_are_written(

@@ -220,7 +220,10 @@ def kept(lake: Lake) -> Callable[[], dg.Definitions]:
 
 
 def asked(lake: Lake) -> set[str]:
-    config = [each.run_config["ops"]["upkeep"]["config"]["verb"]["compact"] for each in lake.tick().run_requests]
+    config = [
+        each.run_config["ops"]["upkeep"]["config"]["verb"]["compact"]
+        for each in lake.tick().run_requests
+    ]
     return {table for each in config for table in each["tables"] if table.startswith("shop.")}
 
 

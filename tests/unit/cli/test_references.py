@@ -219,6 +219,20 @@ def test_a_wrong_branch_is_said_in_one_line(catalog: Catalog, lakewright: Lakewr
 # --- rollback ----------------------------------------------------------------------------------
 
 
+def test_a_rollback_across_a_change_of_keys_says_that_no_undo_brings_them_back(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = new_table(catalog, partitions=("day",))
+    table.write(rows(table, events(0, 3)))
+    table.upkeep.respec(["day", "id"])
+    note = "  the partition keys are those of then: day"
+    dry = lakewright(catalog, "rollback", table.name, "--snapshot", "1", "--dry-run")
+    assert f"{note}; undo does not bring this back" in dry.lines
+    assert not any("lakewright undo RUN" in line for line in dry.lines)
+    done = lakewright(catalog, "rollback", table.name, "--snapshot", "1")
+    assert note in done.lines
+
+
 @pytest.mark.mission("FS19")
 def test_a_table_goes_back(catalog: Catalog, lakewright: Lakewright) -> None:
     table = history(catalog)

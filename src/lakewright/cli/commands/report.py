@@ -11,7 +11,7 @@ from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer, said
 from lakewright.cli.upkeep.gate import workspace_of
-from lakewright.cli.upkeep.policies import policies_of, policy_options
+from lakewright.cli.upkeep.policies import policies_in_force, policy_options
 from lakewright.platform.upkeep.words import size_text
 from lakewright.storage.errors import InvalidRequestError
 
@@ -50,12 +50,10 @@ def report(
     """Write the state and the upkeep of a warehouse as one HTML page."""
     from lakewright.platform.decide.kept_tables import KeptTables
     from lakewright.platform.decide.report import warehouse_report
-    from lakewright.platform.policies.policy_watch import PolicyFiles
 
     call = call if uri is None else replace(call, warehouse=uri)
     workspace = workspace_of(tables, ())
-    policies_of(policy, workspace)
-    files = PolicyFiles(policy, workspace=workspace)
+    files = policies_in_force(policy, workspace)
     kept = KeptTables(files=files, adopted=("*",))
     made = warehouse_report(call.catalog().read_only(), kept)
     page = made.encode("utf-8", "replace")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -13,9 +15,16 @@ from lakewright.cli.grammar.command import TableName, command
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.progress import shown_steps
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
+from lakewright.cli.upkeep.dagster_home import known_instance
+from lakewright.cli.upkeep.project_paths import known_tables
 from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.undo.undo import Undo, plan_undo, run_undo
 from lakewright.platform.upkeep.procedure import Work
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+    from lakewright.storage import Catalog
 
 
 @command(
@@ -58,6 +67,9 @@ def undo(call: Call, *, run: str | None, tables: tuple[str, ...]) -> Answer:
     with shown_steps() as steps:
         steps.begin(f"looking for run {run}")
         undone = plan_undo(catalog, run, tables=tables or None)
+    with known_instance() as instance, shown_steps() as steps:
+        if instance is not None:
+            _check_ended(instance, undone)
         if not call.dry_run:
             work = Work(run=f"lakewright undo ({catalog.env.new_id()[:8]})", session=_no_session)
             undone = run_undo(
@@ -67,6 +79,8 @@ def undo(call: Call, *, run: str | None, tables: tuple[str, ...]) -> Answer:
                 recorder=Recorder.of(catalog, warn=warnings.append),
                 told=lambda part: steps.begin(f"undo: {part.summary}"),
             )
+        if instance is not None and not call.dry_run:
+            _tell(instance, catalog, undone, warnings.append)
     for warning in warnings:
         sys.stderr.write(f"lakewright: warning: {warning}\n")
     return Answer(
@@ -74,6 +88,43 @@ def undo(call: Call, *, run: str | None, tables: tuple[str, ...]) -> Answer:
         value=lambda: _record(undone),
         records=lambda: _records(undone),
         code=0 if undone.is_whole else INVALID_REQUEST if call.dry_run else CONFLICT,
+    )
+
+
+def _check_ended(instance: dg.DagsterInstance, found: Undo) -> None:
+    from lakewright.platform.orchestration.undo_reports import check_ended
+
+    check_ended(instance, found.run)
+
+
+def _tell(
+    instance: dg.DagsterInstance, catalog: Catalog, found: Undo, warn: Callable[[str], object]
+) -> None:
+    """Show on the pages of the assets what was undone, as the job does."""
+    from lakewright.platform.ingest.inferred_columns import with_columns_of_source
+    from lakewright.platform.orchestration.names import AssetKeys, UpkeepNames, usual_key
+    from lakewright.platform.orchestration.rejects_reports import rejects_key
+    from lakewright.platform.orchestration.undo_reports import shows_table, tell_undone
+    from lakewright.platform.tables.declarations import rejects_name
+    from lakewright.platform.tables.workspace import read_right
+
+    declared = read_right(known_tables(), infer=with_columns_of_source).declarations
+    rejects = {rejects_name(each.table): rejects_key(usual_key(each.table)) for each in declared}
+    names = UpkeepNames(keys=AssetKeys(rejects))
+    # Another project of this Dagster may have an asset of the same key.
+    shown = [
+        part
+        for part in found.parts
+        if shows_table(instance, catalog.table(part.table), names.keys.of(part.table))
+    ]
+    tell_undone(
+        instance,
+        catalog,
+        replace(found, parts=tuple(shown)),
+        {each.table: each for each in declared},
+        names,
+        tell=instance.report_runless_asset_event,
+        warn=warn,
     )
 
 

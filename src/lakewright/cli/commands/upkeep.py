@@ -21,7 +21,7 @@ from lakewright.cli.output.text import Cell
 from lakewright.cli.upkeep.gate import workspace_of
 from lakewright.cli.upkeep.policies import (
     known_tables,
-    policies_of,
+    policies_in_force,
     policy_options,
 )
 from lakewright.platform.decide.kept_tables import KeptTables, check_patterns
@@ -30,7 +30,6 @@ from lakewright.platform.decide.upkeep import UpkeepRounds, Upkept, plain_decisi
 from lakewright.platform.documents.variables import POLICY_VARIABLE
 from lakewright.platform.ledger.intents import Declined, Intent, WhyNot
 from lakewright.platform.policies.check_files import unused_policies
-from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage.errors import InvalidRequestError
 
@@ -74,9 +73,8 @@ def upkeep(
             f"${POLICY_VARIABLE}; `lakewright adopt --policy FILE` proposes one"
         )
     workspace = workspace_of(tables, ())
-    # What is wrong with the files is told as by other commands.
-    policies = policies_of(policy, workspace)
-    files = PolicyFiles(policy, workspace=workspace)
+    files = policies_in_force(policy, workspace)
+    policies = files.current().policies
     if only:
         check_patterns(only, known_tables(call))
     kept = KeptTables(files=files, adopted=only or ("*",))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from lakewright.cli.upkeep.dagster_home import known_instance
 from lakewright.cli.upkeep.project_paths import policy_option, tables_option
+from lakewright.platform.decide.kept_tables import IN_FORCE
 from lakewright.platform.documents.declared_values import plain
-from lakewright.platform.documents.yaml_files import DeclarationError
+from lakewright.platform.documents.yaml_files import DeclarationError, Problem
 from lakewright.platform.policies.policies import DayBudget, Given, PolicySet, Setting
 from lakewright.platform.policies.policy_files import load_policies
+from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.policies.setting_text import setting_text
 from lakewright.storage.errors import InvalidRequestError
 
@@ -43,6 +47,39 @@ def policies_of(paths: Sequence[Path], workspace: Workspace) -> PolicySet:
         return load_policies(paths, workspace=workspace)
     except DeclarationError as error:
         raise InvalidRequestError(f"the policies are wrong:\n{error}") from error
+
+
+def policies_in_force(paths: Sequence[Path], workspace: Workspace) -> PolicyFiles:
+    """The policies in files; while these are wrong, the last valid ones that Dagster knows.
+
+    What is wrong is printed as a warning then.
+
+    Raises:
+        InvalidRequestError: a policy is wrong, and none of before is known.
+    """
+    files = PolicyFiles(paths, workspace=workspace)
+    try:
+        files.current()
+    except DeclarationError as wrong:
+        try:
+            problems = _recalled(files)
+        except DeclarationError:
+            problems = ()
+        if not problems:
+            told = "no valid policies of before are known, as none was kept by an upkeep sensor"
+            raise InvalidRequestError(f"the policies are wrong:\n{wrong}\n{told}") from wrong
+        for each in problems:
+            sys.stderr.write(f"lakewright: warning: {each}; {IN_FORCE}\n")
+    return files
+
+
+def _recalled(files: PolicyFiles) -> Sequence[Problem]:
+    with known_instance() as instance:
+        if instance is None:
+            return ()
+        from lakewright.platform.orchestration.policy_memory import recall_policies
+
+        return recall_policies(instance, files)
 
 
 def known_tables(call: Call) -> frozenset[str]:

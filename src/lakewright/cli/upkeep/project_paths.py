@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,12 @@ def _option(name: str, what: str, variable: str, of_project: str) -> Callable[[C
         default=partial(project_paths, of_project) if of_project else (),
         help=f"{what} (default: ${variable}{here}).",
     )
+
+
+def known_tables() -> tuple[Path, ...]:
+    """The declarations for a command without `--tables`: those of the variable, or the project."""
+    named = os.environ.get(TABLES_VARIABLE, "").split(os.pathsep)
+    return tuple(Path(each) for each in named if each) or project_paths("tables")
 
 
 def project_paths(what: str) -> tuple[Path, ...]:

@@ -50,6 +50,23 @@ def test_a_stale_plan_is_tried_again_only_by_a_step_that_plans_again() -> None:
         raise errors.UnavailableError("no answer")
 
 
+def test_the_page_of_a_stale_plan_shows_no_trace_of_a_worker() -> None:
+    def in_a_task() -> None:
+        raise RuntimeError("a trace of Spark")
+
+    def carry_out() -> None:
+        try:
+            in_a_task()
+        except RuntimeError as error:
+            raise errors.StalePlan("3 of its files are gone; plan again") from error
+
+    with pytest.raises(dg.Failure) as raised, failures_for_dagster(plans_again=False):
+        carry_out()
+    stale = raised.value.__cause__
+    assert isinstance(stale, errors.StalePlan)
+    assert stale.__cause__ is stale.__context__ is None
+
+
 @pytest.mark.parametrize(
     "kind",
     [
