@@ -177,7 +177,7 @@ def test_a_run_that_never_began_holds_its_table_until_it_is_given_up(
     run = ordeal.create(status)
     answer = ordeal.lake.tick()
     assert not answer.run_requests
-    assert f"waits for run {run.run_id[:8]} of compact" in answer.skip_message
+    assert f"waits for run {run.run_id[:8]} of upkeep (compact)" in answer.skip_message
     ordeal.monitored()
     assert ordeal.status(run) is status
     time.sleep(START_TIMEOUT_SECONDS)

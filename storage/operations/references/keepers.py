@@ -64,9 +64,11 @@ class Keepers:
     def look(self) -> None:
         """Read what is new since the last call; the first call reads all."""
         self._look_at_roots()
+        # Lists that follow each other repeat most of what is in them, and are asked for repeatedly.
+        once = self._reading_once()
         for listed, record in records(self.files):
             if listed.id not in self.going and listed.id not in self._read:
-                roots = recorded_roots(self.files, record)
+                roots = recorded_roots(once, record)
                 new = [root for root in roots if label_of(root) not in self.known]
                 self.recorded |= self._kept_by(new, forgiving=True)
                 self._read.add(listed.id)
@@ -78,9 +80,7 @@ class Keepers:
         rounds = Rounds(self.files.name, "its references were listed")
         while True:
             rounds.begin()
-            read = self.files.read_manifests
-            seen = self._seen if read is None else read.seen
-            once = self.files.reading_once(ReadManifests(seen=seen))
+            once = self._reading_once()
             roots = all_roots(once, known=self.known_snapshots)
             new = [root for root in roots if label_of(root) not in self.known]
             try:
@@ -93,6 +93,10 @@ class Keepers:
                 continue
             self.known.update(map(label_of, new))
             return
+
+    def _reading_once(self) -> TableFiles:
+        read = self.files.read_manifests
+        return self.files.reading_once(ReadManifests(seen=self._seen if read is None else read.seen))
 
     def _look_at_staged(self) -> None:
         found: set[str] = set()

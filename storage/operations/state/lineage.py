@@ -20,6 +20,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import CorruptionError
 from lakewright.storage.files.manifest_store import ManifestStore
@@ -178,15 +182,54 @@ def _is_built_on(manifests: ManifestStore, before: _Seen, after: _Seen) -> bool:
     if not merged and not written:
         # A commit that changed no file adds nothing to the lists: compare what else it names.
         return bool(before.delta) or _names_the_same(before.snapshot, after.snapshot)
-    old, new = (fold_entries(manifests.entries(metas)) for metas in (merged, written))
-    if {(each, entry.kind) for each, entry in old.items()} != {
-        (each, entry.kind) for each, entry in new.items()
-    }:
-        return False
+    additions = _additions(manifests, merged), _additions(manifests, written)
+    if additions[0] is not None and additions[1] is not None:
+        if not additions[0].equals(additions[1]):
+            return False
+        added = additions[1].column("name")
+    else:
+        old, new = (fold_entries(manifests.entries(metas)) for metas in (merged, written))
+        if {(each, entry.kind) for each, entry in old.items()} != {
+            (each, entry.kind) for each, entry in new.items()
+        }:
+            return False
+        names = [e.file.file_name.encode() for e in new.values() if e.kind is FileKind.ADD]
+        added = pa.array(names, pa.large_binary())
     if any(meta.file_name in names_after for meta in before.delta):
         return True
-    own = _added_first(manifests, before.delta)
-    return any(each.kind is FileKind.ADD and each.file.file_name in own for each in new.values())
+    own = [name.encode() for name in _added_first(manifests, before.delta)]
+    return bool(pc.any(pc.is_in(added, pa.array(own, pa.large_binary()))).as_py())
+
+
+def _additions(manifests: ManifestStore, metas: Sequence[ManifestFileMeta]) -> pa.Table | None:
+    """What tells the files of manifests apart, by name; None if they do more than add plain files.
+
+    A merge of manifests names the files of all before it, and few of them have to become objects.
+    """
+    if any(meta.num_deleted_files for meta in metas):
+        return None
+    parts = []
+    for columns in manifests.read_all_columns(metas):
+        if not columns.are_plain(np.arange(len(columns))).all():
+            return None
+        parts.append(
+            pa.table(
+                {
+                    "name": columns.texts("_FILE._FILE_NAME"),
+                    "partition": columns.texts("_PARTITION"),
+                    "bucket": columns.numbers("_BUCKET"),
+                    "level": columns.numbers("_FILE._LEVEL"),
+                    "kind": columns.numbers("_KIND"),
+                }
+            )
+        )
+    if not parts:
+        return None
+    found = pa.concat_tables(parts).combine_chunks().sort_by("name")
+    is_added = pc.all(pc.equal(found.column("kind"), int(FileKind.ADD))).as_py()
+    # A file that is added twice is damage, which the fold of entries finds.
+    is_once = pc.count_distinct(found.column("name")).as_py() == found.num_rows
+    return found if is_added and is_once else None
 
 
 def _names_the_same(before: Snapshot, after: Snapshot) -> bool:
