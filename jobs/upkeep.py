@@ -17,6 +17,7 @@ from lakewright.jobs.run_progress import RunProgress
 from lakewright.platform.decide.keepers import may_be_done
 from lakewright.platform.decide.kept_tables import IN_FORCE, KeptTable, KeptTables
 from lakewright.platform.documents.yaml_files import DeclarationError
+from lakewright.platform.ledger.kept_verbs import COMPACT
 from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.orchestration.failures import failures_for_dagster
 from lakewright.platform.orchestration.names import (
@@ -219,6 +220,8 @@ def build_upkeep_job(
         name=names.job(UPKEEP),
         executor_def=dg.in_process_executor,
         resource_defs=bound,
+        # The launchpad would open with all verbs at once. A run without tables says what to write.
+        config=names.run_config(COMPACT, {"tables": {}, "dry_run": True}),
         description="Carry out one verb of upkeep on tables, such as "
         "verb: {compact: {tables: {database.table: {}}}}.",
     )

@@ -180,8 +180,10 @@ def test_one_job_carries_out_every_verb_and_asks_for_its_name_and_tables(lake: L
             dg.validate_run_config(job, names.run_config(verb, {}))
     with pytest.raises(dg.DagsterInvalidConfigError, match="rescale"):
         dg.validate_run_config(job, names.run_config("reskale", {}))
-    with pytest.raises(dg.DagsterInvalidConfigError, match="Missing required config entry"):
-        dg.validate_run_config(job, {})
+    # What the launchpad opens with, which changes nothing.
+    shown = job.run_config
+    assert shown == names.run_config("compact", {"tables": {}, "dry_run": True})
+    assert "the run names no table" in lake.run_job(UPKEEP, dict(shown or {}), fails=True).failure
 
 
 def given(job: str, config: Mapping[str, Any]) -> dict[str, Any]:
