@@ -96,7 +96,9 @@ class Keepers:
 
     def _reading_once(self) -> TableFiles:
         read = self.files.read_manifests
-        return self.files.reading_once(ReadManifests(seen=self._seen if read is None else read.seen))
+        return self.files.reading_once(
+            ReadManifests(seen=self._seen if read is None else read.seen)
+        )
 
     def _look_at_staged(self) -> None:
         found: set[str] = set()
