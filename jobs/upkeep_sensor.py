@@ -23,7 +23,7 @@ from lakewright.platform.decide.budget import batches
 from lakewright.platform.decide.clock import Clock
 from lakewright.platform.decide.keepers import options_by
 from lakewright.platform.decide.kept_tables import IN_FORCE, KeptTables
-from lakewright.platform.decide.look import TableWatch
+from lakewright.platform.decide.look import Look, TableWatch
 from lakewright.platform.decide.surveys import OWN_TABLES
 from lakewright.platform.documents.yaml_files import DeclarationError, Problem
 from lakewright.platform.ledger.intents import Intent
@@ -46,6 +46,7 @@ from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.platform.orchestration.table_news import TableNews
 from lakewright.platform.tables.upkeep_policies import CompactionPolicy, WarehousePolicy
 from lakewright.platform.upkeep.measures import Measures
+from lakewright.platform.upkeep.words import counted
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.running.verb_options import written_options
@@ -135,7 +136,7 @@ def build_upkeep_sensor(
             problems=problems,
             warn=context.log.warning,
         )
-        _fail_once(problems, told_problems, look.summary)
+        _fail_once(problems, told_problems, look)
         warnings = {f"{problem}; {IN_FORCE}" for problem in problems}
         if not context.instance.run_monitoring_enabled:
             warnings.add(_UNMONITORED)
@@ -181,7 +182,7 @@ def build_upkeep_sensor(
     return upkeep_sensor
 
 
-def _fail_once(problems: Sequence[Problem], told: list[Problem], summary: str) -> None:
+def _fail_once(problems: Sequence[Problem], told: list[Problem], look: Look) -> None:
     """Fail the first tick after a mistake, before it asks for runs or reports, which would be lost.
 
     Later ticks fail only if they have neither.
@@ -189,7 +190,9 @@ def _fail_once(problems: Sequence[Problem], told: list[Problem], summary: str) -
     is_new = list(problems) != told
     told[:] = problems
     if problems and is_new:
-        raise _failure(problems, summary)
+        due = len(look.choice.chosen)
+        waits = f"{counted(due, 'verb')} due, for which the next tick asks"
+        raise _failure(problems, waits if due else look.summary)
 
 
 def _failure(problems: Sequence[Problem], told: str) -> dg.Failure:

@@ -351,8 +351,9 @@ def test_undo_of_a_run_takes_its_rejects_back(lake: Lake) -> None:
 
 
 def test_an_undo_by_command_shows_on_the_pages_of_the_assets(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stored: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lake = stored
     put(lake, "a.csv", CSV)
     declare(lake, KEPT)
     outcome = lake.materialize("shop.sales", partitions="2024-01-01")

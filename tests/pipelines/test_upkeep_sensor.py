@@ -281,6 +281,7 @@ def test_policies_are_read_again_when_their_file_changes(lake: Lake) -> None:
     lake.tick()
     fill(lake, "shop.events", 4)
     policy.write_text("warehouse: {compaction: {small_flies: 3}}\n")
+    assert "1 verb due, for which the next tick asks" in lake.failure_of(UpkeepNames().sensor)
     (by_before,) = lake.tick().run_requests
     assert asked(by_before) == ["shop.events"]
     policy.write_text("warehouse: {compaction: {min_bytes: 0 b, small_files: 4}}\n")
@@ -483,8 +484,9 @@ def test_while_a_policy_file_is_wrong_ticks_fail_and_the_policies_of_before_deci
 
 
 def test_commands_use_the_last_valid_policies_that_the_sensor_has_kept(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stored: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    lake = stored
     lake.declare(EVENTS)
     lake.give(events("2024-01-01", 0, 3))
     policy = lake.folder / "policy.yaml"
