@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from benchmarks.processes import ROOT
 from lakewright.demo.dagster_server import ENDED, DagsterServer
+from lakewright.platform.orchestration.names import UPKEEP, TableNames
 from lakewright.storage import Catalog
 
 _STEPS = (
@@ -47,7 +48,7 @@ def main() -> None:
         "LAKEWRIGHT_WAREHOUSE": str(folder / "warehouse"),
         "LAKEWRIGHT_POLICY": str(folder / "policy.yaml"),
     }
-    config = {"ops": {"compact": {"config": {"tables": {"db.small": {}}}}}}
+    config = TableNames("db.small").run_config("compact", {})
     runs: list[str] = []
     with DagsterServer(None, home, environment) as server:
         for number in range(given.runs + _WARMING):
@@ -55,7 +56,7 @@ def main() -> None:
                 table.write(pa.table({"day": ["d"], "id": [number * 6 + each]}))
             # Requests come at different moments between two looks of the queue.
             time.sleep(number * 0.137 % 1)
-            runs.append(server.launch_job("compact", config))
+            runs.append(server.launch_job(UPKEEP, config))
             while {run.id: run.status for run in server.runs()}.get(runs[-1]) not in ENDED:
                 time.sleep(_POLL_SECONDS)
     os.environ["DAGSTER_HOME"] = str(home)

@@ -176,11 +176,12 @@ def keep(lake: Lake, proof: Proof) -> None:
             began = time.perf_counter()
             outcome = lake.request(request)
             took = round(time.perf_counter() - began, 2)
-            proof.runs.setdefault(request.job_name, []).append(took)
+            verb = request.tags["lakewright/verb"]
+            proof.runs.setdefault(verb, []).append(took)
             tables = request.tags["lakewright/table"].count(",") + 1
-            print(f"  {request.job_name} of {tables} tables: {took} s", flush=True)
+            print(f"  {verb} of {tables} tables: {took} s", flush=True)
             if not outcome.success:
-                proof.faults.append(f"{request.job_name}: {outcome.failure}")
+                proof.faults.append(f"{verb}: {outcome.failure}")
     proof.faults.append(f"the sensor still asks for runs after {MOST_TICKS} looks")
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from lakewright.platform.orchestration.names import VERB_TAG
 from lakewright.project.report_server import HOST
 from lakewright.project.serve import LOCATION, dagster_dev_command, heed_interrupts
 from lakewright.storage.env import SystemEnv
@@ -53,6 +54,11 @@ class ServedRun:
     tags: Mapping[str, str]
     started: float | None
     ended: float | None
+
+    @property
+    def verb(self) -> str:
+        """The work of a run of upkeep."""
+        return self.tags.get(VERB_TAG, "")
 
     @property
     def seconds(self) -> float | None:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from lakewright.demo import DEMO_TABLES
 from lakewright.demo.dagster_server import DagsterServer
 from lakewright.jobs.evolve_schema import VERB as EVOLVE
-from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.names import UPKEEP, TableNames
 from lakewright.platform.tables.workspace import read_workspace
 from lakewright.platform.upkeep.dependents import dependents_of
 from lakewright.storage import ChangeType, DropColumn, GateRules, Table
@@ -73,7 +73,7 @@ def evolve(server: DagsterServer, folder: Path, stage: Stage) -> str:
     declare(folder, stage)
     server.reload()
     config = TableNames(FLIGHTS).run_config(EVOLVE, {"on_destructive": "allow"})
-    return server.launch_job(EVOLVE, config)
+    return server.launch_job(UPKEEP, config)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from lakewright.demo.dagster_server import DagsterServer
-from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.names import UPKEEP, TableNames
 from lakewright.platform.orchestration.schema_reports import RESPEC_JOB
 from lakewright.storage import Table
 from lakewright.storage.errors import CorruptionError
@@ -36,7 +36,7 @@ def keys_to_give(table: Table, finer: tuple[str, ...] = FINER_KEYS) -> tuple[tup
 def give_keys(server: DagsterServer, name: str, keys: tuple[str, ...]) -> str:
     """Launch the run that gives a table these partition keys; the run's id."""
     config = TableNames(name).run_config(RESPEC_JOB, {"keys": list(keys)})
-    return server.launch_job(RESPEC_JOB, config)
+    return server.launch_job(UPKEEP, config)
 
 
 def all_rows(table: Table) -> pa.Table:

@@ -53,6 +53,7 @@ from lakewright.platform.ledger.kept_verbs import COMPACT
 from lakewright.platform.ledger.kept_verbs import EXPIRE_SNAPSHOTS as EXPIRE
 from lakewright.platform.orchestration.names import (
     TABLE_TAG,
+    UPKEEP,
     UpkeepNames,
     tables_of_tag,
 )
@@ -240,8 +241,8 @@ class Story:
             return
         with self._changes("expiry", due):
             config = {"retain_min": RETAINED_SNAPSHOTS, "time_retained": "0s", "max_deletes": 1000}
-            tables = {"tables": dict.fromkeys(due, config)}
-            run = self.server.launch_job(EXPIRE, {"ops": {EXPIRE: {"config": tables}}})
+            asked = UpkeepNames().run_config(EXPIRE, {"tables": dict.fromkeys(due, config)})
+            run = self.server.launch_job(UPKEEP, asked)
             self._wait_for([run], None)
 
     def _evolve(self) -> None:
@@ -326,7 +327,7 @@ class Story:
             runs = [
                 run
                 for run in self.server.runs()
-                if run.job == COMPACT and name in tables_of_tag(run.tags.get(TABLE_TAG, ""))
+                if run.verb == COMPACT and name in tables_of_tag(run.tags.get(TABLE_TAG, ""))
             ]
             self._check(runs)
             if not self.catalog.table(name).upkeep.plan_compact().tasks and all(

@@ -190,7 +190,7 @@ class _Story:
 
     def _compactions(self) -> int:
         runs = self.server.runs()
-        return sum(run.job == COMPACT and run.status == "SUCCESS" for run in runs)
+        return sum(run.verb == COMPACT and run.status == "SUCCESS" for run in runs)
 
     def _summarize(self) -> None:
         table = self.catalog.table(_ORDERS)
