@@ -181,7 +181,7 @@ def soak(folder: Path, oracles: Path, minutes: float) -> dict[str, Any]:
         print("writing ended; upkeep comes to rest", flush=True)
         rested = rest(server, warehouse, began, looks)
         runs = [
-            {"job": each.job, "status": each.status, "seconds": each.seconds}
+            {"job": each.verb or each.job, "status": each.status, "seconds": each.seconds}
             for each in server.runs(limit=5000)
         ]
         failed = [

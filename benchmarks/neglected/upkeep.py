@@ -149,9 +149,9 @@ def keep_served(folder: Path, warehouse: Path, policies: Path, proof: Proof) -> 
                     break
                 time.sleep(_POLL_SECONDS)
         for each in server.runs(limit=_MOST_RUNS):
-            proof.runs.setdefault(each.job, []).append(round(each.seconds or 0.0, 2))
+            proof.runs.setdefault(each.verb or each.job, []).append(round(each.seconds or 0.0, 2))
             if each.status != "SUCCESS":
-                proof.faults.append(f"{each.job} ended with {each.status}")
+                proof.faults.append(f"{each.verb or each.job} ended with {each.status}")
 
 
 def _is_at_rest(server: DagsterServer) -> bool:

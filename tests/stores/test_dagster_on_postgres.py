@@ -100,7 +100,7 @@ def test_runs_are_launched_by_a_person_and_by_the_sensor(
         found = None
         while found is None:
             served.env.sleep_ms(500)
-            found = next((each.id for each in served.runs() if each.job == "compact"), None)
+            found = next((each.id for each in served.runs() if each.verb == "compact"), None)
         assert until_ended(served, found) == "SUCCESS", served.failure_of(found)
     assert len(table.at().files(where="dt = '2024-01-01'")) == 1
     # Nothing of it lies in the folder.
