@@ -74,7 +74,7 @@ def test_the_check_says_what_is_due_with_numbers_bars_and_what_is_not(fragmented
     # A compaction frees nothing before an expiry.
     assert due["frees"] == "not known"
     assert due["reason"] == "partition dt=2024-01-02: 3 small files ≥ 3: compact"
-    assert metadata["job of compact"].value == "compact"
+    assert metadata["job of upkeep"].value == "upkeep"
     assert "job of purge" not in metadata
     assert metadata["lakewright/files"].value == 4
     assert metadata["lakewright/debt_files"].value == 3
