@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
@@ -38,6 +40,8 @@ _BEGIN = "<!-- commands: written by tools/write_reference.py -->\n"
 _END = "<!-- end of commands -->\n"
 _NOTE = "<!-- written by tools/write_reference.py -->\n"
 _COLUMNS = 98
+# An option that so many commands have alike stands once, before them.
+_MANY = 5
 
 
 def pages() -> dict[Path, str]:
@@ -69,26 +73,61 @@ def with_commands(text: str) -> str:
 
 
 def _commands() -> Iterator[str]:
-    yield "# Commands\n\nEach command as `lakewright COMMAND --help` prints it.\n\n"
+    yield (
+        "# Commands\n\n"
+        "Each command as `lakewright COMMAND --help` prints it. "
+        "The options that many commands have alike stand here, "
+        "and a command names those that it has.\n\n"
+    )
+    named = {purpose: dict(_with_members(names)) for purpose, names in COMMANDS.items()}
+    records = Counter(
+        record
+        for commands in named.values()
+        for name, command in commands.items()
+        for record in _options(command, name).values()
+    )
+    shared = [record for record, count in records.items() if count >= _MANY]
+    formatter = click.HelpFormatter(width=_COLUMNS)
+    formatter.write_dl(shared)
+    yield f"```text\n{formatter.getvalue()}```\n\n"
     yield f"```text\n{_help(ROOT, 'lakewright')}\n```\n"
-    for purpose, commands in COMMANDS.items():
+    for purpose, commands in named.items():
         yield f"\n## {purpose}\n"
-        for name in commands:
-            found = ROOT.get_command(click.Context(ROOT), name)
-            assert found is not None
-            yield from _command(found, name)
+        for name, command in commands.items():
+            options = _options(command, name)
+            own = copy(command)
+            common = [option for option, record in options.items() if record in shared]
+            own.params = [param for param in command.params if param not in common]
+            own.add_help_option = False
+            yield f"\n### {name}\n\n```text\n{_help(own, f'lakewright {name}')}\n```\n"
+            if common:
+                yield f"\nAnd {', '.join(f'`{option.opts[-1]}`' for option in common)}.\n"
 
 
-def _command(found: click.Command, words: str) -> Iterator[str]:
-    yield f"\n### {words}\n\n```text\n{_help(found, f'lakewright {words}')}\n```\n"
-    if isinstance(found, click.Group):
-        for name, each in found.commands.items():
-            yield from _command(each, f"{words} {name}")
+def _with_members(names: Iterable[str]) -> Iterator[tuple[str, click.Command]]:
+    for name in names:
+        command = ROOT.get_command(click.Context(ROOT), name)
+        assert command is not None
+        yield name, command
+        if isinstance(command, click.Group):
+            for member, inner in command.commands.items():
+                yield f"{name} {member}", inner
 
 
-def _help(found: click.Command, name: str) -> str:
-    context = click.Context(found, info_name=name, terminal_width=_COLUMNS, max_content_width=None)
-    return found.get_help(context)
+def _options(command: click.Command, name: str) -> Mapping[click.Option, tuple[str, str]]:
+    """What help says of each option, but for --help."""
+    context = _context(command, name)
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    records = {option: option.get_help_record(context) for option in options}
+    return {each: record for each, record in records.items() if record is not None}
+
+
+def _help(command: click.Command, name: str) -> str:
+    return command.get_help(_context(command, name))
+
+
+def _context(command: click.Command, name: str) -> click.Context:
+    return click.Context(command, info_name=name, terminal_width=_COLUMNS, max_content_width=None)
 
 
 # -- policies
