@@ -118,6 +118,14 @@ CASES = (
     Case("zeros are no digits", "TIMESTAMP(3)", LOCAL.replace(microsecond=123000),
          pa.array([LOCAL.replace(microsecond=123000)]), "2024-01-31 13:45:00.123000",
          '"2024-01-31T13:45:00.123000"'),
+    Case("fewer digits than declared", "TIMESTAMP(4)", LOCAL.replace(microsecond=123000),
+         pa.array([LOCAL.replace(microsecond=123000)]), "2024-01-31 13:45:00.123",
+         '"2024-01-31 13:45:00.123"'),
+    Case("six digits of seven", "TIMESTAMP(7)", pd.Timestamp("2024-01-31 13:45:00.123456"),
+         pa.array([LOCAL.replace(microsecond=123456)]), "2024-01-31 13:45:00.123456",
+         '"2024-01-31T13:45:00.123456"'),
+    Case("a time with its digits", "TIME(3)", dt.time(0, 0, 0, 123000), _numbers(_TIMES, 123),
+         "00:00:00.123", '"00:00:00.123"'),
     Case("digits of a second, none declared", "TIMESTAMP(0)", REFUSED,
          pa.array([LOCAL.replace(microsecond=500000)]), "2024-01-31 13:45:00.5",
          '"2024-01-31 13:45:00.5"'),
@@ -359,6 +367,7 @@ def _all() -> list[Any]:
     return found
 
 
+@pytest.mark.sampled(each="case, of")
 @pytest.mark.parametrize(("case", "form", "of", "door"), _all())
 def test_a_value_stays_itself_or_is_refused_by_its_column(
     tmp_path: Path, case: Case, form: str, of: str, door: Door
@@ -372,6 +381,34 @@ def test_a_value_stays_itself_or_is_refused_by_its_column(
     # The library of ORC does not say the column of a timestamp that it cannot read.
     with pytest.raises(StorageError, match=r"\bx\b|a\.orc"):
         pytest.fail(f"it became {door(ways, of)!r}")
+
+
+@pytest.mark.parametrize("digits", [0, 3, 6, 9])
+@pytest.mark.parametrize("declared", [0, 3, 4, 6, 9])
+@pytest.mark.parametrize("way", ["values", "frame", "statement"])
+def test_moments_of_python_and_of_statements_keep_their_digits_or_are_refused(
+    tmp_path: Path, way: str, declared: int, digits: int
+) -> None:
+    catalog = Catalog.open(str(tmp_path))
+    table = catalog.create_table("s.t", {"x": f"TIMESTAMP({declared})"})
+    moment = pd.Timestamp("2024-01-31 13:45:00.123456789").floor(f"{10 ** (9 - digits)}ns")
+
+    def write() -> None:
+        match way:
+            case "values":
+                table.write([{"x": moment}])
+            case "frame":
+                table.write(pd.DataFrame({"x": [moment]}))
+            case _:
+                Session(catalog).sql(f"INSERT INTO s.t VALUES (TIMESTAMP '{moment}')")
+
+    if digits > declared:
+        with pytest.raises(StorageError, match=r"\bx\b"):
+            write()
+        assert table.read().num_rows == 0
+    else:
+        write()
+        assert catalog.table("s.t").read().column("x").to_pylist() == [moment]
 
 
 @pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT"])
