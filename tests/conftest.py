@@ -83,6 +83,7 @@ KEPT_TOGETHER = {
     "tests/queries/test_tpch": "TPC-H",
     "tests/races/": "races",
     "tests/architecture/test_laws.py": "laws",
+    "tests/architecture/test_dagster_internals.py": "laws",
     "tests/stores/": "stores",
 }
 # The change of partition keys is finished work: `make test` tries one case of every second test,
