@@ -227,8 +227,8 @@ def _table_options() -> Iterator[str]:
     yield (
         "# Options of tables\n\n"
         "Every option of Apache Paimon, and what Lakewright does with it. The value after a type\n"
-        "is Paimon's default. A `*` stands for a column, an index or a class. An option with a\n"
-        "lock (🔒) cannot change once its table has a snapshot.\n"
+        "is Paimon's default; a duration is such as `1 h`, a size such as `128 mb`. A `*` stands for\n"
+        "a column, an index or a class. An option with a lock (🔒) cannot change once its table has a snapshot.\n"
     )
     for heading, says, options in (
         ("Obeyed", "They have the effect that Paimon gives them.", HONOURED_OPTIONS),
@@ -254,11 +254,13 @@ def _format_options() -> Iterator[str]:
         "Each option stands behind the name of its format: `'csv.field-delimiter' = '|'`. What\n"
         "the formats hold is in [formats](formats.md).\n"
     )
+    formats = {}
     for name, place in BUILT_IN_FORMATS.items():
         module, factory = place.split(":")
-        found = getattr(import_module(module), factory)()
+        formats[name] = getattr(import_module(module), factory)()
+    for name in formats:
         yield f"\n## {name}\n"
-        yield from _options_of(found, f"{name}.")
+        yield from _options_of(name, formats, f"{name}.")
 
 
 def _connector_options() -> Iterator[str]:
@@ -267,7 +269,9 @@ def _connector_options() -> Iterator[str]:
         "What connectors do is in [external tables](../how-to/external-tables.md). `format` and\n"
         "the options of a [format](formats.md) stand beside them, where one is taken.\n"
     )
-    for found in (installed().factory(CONNECTORS, name) for name in installed().connectors()):
+    names = installed().connectors()
+    connectors = {name: installed().factory(CONNECTORS, name) for name in names}
+    for name, found in connectors.items():
         says = found.description[:1].upper() + found.description[1:]
         yield f"\n## {found.identifier}\n\n{says}.\n"
         if found.format_options:
@@ -275,26 +279,40 @@ def _connector_options() -> Iterator[str]:
         if found.option_prefixes:
             prefixes = "`, `".join(f"{each}…" for each in found.option_prefixes)
             yield f"\nFurther options begin with `{prefixes}`.\n"
-        yield from _options_of(found, "")
+        yield from _options_of(name, connectors, "")
 
 
-def _options_of(found: Any, prefix: str) -> Iterator[str]:
-    every = (*found.required_options, *found.optional_options)
-    if every:
+def _options_of(name: str, holders: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    """Rows of a table, but for those that another holder has alike, whose name is shorter."""
+    rows = _option_rows(holders[name])
+    alike: dict[str, list[str]] = {}
+    for option, row in rows.items():
+        owners = [each for each in holders if _option_rows(holders[each]).get(option) == row]
+        alike.setdefault(min(owners, key=lambda owner: (len(owner), owner)), []).append(option)
+    if own := alike.pop(name, []):
         yield "\n| option | kind | default | meaning |\n|---|---|---|---|\n"
-    for option in every:
+        yield from (f"| `{prefix}{option}` | {rows[option]} |\n" for option in own)
+    for owner, options in alike.items():
+        listed = "`, `".join(f"{prefix}{option}" for option in options)
+        yield f"\nAs in [{owner}](#{owner}): `{listed}`.\n"
+
+
+def _option_rows(found: Any) -> dict[str, str]:
+    rows = {}
+    for option in (*found.required_options, *found.optional_options):
         default = option.default
         text = str(default).lower() if isinstance(default, bool) else default
         shown = "" if text in (None, "") else f"`{text}`".replace("|", "\\|")
         shown = "required" if option in found.required_options else shown
         kind = " or ".join(option.choices) or option.kind.value
-        yield f"| `{prefix}{option.name}` | {kind} | {shown} | {option.description} |\n"
+        rows[option.name] = f"{kind} | {shown} | {option.description}"
+    return rows
 
 
 def _option_line(option: Option[object]) -> str:
     default = "" if option.default is None else f", `{option.default or '(empty)'}`"
     lock = " 🔒" if option.immutable else ""
-    text = f"* `{option.name}`{lock}: {option.kind.says}{default}"
+    text = f"* `{option.name}`{lock}: {option.kind.says.partition(' such as ')[0]}{default}"
     for refusal in option.refusals:
         uses = ", ".join(sorted(each.value for each in refusal.uses))
         unless = ", ".join(f"`{each}`" for each in sorted(refusal.unless))
