@@ -227,8 +227,9 @@ def _table_options() -> Iterator[str]:
     yield (
         "# Options of tables\n\n"
         "Every option of Apache Paimon, and what Lakewright does with it. The value after a type\n"
-        "is Paimon's default; a duration is such as `1 h`, a size such as `128 mb`. A `*` stands for\n"
-        "a column, an index or a class. An option with a lock (🔒) cannot change once its table has a snapshot.\n"
+        "is Paimon's default; a duration is such as `1 h`, a size such as `128 mb`. A `*` stands\n"
+        "for a column, an index or a class. An option with a lock (🔒) cannot change once its\n"
+        "table has a snapshot.\n"
     )
     for heading, says, options in (
         ("Obeyed", "They have the effect that Paimon gives them.", HONOURED_OPTIONS),
