@@ -118,7 +118,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(FOLDER_MARKERS[room])
         if item.nodeid.startswith(FINISHED):
             name = item.nodeid.partition("[")[0]
-            item.add_marker("deep" if crc32(name.encode()) % 3 else pytest.mark.sampled(1))
+            # Before the mark that the test itself may have.
+            marker = pytest.mark.deep if crc32(name.encode()) % 3 else pytest.mark.sampled(1)
+            item.add_marker(marker, append=False)
         if item.get_closest_marker("sampled") and not item.get_closest_marker("deep"):
             sampled.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for cases in sampled.values():
