@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from lakewright.cli.grammar.root import COMMANDS, ROOT
+from lakewright.cli.grammar.root import COMMANDS, ROOT, Root
 from lakewright.connectors.formats.built_in import BUILT_IN_FORMATS
 from lakewright.connectors.registry import CONNECTORS, installed
 from lakewright.platform.documents.declared_values import Declared
@@ -90,7 +90,9 @@ def _commands() -> Iterator[str]:
     formatter = click.HelpFormatter(width=_COLUMNS)
     formatter.write_dl(shared)
     yield f"```text\n{formatter.getvalue()}```\n\n"
-    yield f"```text\n{_help(ROOT, 'lakewright')}\n```\n"
+    root = copy(ROOT)
+    root.__class__ = _WithoutCommands
+    yield f"```text\n{_help(root, 'lakewright')}\n```\n"
     for purpose, commands in named.items():
         yield f"\n## {purpose}\n"
         for name, command in commands.items():
@@ -102,6 +104,11 @@ def _commands() -> Iterator[str]:
             yield f"\n### {name}\n\n```text\n{_help(own, f'lakewright {name}')}\n```\n"
             if common:
                 yield f"\nAnd {', '.join(f'`{option.opts[-1]}`' for option in common)}.\n"
+
+
+class _WithoutCommands(Root):
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Nothing: a section for each follows."""
 
 
 def _with_members(names: Iterable[str]) -> Iterator[tuple[str, click.Command]]:
