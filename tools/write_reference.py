@@ -42,6 +42,8 @@ _NOTE = "<!-- written by tools/write_reference.py -->\n"
 _COLUMNS = 98
 # An option that so many commands have alike stands once, before them.
 _MANY = 5
+# Of such a share of the commands, those that lack it are named.
+_MOST = 0.7
 
 
 def pages() -> dict[Path, str]:
@@ -90,6 +92,18 @@ def _commands() -> Iterator[str]:
     formatter = click.HelpFormatter(width=_COLUMNS)
     formatter.write_dl(shared)
     yield f"```text\n{formatter.getvalue()}```\n\n"
+    every = {
+        name: _options(command, name).values()
+        for commands in named.values()
+        for name, command in commands.items()
+        if not isinstance(command, click.Group)
+    }
+    usual = [record for record, count in records.items() if count > _MOST * len(every)]
+    for record in usual:
+        lacking = ", ".join(f"`{name}`" for name, found in every.items() if record not in found)
+        option = record[0].partition(" ")[0]
+        yield f"All commands{f' but {lacking}' if lacking else ''} take `{option}`.\n"
+    yield "\n"
     root = copy(ROOT)
     root.__class__ = _WithoutCommands
     yield f"```text\n{_help(root, 'lakewright')}\n```\n"
@@ -102,8 +116,8 @@ def _commands() -> Iterator[str]:
             own.params = [param for param in command.params if param not in common]
             own.add_help_option = False
             yield f"\n### {name}\n\n```text\n{_help(own, f'lakewright {name}')}\n```\n"
-            if common:
-                yield f"\nAnd {', '.join(f'`{option.opts[-1]}`' for option in common)}.\n"
+            if few := [option for option in common if options[option] not in usual]:
+                yield f"\nAnd {', '.join(f'`{option.opts[-1]}`' for option in few)}.\n"
 
 
 class _WithoutCommands(Root):
