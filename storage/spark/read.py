@@ -236,12 +236,13 @@ def _arrow_scan(
             count(task_reader.nulled)
 
     # Each task gets the splits of all tasks, of which it unpacks its own.
-    at_once = _tasks_at_once(spark)
+    at_once = tasks_at_once(spark)
     tasks = [zlib.compress(dumps(each), 1) for each in packed_splits(splits, at_once)]
     return dataframe_of_tasks(spark, tasks, read, files.schema.fields_of(names))
 
 
-def _tasks_at_once(spark: SparkSession) -> int:
+def tasks_at_once(spark: SparkSession) -> int:
+    """How many cores the session has now; a guess over Spark Connect, which does not say."""
     context = context_of(spark)
     return LISTING_TASKS if context is None else max(1, context.defaultParallelism)
 
