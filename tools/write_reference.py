@@ -29,7 +29,7 @@ from lakewright.platform.policies.policies import LIMITS
 from lakewright.platform.policies.setting_text import KEYS, setting_text
 from lakewright.platform.tables.upkeep_policies import UpkeepPolicy, WarehousePolicy
 from lakewright.storage.spec.ignored_options import IGNORED_OPTIONS
-from lakewright.storage.spec.known_options import Option
+from lakewright.storage.spec.known_options import ALL, Option
 from lakewright.storage.spec.options import HONOURED_OPTIONS
 from lakewright.storage.spec.refused_options import REFUSED_OPTIONS
 
@@ -193,8 +193,6 @@ def _declaration_keys() -> Iterator[str]:
             continue
         written.add(model)
         yield f"\n## {path.strip('.') or 'A table'}\n\n"
-        if path:
-            yield f"{_first_line(known[model])}\n\n"
         found = known[model]
         for name, field in found.get("properties", {}).items():
             inner = _model(field)
@@ -252,19 +250,51 @@ def _table_options() -> Iterator[str]:
         "for a column, an index or a class. An option with a lock (🔒) cannot change once its\n"
         "table has a snapshot.\n"
     )
-    for heading, says, options in (
-        ("Obeyed", "They have the effect that Paimon gives them.", HONOURED_OPTIONS),
+    for heading, says, options, lines in (
+        ("Obeyed", "They have the effect that Paimon gives them.", HONOURED_OPTIONS, _obeyed),
         (
             "Refused",
             "A table with such an option is refused for the uses in brackets.",
             REFUSED_OPTIONS,
+            _refused,
         ),
-        ("Without effect", "They change no row and no guarantee.", IGNORED_OPTIONS),
+        ("Without effect", "They change no row and no guarantee.", IGNORED_OPTIONS, _named),
     ):
         yield f"\n## {heading}\n\n{says}\n"
         for meaning, group in groupby(options, lambda each: each.meaning):
             yield f"\n**{meaning[:1].upper()}{meaning[1:]}:**\n\n"
-            yield from map(_option_line, group)
+            yield from lines(group)
+
+
+def _obeyed(options: Iterable[Option[object]]) -> Iterator[str]:
+    for option in options:
+        default = "" if option.default is None else f", `{option.default or '(empty)'}`"
+        kind = option.kind.says.partition(" such as ")[0]
+        yield f"* {_named_option(option)}: {kind}{default}{_refusals(option)}\n"
+
+
+def _refused(options: Iterable[Option[object]]) -> Iterator[str]:
+    yield from (f"* {_named_option(option)}{_refusals(option)}\n" for option in options)
+
+
+def _named(options: Iterable[Option[object]]) -> Iterator[str]:
+    yield f"{', '.join(map(_named_option, options))}\n"
+
+
+def _named_option(option: Option[object]) -> str:
+    return f"`{option.name}`{' 🔒' if option.immutable else ''}"
+
+
+def _refusals(option: Option[object]) -> str:
+    text = ""
+    for refusal in option.refusals:
+        is_all = set(refusal.uses) == ALL
+        uses = "all" if is_all else ", ".join(sorted(each.value for each in refusal.uses))
+        unless = ", ".join(f"`{each}`" for each in sorted(refusal.unless))
+        text += f" ({uses}{f'; unless it is {unless}' if unless else ''})"
+        if refusal.reason != option.meaning:
+            text += f": {refusal.reason}"
+    return text
 
 
 # -- options of formats and connectors
@@ -329,19 +359,6 @@ def _option_rows(found: Any) -> dict[str, str]:
         kind = " or ".join(option.choices) or option.kind.value
         rows[option.name] = f"{kind} | {shown} | {option.description}"
     return rows
-
-
-def _option_line(option: Option[object]) -> str:
-    default = "" if option.default is None else f", `{option.default or '(empty)'}`"
-    lock = " 🔒" if option.immutable else ""
-    text = f"* `{option.name}`{lock}: {option.kind.says.partition(' such as ')[0]}{default}"
-    for refusal in option.refusals:
-        uses = ", ".join(sorted(each.value for each in refusal.uses))
-        unless = ", ".join(f"`{each}`" for each in sorted(refusal.unless))
-        text += f" ({uses}{f'; unless it is {unless}' if unless else ''})"
-        if refusal.reason != option.meaning:
-            text += f": {refusal.reason}"
-    return f"{text}\n"
 
 
 def main() -> int:
