@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from lakewright.cli.grammar.root import COMMANDS, ROOT, Root
+from lakewright.cli.grammar.root import COMMANDS, ROOT
 from lakewright.connectors.formats.built_in import BUILT_IN_FORMATS
 from lakewright.connectors.registry import CONNECTORS, installed
 from lakewright.platform.documents.declared_values import Declared
@@ -104,14 +104,12 @@ def _commands() -> Iterator[str]:
         option = record[0].partition(" ")[0]
         yield f"All commands{f' but {lacking}' if lacking else ''} take `{option}`.\n"
     yield "\n"
-    root = copy(ROOT)
-    root.__class__ = _WithoutCommands
-    yield f"```text\n{_help(root, 'lakewright')}\n```\n"
+    yield f"```text\n{_help(_without_members(ROOT), 'lakewright')}\n```\n"
     for purpose, commands in named.items():
         yield f"\n## {purpose}\n"
         for name, command in commands.items():
             options = _options(command, name)
-            own = copy(command)
+            own = _without_members(command)
             common = [option for option, record in options.items() if record in shared]
             own.params = [param for param in command.params if param not in common]
             own.add_help_option = False
@@ -120,9 +118,13 @@ def _commands() -> Iterator[str]:
                 yield f"\nAnd {', '.join(f'`{option.opts[-1]}`' for option in few)}.\n"
 
 
-class _WithoutCommands(Root):
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Nothing: a section for each follows."""
+def _without_members(command: click.Command) -> click.Command:
+    """A copy whose help does not list members, since a section for each follows."""
+    made = copy(command)
+    if isinstance(made, click.Group):
+        kind = type(made)
+        made.__class__ = type(kind.__name__, (kind,), {"format_commands": lambda *_: None})
+    return made
 
 
 def _with_members(names: Iterable[str]) -> Iterator[tuple[str, click.Command]]:
