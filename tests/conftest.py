@@ -38,8 +38,13 @@ os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "yes"
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
-# Sessions live for minutes: the optimising compiler costs more than it saves.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Sessions live for minutes: the optimising compiler costs more than it saves, and so does the
+# verification of classes of released jars, a fifth of a start.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS",
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
 
 # Warehouses lie in memory where there is enough of it: tests flush some ten thousand files, and
