@@ -8,7 +8,6 @@ it itself only if the session has settings of a Hadoop file system for it
 from __future__ import annotations
 
 import logging
-from functools import lru_cache
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no stubs
@@ -22,6 +21,8 @@ from lakewright.storage.spark.running_tasks import context_of
 _LOG = logging.getLogger(__name__)
 # Of our schemes those of Hadoop, whose URIs also begin with a bucket.
 _SCHEMES = {"s3": ("s3a", "s3"), "gs": ("gs",)}
+# The roots of tables, and why a process does not hand them to Spark.
+_SAID: set[tuple[str, str]] = set()
 
 
 def hadoop_base(spark: SparkSession, files: TableFiles) -> str | None:
@@ -42,11 +43,8 @@ def hadoop_base(spark: SparkSession, files: TableFiles) -> str | None:
     for name in _SCHEMES[scheme]:
         if any(setting.startswith(f"spark.hadoop.fs.{name}.") for setting in settings):
             return f"{name}://"
-    _say_once(
-        files.paths.root,
-        f"the session has no setting spark.hadoop.fs.{_SCHEMES[scheme][0]}.*, by which Spark would "
-        "read compacted files itself",
-    )
+    wanted = f"spark.hadoop.fs.{_SCHEMES[scheme][0]}.*"
+    _say_once(files, "the session has no setting %s, with which Spark reads such files", wanted)
     return None
 
 
@@ -59,16 +57,15 @@ def sees(spark: SparkSession, files: TableFiles, base: str, path: str, size: int
         found = at.getFileSystem(settings).getFileStatus(at).getLen()
     except (Py4JError, PySparkException) as error:
         reason = str(getattr(error, "java_exception", error)).splitlines()[0]
-        _say_once(files.paths.root, f"its file system cannot read {base}{path}: {reason}")
+        _say_once(files, "the session's file system cannot read %s: %s", base + path, reason)
         return False
     if found != size:
-        _say_once(
-            files.paths.root,
-            f"its file system sees {base}{path} with {found} bytes instead of {size}",
-        )
+        why = "the session's file system sees %s with %s bytes instead of %s"
+        _say_once(files, why, base + path, found, size)
     return bool(found == size)
 
 
-@lru_cache(maxsize=1000)
-def _say_once(root: str, why: str) -> None:
-    _LOG.warning("Spark reads the files below %s in Python tasks, since %s", root, why)
+def _say_once(files: TableFiles, why: str, *values: object) -> None:
+    if (files.paths.root, why) not in _SAID:
+        _SAID.add((files.paths.root, why))
+        _LOG.warning("Python tasks read the files of %s: " + why, files.name, *values)
