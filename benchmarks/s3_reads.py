@@ -1,10 +1,11 @@
 """Reads of compacted tables on S3 in Spark: `python -m benchmarks.s3_reads JARS [FILES…]`.
 
-A table has so many files: one of 100 MB, up to a hundred of 1 MB, or more of 4 KB. A MinIO server on this machine holds it, and `local[2]` aggregates a column. `own` is Spark's reader,
-which is handed the files by way of `s3a`; `tasks` are our Python tasks. Lines of JSON for each
-count and reader: seconds, and CPU seconds with those of the server, as medians of five reads after
-a first one, in turns. JARS is a folder with hadoop-aws and what it needs
-(`tests/stores/install.py FOLDER hadoop-aws minio`).
+A table has so many files: one of 100 MB, up to a hundred of 1 MB, or more of 4 KB. A MinIO server
+on this machine holds it, and `local[2]` aggregates a column. `own` is Spark's reader, which is
+handed the files by way of `s3a`; `tasks` are our Python tasks. Lines of JSON for each count and
+reader: seconds, and CPU seconds with those of the server, as medians of five reads after a first
+one, in turns. JARS is a folder with hadoop-aws and what it needs (`tests/stores/install.py FOLDER
+hadoop-aws minio`).
 """
 
 from __future__ import annotations
