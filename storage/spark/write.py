@@ -15,7 +15,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -154,11 +155,21 @@ def _run(job: StagingJob, rows: DataFrame) -> tuple[list[CommitMessage], WriterU
     names = list(rows.columns)
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield _written(job, batches, names)
+        yield write_share(job, batches, names)
 
     # Spark parses column names given to a function as expressions: `a.b` as a member.
     numbered = rows.toDF(*[f"c{number}" for number in range(len(names))])
-    results = numbered.mapInArrow(write, _RESULT_SCHEMA).collect()
+    return gathered(job, [row.asDict() for row in numbered.mapInArrow(write, _RESULT_SCHEMA).collect()])
+
+
+def gathered(
+    job: StagingJob, results: Sequence[Mapping[str, Any]]
+) -> tuple[list[CommitMessage], WriterUse]:
+    """What all tasks wrote, of the rows of their results.
+
+    Raises:
+        StorageError: the first error of a task.
+    """
     errors = [bytes(row["error"]) for row in results if row["error"] is not None]
     if errors:
         error: StorageError = loads(errors[0])
@@ -168,7 +179,7 @@ def _run(job: StagingJob, rows: DataFrame) -> tuple[list[CommitMessage], WriterU
     return messages, use_of_tasks(job.request.writer, each_task)
 
 
-def _written(
+def write_share(
     job: StagingJob, batches: Iterator[pa.RecordBatch], names: Sequence[str]
 ) -> pa.RecordBatch:
     """The result of one task: its messages, or its error.
