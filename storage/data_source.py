@@ -88,7 +88,7 @@ _LOG = logging.getLogger(__name__)
 class LakewrightSource(DataSource):
     """A table as options name it: `table` or `path`, `warehouse`, `catalog.…`, and a state."""
 
-    # The snapshot that `schema` found; Spark keeps the source with it.
+    # The latest snapshot when `schema` was asked, 0 before the first; Spark keeps it.
     _found: int | None = None
 
     @classmethod
@@ -99,7 +99,8 @@ class LakewrightSource(DataSource):
         if self._is_true("changes"):
             return schema_of(self._fields(self._table({*_STREAM_READ})))
         at = self._at(self._table({*_READ, *_STREAM_READ}))
-        self._found = None if at.snapshot is None else at.snapshot.id
+        if at.is_latest:
+            self._found = 0 if at.snapshot is None else at.snapshot.id
         return to_spark_schema(self._fields(at))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -170,12 +171,18 @@ class LakewrightSource(DataSource):
         return table
 
     def _at(self, table: Table) -> TableAt:
-        """The state that the options name, or that `schema` found before."""
+        """The state that the options name, else the latest one when `schema` was asked."""
         tag, time = self.options.get("tag"), self.options.get("timestamp")
-        snapshot = self._number("snapshot")
-        if (snapshot, tag, time) == (None, None, None) and self._found is not None:
-            return table.at(snapshot=self._found)
-        return table.at(snapshot=snapshot, tag=tag, time=time)
+        at = table.at(snapshot=self._number("snapshot"), tag=tag, time=time)
+        if not at.is_latest:
+            return at
+        if falls_back(table.table_files):
+            # Only reads in one process support the option; Spark reads refuse it.
+            check_supported(table.schema, Use.READ, table=table.name)
+        if self._found is None:
+            return at
+        snapshot = table.at(snapshot=self._found).snapshot if self._found else None
+        return replace(at, snapshot=snapshot)
 
     def _fields(self, at: TableAt | Table) -> Sequence[Any]:
         return at.schema.fields_of(at.schema.names_of(self._columns))
@@ -274,10 +281,6 @@ class TableReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        files = self._at.table_files
-        if self._at.is_latest and falls_back(files):
-            # Only reads in one process support the option; Spark reads refuse it.
-            check_supported(files.schema, Use.READ, table=files.name)
         splits = self._at.scan(self._where, self._schema.names).splits
         return [Share(each) for each in packed_tasks(splits)]
 

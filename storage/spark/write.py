@@ -29,6 +29,7 @@ from lakewright.storage.codec.commit_json import decode_message, encode_message
 from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
 from lakewright.storage.operations.references.sweep import sweep, sweep_repeated
+from lakewright.storage.operations.running.work_name import work_name
 from lakewright.storage.operations.state.assign_buckets import BucketChooser
 from lakewright.storage.operations.write.write import (
     StagingJob,
@@ -40,11 +41,12 @@ from lakewright.storage.spark.engine import may_repeat
 from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.read import check_reachable
 from lakewright.storage.spark.running_tasks import ended_if_it_fails
+from lakewright.storage.spark.told_actions import WRITTEN_SCHEMA, named, observed, written_by
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite, WriterKind, WriterUse
 from lakewright.storage.spec.options import BucketMode
 
 _BUCKET = "__lakewright_bucket"
-_RESULT_SCHEMA = "message string, error binary, use binary"
+_RESULT_SCHEMA = f"message string, error binary, use binary, {WRITTEN_SCHEMA}"
 
 
 def stage_dataframe(job: StagingJob, rows: DataFrame) -> StagedWrite:
@@ -159,7 +161,10 @@ def _run(job: StagingJob, rows: DataFrame) -> tuple[list[CommitMessage], WriterU
 
     # Spark parses column names given to a function as expressions: `a.b` as a member.
     numbered = rows.toDF(*[f"c{number}" for number in range(len(names))])
-    return gathered(job, [row.asDict() for row in numbered.mapInArrow(write, _RESULT_SCHEMA).collect()])
+    name = work_name(f"lakewright {job.request.mode.value} {job.files.name}")
+    with named(rows.sparkSession, name):
+        results = observed(numbered.mapInArrow(write, _RESULT_SCHEMA), name).collect()
+    return gathered(job, [row.asDict() for row in results])
 
 
 def gathered(
@@ -195,22 +200,24 @@ def write_share(
         writer.abandon()
         # A raised error would reach the driver as text; a returned error keeps its type.
         return _result(error=dumps(error))
-    encoded = [encode_message(message) for message in messages]
-    return _result(encoded, use=dumps(writer.use))
+    return _result(messages, use=dumps(writer.use))
 
 
 def _result(
-    messages: Sequence[str] = (), error: bytes | None = None, use: bytes | None = None
+    messages: Sequence[CommitMessage] = (), error: bytes | None = None, use: bytes | None = None
 ) -> pa.RecordBatch:
     """A row for each message, and one for all else."""
     none = [None] * len(messages)
+    written = [*map(written_by, [[message] for message in messages]), (0, 0)]
     return pa.record_batch(
         [
-            pa.array([*messages, None], pa.string()),
+            pa.array([*map(encode_message, messages), None], pa.string()),
             pa.array([*none, error], pa.binary()),
             pa.array([*none, use], pa.binary()),
+            pa.array([rows for rows, _ in written], pa.int64()),
+            pa.array([size for _, size in written], pa.int64()),
         ],
-        names=["message", "error", "use"],
+        names=["message", "error", "use", "rows", "bytes"],
     )
 
 
