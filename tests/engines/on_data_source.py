@@ -20,6 +20,7 @@ from lakewright.platform.orchestration.resources import SparkResource
 from lakewright.storage import Catalog
 from lakewright.storage.data_source import FORMAT
 from lakewright.storage.spark import error_of
+from lakewright.storage.spark.running_tasks import context_of
 from lakewright.storage.spark.told_actions import named
 
 COLUMNS = {"dt": "STRING NOT NULL", "id": "BIGINT NOT NULL"}
@@ -70,7 +71,7 @@ def main(folder: str) -> dict[str, Any]:
     except PySparkException as error:
         told = error_of(error)
     tags = []
-    if hasattr(spark, "getTags") and spark.conf.get("spark.remote", None):
+    if context_of(spark) is None:
         with named(spark, "lakewright compact db.t"):
             tags.append(sorted(spark.getTags()))
         tags.append(sorted(spark.getTags()))
