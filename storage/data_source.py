@@ -61,7 +61,7 @@ from lakewright.storage.spark.read import check_reachable, for_spark, packed_tas
 from lakewright.storage.spark.spark_types import to_spark_schema
 from lakewright.storage.spark.stream_source import ChangesReader, schema_of
 from lakewright.storage.spark.streaming import QUERY_ID, batch_of
-from lakewright.storage.spark.write import gathered, write_share
+from lakewright.storage.spark.write import write_share, written_in_tasks
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition_words import describe_partition, read_partition
@@ -121,13 +121,13 @@ class LakewrightSource(DataSource):
         )
         return ChangesReader(asked, schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return TableWriter(self._job({*_WRITE}, schema, overwrite=overwrite), schema.names)
 
     def streamWriter(  # noqa: N802  # Spark's name
         self,
         schema: StructType,
-        overwrite: bool,  # noqa: FBT001
+        overwrite: bool,
     ) -> DataSourceStreamArrowWriter:
         checkpoint = self.options.get("checkpointLocation")
         if checkpoint is None:
@@ -333,8 +333,8 @@ def _staged(job: StagingJob, written: Sequence[Written]) -> StagedWrite:
     """
     files = job.files
     try:
-        of_tasks = [gathered(job, each.results)[0] for each in written]
-        messages, use = gathered(job, [row for each in written for row in each.results])
+        of_tasks = [written_in_tasks(job, each.results)[0] for each in written]
+        messages, use = written_in_tasks(job, [row for each in written for row in each.results])
         if files.options.bucket_mode is BucketMode.DYNAMIC:
             _check_one_task_each(job, of_tasks)
     except StorageError:
@@ -432,7 +432,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         result = commit_batch(job.files, batch, staged)
         _tell(job.files.name, staged, None if result.snapshot is None else result.snapshot.id)
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         written = [each for each in messages if isinstance(each, Written)]
         if None in messages and written:
             job = written[0].job

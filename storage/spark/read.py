@@ -232,7 +232,7 @@ def _arrow_scan(
         finally:
             count(task_reader.nulled)
 
-    tasks = packed_tasks(splits, _tasks_at_once(spark))
+    tasks = packed_tasks(splits, tasks_at_once(spark))
     return dataframe_of_tasks(spark, tasks, read, files.schema.fields_of(names))
 
 
@@ -250,7 +250,8 @@ def rows_of_task(reader: SplitReader, packed: bytes) -> Iterator[pa.Table]:
             yield from reader.read(split)
 
 
-def _tasks_at_once(spark: SparkSession) -> int:
+def tasks_at_once(spark: SparkSession) -> int:
+    """How many cores the session has now; a guess over Spark Connect, which does not say."""
     context = context_of(spark)
     return LISTING_TASKS if context is None else max(1, context.defaultParallelism)
 

@@ -19,7 +19,6 @@ DEFAULT_MASTER = "local[*]"
 _SESSION_CONF = {
     # Timestamps with a time zone are instants, shown in UTC.
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Otherwise a scan over thousands of files would start a task per file to list them.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",

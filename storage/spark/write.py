@@ -1,13 +1,14 @@
 """Stages a DataFrame: shuffles rows by partition and bucket, and writes them in tasks.
 
 1. Check the write on the driver, before Spark starts any work.
-2. Fixed buckets: hash the key columns and shuffle by (partition, bucket), so that one task has all
-   rows of a bucket. Dynamic buckets: shuffle by partition, because one task must assign the
-   buckets of all new keys of a partition. Other partitioned tables: rebalance by partition, which
-   lets Spark split a skewed one; without adaptive execution, shuffle by partition. Unless the
-   caller wants otherwise, each task sorts its rows by partition and bucket, beyond its memory on
-   disk, so that one partition is open at a time. Changes of a stream out of a table have an order,
-   by which a task sorts those of each bucket: the last one of a key counts.
+2. Fixed buckets: hash the key columns and deal the buckets to tasks in turn, those of a partition
+   from a number of its own on, so that one task has all rows of a bucket. Dynamic buckets: shuffle
+   by partition, because one task must assign the buckets of all new keys of a partition. Other
+   partitioned tables: rebalance by partition, which lets Spark split a skewed one; without adaptive
+   execution, shuffle by partition. Unless the caller wants otherwise, each task sorts its rows by
+   partition and bucket, beyond its memory on disk, so that one partition is open at a time. Changes
+   of a stream out of a table have an order, by which a task sorts those of each bucket: the last
+   one of a key counts.
 3. Each task writes its rows with the writer of local writes, and returns its commit messages.
 4. If Spark may have repeated a task, delete the files of attempts whose result was not used. If the
    write failed, wait until none of its tasks runs, and delete all of its files.
@@ -19,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType
 
@@ -37,15 +38,17 @@ from lakewright.storage.operations.write.write import (
     staged_write,
     use_of_tasks,
 )
+from lakewright.storage.spark.arrow_batches import batches_by_rows, gathered
 from lakewright.storage.spark.engine import may_repeat
 from lakewright.storage.spark.pickling import dumps, loads
-from lakewright.storage.spark.read import check_reachable
+from lakewright.storage.spark.read import check_reachable, tasks_at_once
 from lakewright.storage.spark.running_tasks import ended_if_it_fails
 from lakewright.storage.spark.told_actions import WRITTEN_SCHEMA, named, observed, written_by
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite, WriterKind, WriterUse
 from lakewright.storage.spec.options import BucketMode
 
 _BUCKET = "__lakewright_bucket"
+_TASKS_A_CORE = 4
 _RESULT_SCHEMA = f"message string, error binary, use binary, {WRITTEN_SCHEMA}"
 
 
@@ -62,7 +65,10 @@ def stage_dataframe(job: StagingJob, rows: DataFrame) -> StagedWrite:
     check_reachable(job.files)
     spark, tag = rows.sparkSession, f"lakewright-{job.write_id}"
     try:
-        with ended_if_it_fails(spark, tag, job.files.env):
+        with (
+            ended_if_it_fails(spark, tag, job.files.env),
+            batches_by_rows(spark, job.files.schema.fields),
+        ):
             messages, use = _run(job, _distributed(job, rows))
     except BaseException:
         # Succeeded or killed tasks left files under the write's id.
@@ -93,7 +99,7 @@ def _distributed(job: StagingJob, rows: DataFrame) -> DataFrame:
             return rows.drop(CHANGE_ORDER_COLUMN) if ordered else rows
         rows = rows.withColumn(_BUCKET, _bucket_column(job, rows.columns))
         places = [*partition_columns, f.col(_BUCKET)]
-        return _sorted(job, rows.repartition(*places), places, ordered).drop(_BUCKET)
+        return _sorted(job, _by_place(job, rows, partition_columns), places, ordered).drop(_BUCKET)
     if options.bucket_mode is BucketMode.POSTPONE and ordered:
         # All changes of a key go to one task.
         keys = [name for name in schema.primary_keys if name in rows.columns]
@@ -105,6 +111,31 @@ def _distributed(job: StagingJob, rows: DataFrame) -> DataFrame:
     else:
         rows = _by_partition(rows, partition_columns)
     return _sorted(job, rows, partition_columns, ordered)
+
+
+def _by_place(job: StagingJob, rows: DataFrame, partition_columns: Sequence[Column]) -> DataFrame:
+    """The rows of each bucket in one task.
+
+    Hashes of few buckets would meet in few tasks: those of 0 and 1 are equal modulo 2 and 4.
+    """
+    tasks = _tasks_of_shuffle(rows.sparkSession)
+    if not partition_columns:
+        tasks = min(tasks, max([job.files.options.bucket, *job.states.bucket_counts.values()]))
+        return rows.repartitionById(tasks, f.col(_BUCKET))
+    first = f.pmod(f.hash(*partition_columns), f.lit(tasks))
+    return rows.repartitionById(tasks, first + f.col(_BUCKET))
+
+
+def _tasks_of_shuffle(spark: SparkSession) -> int:
+    """Into how many tasks rows go whose tasks Spark cannot join later.
+
+    As many as the session says, but no more than a few for each core, since each empty task takes
+    milliseconds. Executors that come on demand are not there to be counted.
+    """
+    tasks = int(spark.conf.get("spark.sql.shuffle.partitions", None) or 200)
+    if (spark.conf.get("spark.dynamicAllocation.enabled", None) or "").lower() == "true":
+        return tasks
+    return min(tasks, _TASKS_A_CORE * tasks_at_once(spark))
 
 
 def _by_partition(rows: DataFrame, partition_columns: Sequence[Column]) -> DataFrame:
@@ -164,10 +195,10 @@ def _run(job: StagingJob, rows: DataFrame) -> tuple[list[CommitMessage], WriterU
     name = work_name(f"lakewright {job.request.mode.value} {job.files.name}")
     with named(rows.sparkSession, name):
         results = observed(numbered.mapInArrow(write, _RESULT_SCHEMA), name).collect()
-    return gathered(job, [row.asDict() for row in results])
+    return written_in_tasks(job, [row.asDict() for row in results])
 
 
-def gathered(
+def written_in_tasks(
     job: StagingJob, results: Sequence[Mapping[str, Any]]
 ) -> tuple[list[CommitMessage], WriterUse]:
     """What all tasks wrote, of the rows of their results.
@@ -193,8 +224,8 @@ def write_share(
     """
     writer = StagingWriter(job)
     try:
-        for batch in batches:
-            writer.write(pa.Table.from_batches([batch]).rename_columns(list(names)))
+        for rows in gathered(batches):
+            writer.write(rows.rename_columns(list(names)))
         messages = writer.close()
     except StorageError as error:
         writer.abandon()

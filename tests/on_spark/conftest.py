@@ -42,14 +42,16 @@ def spark() -> SparkSession:
 @pytest.fixture(params=["usual", "hostile"])
 def any_spark(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
     """The session as we set it, and as somebody else might have."""
-    before = {key: spark.conf.get(key) for key in HOSTILE}
+    before = {key: spark.conf.get(key, None) for key in HOSTILE}
     if request.param == "hostile":
         for key, value in HOSTILE.items():
             spark.conf.set(key, value)
     yield spark
     for key, old in before.items():
-        assert old is not None
-        spark.conf.set(key, old)
+        if old:
+            spark.conf.set(key, old)
+        else:
+            spark.conf.unset(key)
 
 
 @pytest.fixture

@@ -1,10 +1,9 @@
-"""`format("lakewright")`: what PySpark reads and writes by options alone is what the library does."""
+"""`format("lakewright")`: PySpark reads and writes by options alone what the library would."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -336,7 +335,7 @@ def test_each_batch_is_a_commit_and_a_repeated_one_is_not_written_twice(
     assert values_of(table, "id") == [1, 2, 3]
     # As after a crash between the commit of the batch and Spark's note of it.
     for name in ("1", ".1.crc"):
-        os.remove(Path(feed.checkpoint) / "commits" / name)
+        (Path(feed.checkpoint) / "commits" / name).unlink()
     feed.add({"id": 4, "day": "b", "v": "x"})
     stream_into(table, feed.rows(), feed.checkpoint)
     assert values_of(table, "id") == [1, 2, 3, 4]

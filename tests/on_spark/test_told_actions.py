@@ -24,7 +24,7 @@ class Listener:
     def __init__(self) -> None:
         self.seen: list[tuple[dict[str, tuple[int, ...]], list[str]]] = []
 
-    def onSuccess(self, name: str, query: Any, took_ns: int) -> None:  # noqa: ARG002, N802
+    def onSuccess(self, name: str, query: Any, took_ns: int) -> None:  # noqa: N802
         metrics = query.observedMetrics()
         told = {}
         for pair in (metrics.toSeq().apply(at) for at in range(metrics.size())):
@@ -33,7 +33,7 @@ class Listener:
         leaves = query.analyzed().collectLeaves()
         self.seen.append((told, [str(leaves.apply(at)) for at in range(leaves.size())]))
 
-    def onFailure(self, name: str, query: Any, error: Any) -> None:  # noqa: ARG002, N802
+    def onFailure(self, name: str, query: Any, error: Any) -> None:  # noqa: N802
         self.seen.append(({}, ["failed"]))
 
     class Java:
