@@ -364,6 +364,8 @@ def _check_one_task_each(job: StagingJob, of_tasks: Sequence[Sequence[CommitMess
 def _tell(files_name: str, staged: StagedWrite, snapshot_id: int | None) -> None:
     shown = ", ".join(describe_partition(e.spec) for e in staged.partitions[:_SHOWN_PARTITIONS])
     more = len(staged.partitions) - _SHOWN_PARTITIONS
+    # In its processes Spark sets handlers and no levels.
+    _LOG.setLevel(logging.INFO)
     _LOG.info(
         "%s: snapshot %s has %d rows in %d files, %d bytes, of %s%s",
         files_name,

@@ -212,6 +212,23 @@ def test_a_write_that_is_repeated_under_its_name_is_committed_once(
     assert_only_reachable_files(table)
 
 
+def test_a_write_tells_its_snapshot_and_partitions_where_spark_keeps_logs_of_python(
+    catalog: Catalog, spark: SparkSession
+) -> None:
+    table = new_table(catalog, partitions=["day"])
+    new = dataframe(spark, table, rows(table, [*events(0, 3), *events(3, 5, day="b")]))
+    setting = "spark.sql.pyspark.worker.logging.enabled"
+    spark.conf.set(setting, "true")
+    try:
+        save(new, table)
+        told = spark.sql("SELECT msg FROM python_worker_logs() WHERE msg LIKE 'db.t: %'").first()
+    finally:
+        spark.conf.unset(setting)
+    assert told is not None
+    assert told.msg.startswith("db.t: snapshot 1 has 5 rows in ")
+    assert told.msg.endswith("of day=a, day=b") or told.msg.endswith("of day=b, day=a")
+
+
 @pytest.mark.mission("PT55")
 def test_an_abort_takes_the_files_of_failed_tasks_and_nothing_that_may_be_committed(
     catalog: Catalog,
