@@ -101,18 +101,18 @@ def _many(table: Table, message: CommitMessage, content: str | None) -> CommitMe
 
 def own_readers(spark: SparkSession, folder: str, files: int, *, large: bool) -> dict[str, Reader]:
     """Reads of a table that is opened anew, each with what it changes in our reader."""
-    own, limit = planned_files.takes_planned_files, read.SMALL_FILE_BYTES
+    own, limit = planned_files.handed_base, read.SMALL_FILE_BYTES
 
-    def reading(takes: Callable[..., bool], small: int) -> Reader:
+    def reading(base: Callable[..., str | None], small: int) -> Reader:
         def frame() -> DataFrame:
-            read.takes_planned_files, read.SMALL_FILE_BYTES = takes, small
+            read.handed_base, read.SMALL_FILE_BYTES = base, small
             return Catalog.open(folder).table(_NAME).scan().to_spark(spark)
 
         return frame
 
     found = {"handed": reading(own, 0)}
     if files <= _MOST_LISTED:
-        found["listed"] = reading(lambda *_: False, 0)
+        found["listed"] = reading(lambda *_: None, 0)
     if not large:
         found["packed"] = reading(own, limit)
     found["floor"] = _floor(spark, folder)
@@ -125,7 +125,7 @@ def _floor(spark: SparkSession, folder: str) -> Reader:
     columns = split_columns(scan.splits)
     found = columns.folders(scan.table_files, np.arange(len(columns)))
     schema = to_spark_schema(scan.table_files.schema.fields)
-    return lambda: planned_files.planned_dataframe(spark, scan.reader, schema, found)
+    return lambda: planned_files.planned_dataframe(spark, scan.reader, schema, found, "file:")
 
 
 def tasks_of(frame: DataFrame) -> int:

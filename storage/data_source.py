@@ -309,7 +309,6 @@ class Written(WriterCommitMessage):
 
     job: StagingJob
     results: tuple[Mapping[str, Any], ...]
-    is_repeated: bool
     stream: str | None
 
 
@@ -320,8 +319,7 @@ def _written(job: StagingJob, batches: Iterator[pa.RecordBatch], names: Sequence
     if stream is not None:
         job = replace(job, request=replace(job.request, commit_user=stream))
     results = write_share(job, batches, names).to_pylist()
-    is_repeated = context.attemptNumber() > 0
-    return Written(replace(job, states=BucketStates()), tuple(results), is_repeated, stream)
+    return Written(replace(job, states=BucketStates()), tuple(results), stream)
 
 
 def _staged(job: StagingJob, written: Sequence[Written]) -> StagedWrite:
@@ -334,13 +332,15 @@ def _staged(job: StagingJob, written: Sequence[Written]) -> StagedWrite:
     files = job.files
     try:
         of_tasks = [written_in_tasks(job, each.results)[0] for each in written]
-        messages, use = written_in_tasks(job, [row for each in written for row in each.results])
+        messages, use, again = written_in_tasks(
+            job, [row for each in written for row in each.results]
+        )
         if files.options.bucket_mode is BucketMode.DYNAMIC:
             _check_one_task_each(job, of_tasks)
     except StorageError:
         sweep_after_failure(files, [job.write_id], since_snapshot_id=job.base_snapshot_id)
         raise
-    if any(each.is_repeated for each in written):
+    if again:
         sweep_repeated(files, job.write_id, messages, since_snapshot_id=job.base_snapshot_id)
     return staged_write(job, messages, use)
 

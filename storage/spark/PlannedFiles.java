@@ -31,8 +31,10 @@ import scala.collection.immutable.Seq;
 public final class PlannedFiles implements FileIndex {
     private static final int END = 0;
     private static final String ENDS = "\0\0";
+    private static final String PLAIN = "-_.=";
     private static final long BLOCK_BYTES = 128L << 20;
 
+    private final String base;
     private final Path table;
     private final byte[] names;
     private final byte[] numbers;
@@ -42,9 +44,11 @@ public final class PlannedFiles implements FileIndex {
     /**
      * A plan is the names of folders and of files in them, and each file's size and time of change.
      *
-     * A zero byte ends each name but the last, and two of them a folder.
+     * A zero byte ends each name but the last, and two of them a folder. All paths are below a base,
+     * the start of their URIs.
      */
-    public PlannedFiles(String table, byte[] names, byte[] numbers) {
+    public PlannedFiles(String base, String table, byte[] names, byte[] numbers) {
+        this.base = base;
         this.table = pathOf(table);
         this.names = names;
         this.numbers = numbers;
@@ -82,14 +86,12 @@ public final class PlannedFiles implements FileIndex {
         return ByteBuffer.wrap(numbers).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer();
     }
 
-    private static Path pathOf(String path) {
-        return new Path("file:" + path);
+    private Path pathOf(String path) {
+        return new Path(base + path);
     }
 
     /** Makes the paths of a folder's files, which takes Hadoop long because of what to escape. */
-    private static final class Folder {
-        private static final String PLAIN = "-_.=";
-
+    private final class Folder {
         private final String path;
         private final String escaped;
 
@@ -161,7 +163,8 @@ public final class PlannedFiles implements FileIndex {
     /** Makes DataFrames; Py4J can call an object of a loaded class, but not its constructor. */
     public static final class Reader {
         public Object read(
-                SparkSession spark, String schema, String table, byte[] names, byte[] numbers) {
+                SparkSession spark, String schema, String base, String table, byte[] names,
+                byte[] numbers) {
             // Files without a mark of Spark's use the proleptic calendar, and each of them counts,
             // whatever the session's settings are.
             Map options = new Map.Map4(
@@ -170,7 +173,7 @@ public final class PlannedFiles implements FileIndex {
                 "ignoreMissingFiles", "false",
                 "ignoreCorruptFiles", "false");
             return spark.baseRelationToDataFrame(new HadoopFsRelation(
-                new PlannedFiles(table, names, numbers),
+                new PlannedFiles(base, table, names, numbers),
                 new StructType(),
                 (StructType) DataType.fromJson(schema),
                 Option.empty(),

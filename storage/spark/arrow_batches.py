@@ -54,15 +54,15 @@ def batches_by_rows(spark: SparkSession, fields: Sequence[DataField]) -> Iterato
         yield
         return
     wanted = {_BYTES: _NO_LIMIT, _RECORDS: str(rows)}
-    before = {name: context.getLocalProperty(name) for name in wanted}
+    before: dict[str, str | None] = {name: context.getLocalProperty(name) for name in wanted}
     for name, value in wanted.items():
         context.setLocalProperty(name, value)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, earlier in before.items():
             # None removes it, which the type does not say.
-            context.setLocalProperty(name, value)  # type: ignore[arg-type]
+            context.setLocalProperty(name, earlier)  # type: ignore[arg-type]
 
 
 def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -91,6 +91,7 @@ def _rows_of(fields: Sequence[DataField]) -> int | None:
 
 
 def _rows_of_type(data_type: DataType) -> int | None:
+    parts: list[DataType] = []
     match data_type:
         case AtomicType(root=root, length=length) if root.is_bytes or root.is_text:
             if length <= _BOUNDED_LENGTH:

@@ -9,9 +9,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any, TypeVar
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from lakewright.storage.env import Env, SystemEnv
@@ -25,7 +27,7 @@ from lakewright.storage.spark.told_actions import WRITTEN_SCHEMA, named, observe
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-_RESULT_SCHEMA = f"id long, result binary, {WRITTEN_SCHEMA}"
+_RESULT_SCHEMA = f"id long, result binary, attempt int, {WRITTEN_SCHEMA}"
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,12 @@ class SparkEngine:
     name: str = "spark"
     counts: TaskCounts | None = None
     env: Env = field(default_factory=SystemEnv)
+    _tried_again: Event = field(default_factory=Event, init=False, repr=False, compare=False)
 
     @property
     def may_repeat(self) -> bool:
-        return may_repeat(self.spark)
+        """Whether a task so far may have run more than once: it failed before, or ran twice."""
+        return self._tried_again.is_set() or runs_twice(self.spark)
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         if not tasks:
@@ -55,6 +59,8 @@ class SparkEngine:
         frame = self.spark.range(0, count, 1, count).mapInArrow(run, _RESULT_SCHEMA)
         with self._told(count), named(self.spark, name):
             rows = observed(frame, name).collect()
+        if any(row["attempt"] for row in rows):
+            self._tried_again.set()
         results: dict[int, Any] = {row["id"]: loads(bytes(row["result"])) for row in rows}
         for index in range(count):
             if isinstance(results[index], StorageError):
@@ -68,9 +74,20 @@ class SparkEngine:
         return tasks_told(self.spark, tag, count, self.counts)
 
 
-def may_repeat(spark: SparkSession) -> bool:
-    """Whether Spark may run a task more than once: on a cluster, or with retries."""
-    return re.fullmatch(r"local(\[[\d*]+\])?", spark.conf.get("spark.master", "") or "") is None
+def may_retry(spark: SparkSession) -> bool:
+    """Whether Spark may try a task again after it failed: on a cluster, or with retries."""
+    return re.fullmatch(r"local(\[[\d*]+\])?", spark.conf.get("spark.master", None) or "") is None
+
+
+def runs_twice(spark: SparkSession) -> bool:
+    """Whether Spark may run a task twice at a time, and does not tell of the one that is late."""
+    return (spark.conf.get("spark.speculation", None) or "").lower() == "true" and may_retry(spark)
+
+
+def attempt() -> int:
+    """How often Spark tried the calling task before, in the present attempt of its stage."""
+    context = TaskContext.get()
+    return 0 if context is None else context.attemptNumber()
 
 
 def _run_one(payload: bytes) -> Any:
@@ -88,8 +105,9 @@ def _result_batch(index: int, result: Any) -> pa.RecordBatch:
         [
             pa.array([index], pa.int64()),
             pa.array([dumps(result)], pa.binary()),
+            pa.array([attempt()], pa.int32()),
             pa.array([rows], pa.int64()),
             pa.array([size], pa.int64()),
         ],
-        names=["id", "result", "rows", "bytes"],
+        names=["id", "result", "attempt", "rows", "bytes"],
     )

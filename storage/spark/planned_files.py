@@ -9,6 +9,7 @@ compiler that Spark has there for its queries.
 from __future__ import annotations
 
 import logging
+import os
 from array import array
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -25,13 +26,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from lakewright.storage.env import Env, SystemEnv
-from lakewright.storage.errors import CorruptionError
+from lakewright.storage.errors import CorruptionError, FileMissing
 from lakewright.storage.files.local_files import LocalFiles, sizes_and_times
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.split_columns import FilesOfFolder
 from lakewright.storage.operations.running.concurrency import map_ahead
+from lakewright.storage.spark.hadoop_stores import hadoop_base
 from lakewright.storage.spark.running_tasks import context_of
 from lakewright.storage.spec.values import NANOS_PER_MILLI
 
@@ -48,21 +50,24 @@ _QUICK_MS = 10
 # Batches that threads ask for before it is seen whether that is still worth it.
 _ASKED_AT_ONCE = 16
 _MOST_TOGETHER = 8 * _ASKED_AT_ONCE
+# More folders of a store than this are listed together, by the folder above them.
+_MOST_LISTED = 64
 
 
-def takes_planned_files(spark: SparkSession, files: TableFiles) -> bool:
-    """Whether a session can be handed a table's files.
-
-    Not through Spark Connect, whose server has the JVM. On HDFS, Spark's own listing also tells
-    on which machines the blocks of a file lie.
-    """
-    return files.fs.scheme == LocalFiles.scheme and _reader_of(spark) is not None
+def handed_base(spark: SparkSession, files: TableFiles) -> str | None:
+    """The start of the URIs of a table's files, if a session can be handed them; else None."""
+    base = hadoop_base(spark, files)
+    return base if base is not None and _reader_of(spark) is not None else None
 
 
 def planned_dataframe(
-    spark: SparkSession, reader: SplitReader, schema: StructType, found: Sequence[FilesOfFolder]
+    spark: SparkSession,
+    reader: SplitReader,
+    schema: StructType,
+    found: Sequence[FilesOfFolder],
+    base: str,
 ) -> DataFrame:
-    """All rows of a table's Parquet files at local paths; see `takes_planned_files`.
+    """All rows of a table's Parquet files; see `handed_base`.
 
     Raises:
         CorruptionError, FileMissing, SnapshotNotFound: as `look_at`.
@@ -73,6 +78,7 @@ def planned_dataframe(
     java = _reader_of(spark).read(
         spark._jsparkSession,  # noqa: SLF001 - not public
         schema.json(),
+        base,
         files.paths.root,
         (2 * _END).join(_END.join([each.folder, *each.names]) for each in found).encode(),
         (numbers // (1, NANOS_PER_MILLI)).astype("<i8").tobytes(),
@@ -81,17 +87,40 @@ def planned_dataframe(
 
 
 def look_at(reader: SplitReader, found: Sequence[FilesOfFolder]) -> npt.NDArray[np.int64]:
-    """Size and time of change, in nanoseconds, of each file at a local path.
+    """Size and time of change, in nanoseconds, of each file.
 
     Raises:
         FileMissing: one of them does not exist.
         SnapshotNotFound: one of them does not exist, since the reader's snapshot expired.
         CorruptionError: one of them is too short for a Parquet file.
     """
-    with told_if_expired(reader.files, reader.snapshot_id):
-        numbers = np.frombuffer(_asked(reader.files.env, found), np.int64).reshape(-1, 2)
+    files = reader.files
+    with told_if_expired(files, reader.snapshot_id):
+        if files.fs.scheme == LocalFiles.scheme:
+            numbers = np.frombuffer(_asked(files.env, found), np.int64).reshape(-1, 2)
+        else:
+            numbers = _listed(files, found)
     _check_sizes(found, numbers[:, 0])
     return numbers
+
+
+def _listed(files: TableFiles, found: Sequence[FilesOfFolder]) -> npt.NDArray[np.int64]:
+    """The same from listings, which tell a thousand files of a store at once."""
+    folders = sorted({each.folder for each in found})
+    above = os.path.commonpath(folders) if len(folders) > _MOST_LISTED else ""
+    if above:
+        listed = files.fs.list_tree(above)
+    else:
+        each_folder = map_ahead(files.env, files.fs.list_dir, folders, at_once=_ASKED_AT_ONCE)
+        listed = [status for statuses in each_folder for status in statuses]
+    known = {status.path: status for status in listed}
+    numbers = array("q")
+    for path in (path for each in found for path in each.paths):
+        if path not in known:
+            raise FileMissing(f"{path} does not exist", path=path)
+        numbers.append(known[path].size)
+        numbers.append(known[path].modified_ms * NANOS_PER_MILLI)
+    return np.frombuffer(numbers, np.int64).reshape(-1, 2)
 
 
 def _check_sizes(found: Sequence[FilesOfFolder], sizes: npt.NDArray[np.int64]) -> None:

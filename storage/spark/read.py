@@ -36,10 +36,11 @@ from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.read.split_columns import FilesOfFolder, split_columns
 from lakewright.storage.operations.read.unfit_values import logged
+from lakewright.storage.spark.hadoop_stores import sees
 from lakewright.storage.spark.native_files import StoredColumns, divided
 from lakewright.storage.spark.nulled_counts import counting
 from lakewright.storage.spark.pickling import dumps, loads
-from lakewright.storage.spark.planned_files import look_at, planned_dataframe, takes_planned_files
+from lakewright.storage.spark.planned_files import handed_base, look_at, planned_dataframe
 from lakewright.storage.spark.predicates import is_spark_filter, to_spark_filter
 from lakewright.storage.spark.running_tasks import context_of
 from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema, to_spark_type
@@ -48,8 +49,8 @@ from lakewright.storage.spec.predicate import Predicate, columns_of
 
 Task = TypeVar("Task")
 
-# Where Spark finds files by paths alone. Other stores need settings, and our tasks bring ours.
-_SPARK_STORES = ("file", "hdfs")
+# Where Spark finds files by paths alone, also behind Spark Connect.
+_LISTED_STORES = ("file", "hdfs")
 
 # Spark takes other paths for patterns, and leaves out those of missing files without a word.
 _LISTED_WHOLE = re.compile(r"[^{}\[\]*?\\]*")
@@ -93,10 +94,10 @@ def splits_dataframe(
     predicate = reader.predicate
     check_reachable(reader.files)
     fields = reader.files.schema.fields_of(reader.columns)
-    is_handed = takes_planned_files(spark, reader.files)
-    native, other = _divided(reader, splits, is_handed=is_handed)
+    base = handed_base(spark, reader.files)
+    native, other = _divided(spark, reader, splits, base)
     parts = [
-        _native_scan(spark, reader, stored, found, predicate, is_handed=is_handed)
+        _native_scan(spark, reader, stored, found, predicate, base)
         for stored, found in native.items()
     ]
     if other:
@@ -113,23 +114,28 @@ def _needed(reader: SplitReader, predicate: Predicate | None) -> tuple[DataField
 
 
 def _divided(
-    reader: SplitReader, splits: Sequence[DataSplit], *, is_handed: bool
+    spark: SparkSession, reader: SplitReader, splits: Sequence[DataSplit], base: str | None
 ) -> tuple[Mapping[StoredColumns, Sequence[FilesOfFolder]], Sequence[DataSplit]]:
     """The files for Spark's own reader, by the columns to read there, and the splits for ours."""
     predicate = reader.predicate
     needed = _needed(reader, predicate)
     understood = (
-        reader.files.fs.scheme in _SPARK_STORES
+        (base is not None or reader.files.fs.scheme in _LISTED_STORES)
         and all(reads_natively(field) for field in needed)
         and (predicate is None or is_spark_filter(predicate, reader.files.schema))
     )
-    if not understood:
+    if not understood or not splits:
         return {}, splits
     columns = split_columns(splits)
     if _are_many_small(columns.sizes):
         return {}, splits
+    if base and reader.files.fs.scheme not in _LISTED_STORES:
+        split, file = splits[0], splits[0].files[0]
+        path = reader.files.readable_path(split.place, file)
+        if not sees(spark, reader.files, base, path, file.file_size):
+            return {}, splits
     return divided(
-        reader.files, columns, needed, takes_path=None if is_handed else _LISTED_WHOLE.fullmatch
+        reader.files, columns, needed, takes_path=None if base else _LISTED_WHOLE.fullmatch
     )
 
 
@@ -143,14 +149,13 @@ def _native_scan(
     stored: StoredColumns,
     found: Sequence[FilesOfFolder],
     predicate: Predicate | None,
-    *,
-    is_handed: bool,
+    base: str | None,
 ) -> DataFrame:
     # A column that a file does not have is left out: a dropped column may have had its name.
     schema = to_spark_schema(field for field in stored if field is not None)
     needed = _needed(reader, predicate)
-    if is_handed:
-        rows = planned_dataframe(spark, reader, schema, found)
+    if base is not None:
+        rows = planned_dataframe(spark, reader, schema, found, base)
     else:
         if reader.files.fs.scheme == LocalFiles.scheme:
             look_at(reader, found)

@@ -65,6 +65,12 @@ def stages_of(context: SparkContext, tag: str) -> Iterator[SparkStageInfo]:
                     yield info
 
 
+def stage_repeated(spark: SparkSession, tag: str) -> bool:
+    """Whether a stage of the jobs under a tag began anew, or may have as Spark does not tell."""
+    context = context_of(spark)
+    return context is None or any(stage.currentAttemptId for stage in stages_of(context, tag))
+
+
 def _wait_for_tasks(context: SparkContext, tag: str, env: Env) -> None:
     until_ms = env.now_ms() + _LONGEST_WAIT_MS
     while env.now_ms() < until_ms:

@@ -10,8 +10,8 @@
    of a stream out of a table have an order, by which a task sorts those of each bucket: the last
    one of a key counts.
 3. Each task writes its rows with the writer of local writes, and returns its commit messages.
-4. If Spark may have repeated a task, delete the files of attempts whose result was not used. If the
-   write failed, wait until none of its tasks runs, and delete all of its files.
+4. If Spark repeated a task, or may have, delete the files of attempts whose result was not used.
+   If the write failed, wait until none of its tasks runs, and delete all of its files.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from lakewright.storage.operations.write.write import (
     use_of_tasks,
 )
 from lakewright.storage.spark.arrow_batches import batches_by_rows, gathered
-from lakewright.storage.spark.engine import may_repeat
+from lakewright.storage.spark.engine import attempt, may_retry, runs_twice
 from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.read import check_reachable, tasks_at_once
-from lakewright.storage.spark.running_tasks import ended_if_it_fails
+from lakewright.storage.spark.running_tasks import ended_if_it_fails, stage_repeated
 from lakewright.storage.spark.told_actions import WRITTEN_SCHEMA, named, observed, written_by
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite, WriterKind, WriterUse
 from lakewright.storage.spec.options import BucketMode
 
 _BUCKET = "__lakewright_bucket"
 _TASKS_A_CORE = 4
-_RESULT_SCHEMA = f"message string, error binary, use binary, {WRITTEN_SCHEMA}"
+_RESULT_SCHEMA = f"message string, error binary, use binary, attempt int, {WRITTEN_SCHEMA}"
 
 
 def stage_dataframe(job: StagingJob, rows: DataFrame) -> StagedWrite:
@@ -69,12 +69,12 @@ def stage_dataframe(job: StagingJob, rows: DataFrame) -> StagedWrite:
             ended_if_it_fails(spark, tag, job.files.env),
             batches_by_rows(spark, job.files.schema.fields),
         ):
-            messages, use = _run(job, _distributed(job, rows))
+            messages, use, again = _run(job, _distributed(job, rows))
     except BaseException:
         # Succeeded or killed tasks left files under the write's id.
         sweep(job.files, job.write_id, since_snapshot_id=job.base_snapshot_id)
         raise
-    if may_repeat(spark):
+    if may_retry(spark) and (again or runs_twice(spark) or stage_repeated(spark, tag)):
         sweep_repeated(job.files, job.write_id, messages, since_snapshot_id=job.base_snapshot_id)
     return staged_write(job, messages, use)
 
@@ -184,7 +184,7 @@ def _bucket_column(job: StagingJob, given: Sequence[str]) -> Column:
     return result
 
 
-def _run(job: StagingJob, rows: DataFrame) -> tuple[list[CommitMessage], WriterUse]:
+def _run(job: StagingJob, rows: DataFrame) -> tuple[list[CommitMessage], WriterUse, bool]:
     names = list(rows.columns)
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -200,8 +200,8 @@ def _run(job: StagingJob, rows: DataFrame) -> tuple[list[CommitMessage], WriterU
 
 def written_in_tasks(
     job: StagingJob, results: Sequence[Mapping[str, Any]]
-) -> tuple[list[CommitMessage], WriterUse]:
-    """What all tasks wrote, of the rows of their results.
+) -> tuple[list[CommitMessage], WriterUse, bool]:
+    """The messages of all tasks, how they wrote, and whether one of them had failed before.
 
     Raises:
         StorageError: the first error of a task.
@@ -212,7 +212,8 @@ def written_in_tasks(
         raise error
     messages = [decode_message(row["message"]) for row in results if row["message"] is not None]
     each_task = [loads(bytes(row["use"])) for row in results if row["use"] is not None]
-    return messages, use_of_tasks(job.request.writer, each_task)
+    again = any(row["attempt"] for row in results)
+    return messages, use_of_tasks(job.request.writer, each_task), again
 
 
 def write_share(
@@ -245,10 +246,11 @@ def _result(
             pa.array([*map(encode_message, messages), None], pa.string()),
             pa.array([*none, error], pa.binary()),
             pa.array([*none, use], pa.binary()),
+            pa.array([*none, attempt()], pa.int32()),
             pa.array([rows for rows, _ in written], pa.int64()),
             pa.array([size for _, size in written], pa.int64()),
         ],
-        names=["message", "error", "use", "rows", "bytes"],
+        names=["message", "error", "use", "attempt", "rows", "bytes"],
     )
 
 

@@ -72,7 +72,10 @@ class Slow:
     inner: SparkEngine
     notes: str
     name: str = "slow"
-    may_repeat: bool = True
+
+    @property
+    def may_repeat(self) -> bool:
+        return self.inner.may_repeat
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         notes = self.notes

@@ -239,7 +239,7 @@ def test_an_abort_takes_the_files_of_failed_tasks_and_nothing_that_may_be_commit
         job = table.prepare_write(mode="append")
         new = rows(table, events(0, 3))
         results = write_share(job, iter(new.to_batches()), new.column_names).to_pylist()
-        return TableWriter(job, new.column_names), Written(job, tuple(results), False, None)
+        return TableWriter(job, new.column_names), Written(job, tuple(results), None)
 
     writer, written = staged()
     writer.commit([written])
@@ -253,7 +253,8 @@ def test_an_abort_takes_the_files_of_failed_tasks_and_nothing_that_may_be_commit
     writer, written = staged()
     new = rows(table, events(0, 3))
     write_share(written.job, iter(new.to_batches()), new.column_names)
-    writer.commit([Written(written.job, written.results, True, None)])
+    repeated = tuple({**row, "attempt": 1} for row in written.results)
+    writer.commit([Written(written.job, repeated, None)])
     assert values_of(table, "id") == [0, 0, 1, 1, 2, 2]
     assert_only_reachable_files(table)
 

@@ -193,8 +193,8 @@ def test_columns_divide_a_plan_as_objects_do(
         entry.is_packed == (manifests == "packed") for entry in scan.splits[0].files.live.parts
     )
     decoded = [replace(split, files=tuple(split.files)) for split in scan.splits]
-    native, ours = read._divided(scan.reader, scan.splits, is_handed=True)
-    assert (native, ours) == read._divided(scan.reader, decoded, is_handed=True)
+    native, ours = read._divided(spark, scan.reader, scan.splits, "file:")
+    assert (native, ours) == read._divided(spark, scan.reader, decoded, "file:")
     paths = [path for found in native.values() for each in found for path in each.paths]
     assert (len(paths), sum(len(each.files) for each in ours)) == (native_files, our_files)
     files = scan.table_files

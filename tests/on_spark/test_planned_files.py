@@ -34,7 +34,7 @@ AWKWARD = ["it's", "a,b", "100%", "%2F", "back\\slash", "tick`s", "{a b}", "#1?"
 def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How Spark knows the files: as it is handed them, or as it lists them behind Connect."""
     if request.param == "listed":
-        monkeypatch.setattr(read, "takes_planned_files", lambda *_: False)
+        monkeypatch.setattr(read, "handed_base", lambda *_: None)
     return str(request.param)
 
 
@@ -153,7 +153,7 @@ def test_a_file_that_is_gone_since_the_plan_is_named(
 def test_a_missing_file_is_named_where_spark_would_take_its_path_for_a_pattern(
     catalog: Catalog, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "takes_planned_files", lambda *_: False)
+    monkeypatch.setattr(read, "handed_base", lambda *_: None)
     table = filled(catalog, "append")
     gone = any_file(table)
     gone.rename(gone.with_name("elsewhere"))

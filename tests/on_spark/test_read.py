@@ -235,7 +235,7 @@ def test_large_files_that_spark_lists_are_listed_by_few_tasks_whatever_the_sessi
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read, "SMALL_FILE_BYTES", 0)
-    monkeypatch.setattr(read, "takes_planned_files", lambda *_: False)
+    monkeypatch.setattr(read, "handed_base", lambda *_: None)
     table, option = many_files(Catalog.open(str(tmp_path))), read.LISTING_OPTION
     before, own = jobs_of(spark), spark.conf.get(option)
     try:
