@@ -122,7 +122,14 @@ class LakewrightSource(DataSource):
         return ChangesReader(asked, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        return TableWriter(self._job({*_WRITE}, schema, overwrite=overwrite), schema.names)
+        mode = self.options.get("partitionOverwriteMode")
+        if mode is not None and mode.lower() not in _OVERWRITE_MODES:
+            raise InvalidOption(
+                f"option partitionOverwriteMode is {mode!r:.100}; set dynamic or static"
+            )
+        dynamic = None if mode is None else _OVERWRITE_MODES[mode.lower()]
+        job = self._job({*_WRITE}, schema, overwrite=overwrite, dynamic=dynamic)
+        return TableWriter(job, schema.names)
 
     def streamWriter(  # noqa: N802  # Spark's name
         self,
@@ -135,7 +142,8 @@ class LakewrightSource(DataSource):
                 "the stream has no option checkpointLocation, by which the table knows it after a "
                 "restart; a setting of the session is not seen here"
             )
-        job = self._job({*_STREAM_WRITE}, schema, overwrite=overwrite)
+        # The mode `complete` gives all rows with each batch.
+        job = self._job({*_STREAM_WRITE}, schema, overwrite=overwrite, dynamic=False)
         return StreamWriter(job, schema.names, checkpoint)
 
     def _table(self, allowed: set[str]) -> Table:
@@ -206,7 +214,9 @@ class LakewrightSource(DataSource):
             raise InvalidOption(f"option {name} is {given!r:.100}; set true or false")
         return given == "true"
 
-    def _job(self, allowed: set[str], schema: StructType, *, overwrite: bool) -> StagingJob:
+    def _job(
+        self, allowed: set[str], schema: StructType, *, overwrite: bool, dynamic: bool | None
+    ) -> StagingJob:
         table = self._table(allowed)
         if CHANGE_ORDER_COLUMN in {*schema.names} - {*table.schema.field_names}:
             raise UnsupportedError(
@@ -214,15 +224,10 @@ class LakewrightSource(DataSource):
                 f"format {FORMAT} cannot keep; write them with write or write_stream of the table"
             )
         partition = self.options.get("partition")
-        mode = self.options.get("partitionOverwriteMode")
-        if mode is not None and mode.lower() not in _OVERWRITE_MODES:
-            raise InvalidOption(
-                f"option partitionOverwriteMode is {mode!r:.100}; set dynamic or static"
-            )
         return table.prepare_write(
             mode="overwrite" if overwrite else "append",
             partition=None if partition is None else read_partition(partition),
-            dynamic=None if mode is None else _OVERWRITE_MODES[mode.lower()],
+            dynamic=dynamic,
             commit_user=self.options.get("commit_user"),
             commit_identifier=self._number("commit_identifier"),
         )

@@ -333,9 +333,9 @@ def test_a_session_finds_the_format_by_itself_and_by_its_registration(
 # --- streams --------------------------------------------------------------------------------------
 
 
-def stream_into(table: Table, frame: DataFrame, checkpoint: str, **options: str) -> None:
-    writer = frame.writeStream.format(FORMAT).trigger(availableNow=True)
-    options = {"warehouse": warehouse_of(table), "checkpointLocation": checkpoint, **options}
+def stream_into(table: Table, frame: DataFrame, checkpoint: str, output: str = "append") -> None:
+    writer = frame.writeStream.format(FORMAT).outputMode(output).trigger(availableNow=True)
+    options = {"warehouse": warehouse_of(table), "checkpointLocation": checkpoint}
     query = writer.options(table=table.name, **options).start()
     query.awaitTermination()
 
@@ -365,6 +365,20 @@ def test_each_batch_is_a_commit_and_a_repeated_one_is_not_written_twice(
     feed.add({"id": 5, "day": "b", "v": "x"})
     feed.into(table)
     assert values_of(table, "id") == [1, 2, 3, 4, 5]
+
+
+def test_complete_results_replace_the_whole_table_with_each_batch(
+    catalog: Catalog, spark: SparkSession, tmp_path: Path
+) -> None:
+    table = new_table(catalog, {"day": "STRING", "n": "BIGINT"}, partitions=["n"])
+    feed = Feed(spark, tmp_path / "feed")
+    feed.add({"id": 1, "day": "a", "v": "x"})
+    counted = feed.rows().groupBy("day").agg(f.count("*").alias("n"))
+    for _ in range(2):
+        stream_into(table, counted, feed.checkpoint, output="complete")
+        feed.add({"id": 2, "day": "a", "v": "x"})
+    # Its partition n=1 is not touched by the second batch.
+    assert table.read().to_pylist() == [{"day": "a", "n": 2}]
 
 
 def test_a_checkpoint_that_is_older_than_the_table_is_refused(
