@@ -25,6 +25,8 @@ from benchmarks.processes import ROOT, ContestantProcess, spark_lakehouses
 _LIMIT_SECONDS = 900.0
 _COMMITS = 5
 _PARTITIONS = 300
+_LOADED_PARTITIONS = 30
+_LOADS = 4
 _SMALL_FILES = 300
 _TASKS = 10
 _REPEATS = 5
@@ -45,9 +47,10 @@ class Data:
         self.base = self._put("base", np.arange(rows))
         picks = (self._random.choice(rows, rows // 10, replace=False) for _ in range(_COMMITS))
         self.changes = [self._put(f"changes-{at}", np.sort(each)) for at, each in enumerate(picks)]
-        self.few = self._put("few", np.arange(_PARTITIONS * _TASKS * 10), partitioned=True)
+        self.parted = self._put("parted", np.arange(rows), partitions=_LOADED_PARTITIONS)
+        self.few = self._put("few", np.arange(_PARTITIONS * _TASKS * 10), partitions=_PARTITIONS)
 
-    def _put(self, name: str, keys: np.ndarray, *, partitioned: bool = False) -> str:
+    def _put(self, name: str, keys: np.ndarray, *, partitions: int = 0) -> str:
         count = len(keys)
         texts = np.char.add("user-", np.char.zfill(keys.astype(str), 10))
         columns: dict[str, Any] = {
@@ -57,8 +60,8 @@ class Data:
             "s": pa.array(np.char.add("name-", self._random.integers(0, 10**7, count).astype(str))),
             "d": pa.array(self._random.integers(0, 3000, count), pa.int32()).cast(pa.date32()),
         }
-        if partitioned:
-            columns["p"] = pa.array(keys % _PARTITIONS, pa.int32())
+        if partitions:
+            columns["p"] = pa.array(keys % partitions, pa.int32())
         path = self.folder / f"{name}.parquet"
         pq.write_table(pa.table(columns), path, compression="zstd")
         return str(path)
@@ -99,10 +102,20 @@ class Run:
 
 
 def race(run: Run, data: Data) -> None:
-    """All work, in order."""
+    """All work, in order. Iceberg and Delta have no keys: their keyed table is an append table."""
+    for at in range(_LOADS):
+        run.ask("load an append table", "create", name=f"plain{at}", rows=data.base)
+        run.ask(
+            f"load {_LOADED_PARTITIONS} partitions",
+            "create",
+            name=f"parted{at}",
+            rows=data.parted,
+            partition="p",
+        )
+        name = f"keyed{at}"
+        run.ask("load a table of two buckets", "create", name=name, rows=data.base, key="id")
     for at in range(2):
         name = f"keyed{at}"
-        run.ask("make the table", "create", name=name, rows=data.base, key="id")
         for changes in data.changes:
             run.ask("upsert of a tenth", "upsert", name=name, rows=changes, key="id")
     for _ in range(_REPEATS):

@@ -1,11 +1,11 @@
 """Reads of compacted tables on S3 in Spark: `python -m benchmarks.s3_reads JARS [FILES…]`.
 
-A table has so many files, of a MiB each or, if they are more than a hundred, of a few kilobytes. A
-MinIO server on this machine holds it, and `local[2]` aggregates a column. `own` is Spark's reader,
-which is handed the files by way of `s3a`; `tasks` are our Python tasks. Lines of JSON for each
-count and reader: seconds and CPU seconds of Spark and Python, without the server's, as medians of
-five reads after a first one, in turns. JARS is a folder with hadoop-aws and what it needs
-(`tests/stores/install.py FOLDER hadoop-aws minio`).
+A table has so many files: one of 100 MB, up to a hundred of 1 MB, or more of 4 KB. A MinIO server
+on this machine holds it, and `local[2]` aggregates a column. `own` is Spark's reader, which is
+handed the files by way of `s3a`; `tasks` are our Python tasks. Lines of JSON for each count and
+reader: seconds, and CPU seconds with those of the server, as medians of five reads after a first
+one, in turns. JARS is a folder with hadoop-aws and what it needs (`tests/stores/install.py FOLDER
+hadoop-aws minio`).
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ from lakewright.storage.spark import build_session, read
 from tests.support.stores.servers import KEY, SECRET, minio_server
 
 _S3A = "spark.hadoop.fs.s3a."
-_FEW, _LARGE_ROWS, _SMALL_ROWS = 100, 140_000, 500
+# Files up to which a table has so many rows a file.
+_SIZES = ((1, 9_000_000), (100, 90_000), (10**6, 300))
 _TIMES = 5
 _COPIES_AT_ONCE = 16
 
 
 def make_table(files: int, warehouse: str) -> Table:
     """A table of one file under many names: each is an object of its own."""
-    rows = _LARGE_ROWS if files <= _FEW else _SMALL_ROWS
+    rows = next(rows for most, rows in _SIZES if files <= most)
     random = np.random.default_rng(7)
     table = Catalog.open(warehouse).create_table(
         f"bench.of_{files}", {"id": "BIGINT", "value": "DOUBLE"}
@@ -71,7 +72,6 @@ def readers(spark: SparkSession, table: Table) -> dict[str, Callable[[], float]]
 
         return total
 
-    assert small
     return {"own": reading(own, 0), "tasks": reading(lambda *_: None, small)}
 
 
@@ -101,10 +101,14 @@ def main() -> None:
             both = readers(spark, make_table(files, "s3://bench/warehouse"))
             totals = {name: total() for name, total in both.items()}
             assert len({round(total, 3) for total in totals.values()}) == 1, totals
-            taken = {name: [measured(total) for _ in range(_TIMES)] for name, total in both.items()}
+            taken: dict[str, list[dict[str, float]]] = {name: [] for name in both}
+            for _ in range(_TIMES):
+                for name, total in both.items():
+                    taken[name].append(measured(total)[1])
             for name, times in taken.items():
-                seconds = statistics.median(each.seconds for each in times)
-                line = {"files": files, "reader": name, "seconds": round(seconds, 2)}
+                line: dict[str, object] = {"files": files, "reader": name}
+                for figure in ("seconds", "cpu_seconds"):
+                    line[figure] = round(statistics.median(each[figure] for each in times), 2)
                 sys.stdout.write(json.dumps(line) + "\n")
                 sys.stdout.flush()
 

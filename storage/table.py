@@ -37,7 +37,7 @@ from lakewright.storage.operations.write.write import StagingJob, prepare_write,
 from lakewright.storage.rows import LocalRows, Rows, Where, arrow_tables, is_dataframe, predicate_of
 from lakewright.storage.scan import ChangeScan, Scan, scan_staged
 from lakewright.storage.spec.bucketing import distribution_of
-from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriteMode
+from lakewright.storage.spec.commit import CommitResult, OnDuplicate, StagedWrite, WriteMode
 from lakewright.storage.spec.options import TableOptions
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_gate import GateRules
@@ -209,6 +209,7 @@ class Table(Readable):
         grouped: bool | None = None,
         commit_user: str | None = None,
         commit_identifier: int | None = None,
+        on_duplicate: str = OnDuplicate.MERGE.value,
     ) -> StagedWrite:
         """Write rows that no reader sees yet; call `commit` or `abort` next.
 
@@ -217,7 +218,9 @@ class Table(Readable):
         primary-key tables) or overwrite. `partition` fixes partition columns, which rows may then
         leave out. A column `_rowkind` may hold the kind of each row ('+I', '-U', '+U', '-D'). With
         `grouped`, the rows of a partition follow each other, so that one partition is open at a
-        time; Spark sorts its rows so unless `grouped` is False.
+        time; Spark sorts its rows so unless `grouped` is False. Of rows with the same primary key
+        the one with the greatest `sequence.field` wins, else the last one that comes, which the
+        rows of a DataFrame leave open; `on_duplicate="refuse"` refuses them.
 
         Raises:
             InvalidRequestError: mode, partition or rows do not fit; all files are deleted.
@@ -230,6 +233,7 @@ class Table(Readable):
             grouped=is_dataframe(rows) if grouped is None else grouped,
             commit_user=commit_user,
             commit_identifier=commit_identifier,
+            on_duplicate=on_duplicate,
         )
         if is_dataframe(rows):
             from lakewright.storage.spark.write import stage_dataframe
@@ -246,6 +250,7 @@ class Table(Readable):
         grouped: bool = False,
         commit_user: str | None = None,
         commit_identifier: int | None = None,
+        on_duplicate: str = OnDuplicate.MERGE.value,
     ) -> StagingJob:
         """A job with which an engine's tasks stage their shares of the rows.
 
@@ -259,6 +264,7 @@ class Table(Readable):
             grouped=grouped,
             commit_user=commit_user,
             commit_identifier=commit_identifier,
+            on_duplicate=duplicates_choice(on_duplicate),
         )
 
     def read_staged(self, staged: StagedWrite, *, columns: Sequence[str] | None = None) -> pa.Table:
@@ -313,7 +319,7 @@ class Table(Readable):
         tag_what_is_due(self.table_files)
         return results
 
-    def write(
+    def write(  # noqa: PLR0913  # each is a choice of its own
         self,
         rows: Rows,
         *,
@@ -323,6 +329,7 @@ class Table(Readable):
         grouped: bool | None = None,
         commit_user: str | None = None,
         commit_identifier: int | None = None,
+        on_duplicate: str = OnDuplicate.MERGE.value,
         compact: bool = False,
     ) -> WriteResult:
         """Stage and commit; a failed commit deletes the staged files.
@@ -345,6 +352,7 @@ class Table(Readable):
             grouped=grouped,
             commit_user=commit_user,
             commit_identifier=commit_identifier,
+            on_duplicate=on_duplicate,
         )
         result = commit_or_abort(once.table_files, staged)
         touched = [dict(each.spec) for each in staged.partitions]
@@ -667,6 +675,18 @@ class Table(Readable):
     def inspect(self) -> Inspection:
         """System tables as Arrow, of the latest snapshot."""
         return self.at().inspect
+
+
+def duplicates_choice(named: str) -> OnDuplicate:
+    """What a caller wants of rows with the same key.
+
+    Raises:
+        InvalidRequestError: there is no such choice.
+    """
+    try:
+        return OnDuplicate(named)
+    except ValueError:
+        raise InvalidRequestError(f"on_duplicate {named!r} is not one of merge, refuse") from None
 
 
 def write_mode(mode: str) -> WriteMode:

@@ -20,8 +20,10 @@ _SUM = "a"
 class Form(Protocol):
     """A table format on Spark; tables are known by their names."""
 
-    def create(self, name: str, rows: DataFrame, *, key: str | None, partition: str | None) -> None:
-        """Make a table with these rows, one file a task and partition."""
+    def create(
+        self, name: str, rows: DataFrame, *, key: str | None, partition: str | None, spread: bool
+    ) -> None:
+        """Make a table with these rows; spread over one file a task and partition if asked."""
 
     def upsert(self, name: str, rows: DataFrame, key: str) -> None:
         """Replace the rows of the same keys, and add the others."""
@@ -55,9 +57,12 @@ class Race:
         if request.get("tasks"):
             rows = rows.repartition(request["tasks"])
         key, partition = request.get("key"), request.get("partition")
-        return lambda: _done(
-            lambda: self._form.create(request["name"], rows, key=key, partition=partition)
-        )
+        spread = bool(request.get("tasks"))
+
+        def create() -> None:
+            self._form.create(request["name"], rows, key=key, partition=partition, spread=spread)
+
+        return lambda: _done(create)
 
     def upsert(self, request: Request) -> Work:
         rows = self._form.parquet(request["rows"])

@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from benchmarks.contestants.racing import Race, operations_of
 from benchmarks.contestants.serving import Outcome, Request, Work, nothing_to_check, serve
@@ -47,10 +49,17 @@ class OnSpark:
         self._tables = Tables(warehouse)
         self._spark = build_session("race", master="local[2]", conf=_MEMORY)
 
-    def create(self, name: str, rows: DataFrame, *, key: str | None, partition: str | None) -> None:
+    def create(
+        self, name: str, rows: DataFrame, *, key: str | None, partition: str | None, spread: bool
+    ) -> None:
         request = {"name": name, "key": key, "partition": partition}
-        schema = rows.limit(1).toArrow().schema
-        self._tables.made(request, schema).write(rows)
+        table = self._tables.made(request, to_arrow_schema(rows.schema))
+        if not (spread and partition):
+            table.write(rows)
+            return
+        # A write makes one file a partition, whatever the number of tasks.
+        for task in range(rows.rdd.getNumPartitions()):
+            table.write(rows.where(f.spark_partition_id() == task))
 
     def upsert(self, name: str, rows: DataFrame, key: str) -> None:
         self._tables.opened(name).write(rows)

@@ -28,14 +28,17 @@ class Peer:
         self._folder = folder
         self._form = form
 
-    def create(self, name: str, rows: DataFrame, *, key: str | None, partition: str | None) -> None:
+    def create(
+        self, name: str, rows: DataFrame, *, key: str | None, partition: str | None, spread: bool
+    ) -> None:
         if self._form == "iceberg":
             made = rows.writeTo(self._named(name)).using("iceberg")
             for option, value in _OF_ICEBERG.items():
                 made = made.tableProperty(option, value)
-            # Otherwise rows are shuffled by partition, into a file for each.
-            made = made.tableProperty("write.distribution-mode", "none")
-            made = made.option("fanout-enabled", "true")
+            if spread:
+                # Otherwise rows are shuffled by partition, into a file for each.
+                made = made.tableProperty("write.distribution-mode", "none")
+                made = made.option("fanout-enabled", "true")
             if partition:
                 made = made.partitionedBy(rows[partition])
             made.create()

@@ -445,6 +445,7 @@ def _stage_whole(table: Table, rows: Any, order: WriteOrder) -> StagedWrite:
         dynamic=dynamic,
         commit_user=order.commit_user,
         commit_identifier=LAST_COMMIT,
+        on_duplicate=order.declaration.write.on_duplicate.value,
     )
 
 

@@ -36,6 +36,7 @@ from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.storage.errors import StorageError
 from lakewright.storage.file_reader.path_pattern import PathPattern
 from lakewright.storage.secret_texts import kept_secret
+from lakewright.storage.spec.commit import OnDuplicate
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, parse_data_type
 from lakewright.storage.spec.extra_columns import ExtraColumns
 from lakewright.storage.spec.log_options import LOG_SYSTEM, as_kept
@@ -445,6 +446,12 @@ def _check_write(declaration: TableDeclaration) -> Iterator[Finding]:
             ("write", "compact"),
             "option write-only forbids writers to compact; drop one of the two",
         )
+    if declaration.write.on_duplicate is OnDuplicate.REFUSE:
+        if declaration.stream is not None:
+            message = "a stream may change a key several times in a batch; leave it out"
+            yield ("write", "on_duplicate"), message
+        elif not declaration.primary_key:
+            yield ("write", "on_duplicate"), "the table has no primary_key; leave it out"
     mode = declaration.write.mode
     if mode is WriteKind.UPSERT and not declaration.primary_key:
         yield ("write", "mode"), "upsert needs a primary_key; add one, or write append or overwrite"

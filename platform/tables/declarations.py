@@ -53,6 +53,7 @@ from lakewright.platform.tables.source_declarations import OnBadRow, SourceDecla
 from lakewright.platform.tables.stream_declarations import StreamDeclaration
 from lakewright.platform.tables.upkeep_policies import EngineChoice, SectionPolicy
 from lakewright.storage.spec.bucketing import check_said_once, distributed
+from lakewright.storage.spec.commit import OnDuplicate
 from lakewright.storage.spec.data_types import DataField, parse_data_type
 from lakewright.storage.spec.epoch_units import EpochUnit
 from lakewright.storage.spec.partition_expiry import TIME_OPTION
@@ -198,6 +199,13 @@ class WriteDeclaration(Declared):
     engine: EngineChoice = EngineChoice.AUTO
     compact: bool = Field(
         default=False, description="whether a run compacts the buckets that it wrote, if due"
+    )
+    on_duplicate: OnDuplicate = Field(
+        default=OnDuplicate.MERGE,
+        description=(
+            "what becomes of rows of one run with the same primary key: merge keeps the one with "
+            "the greatest `sequence.field`, or one of them without it; refuse fails the run"
+        ),
     )
 
 

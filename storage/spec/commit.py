@@ -126,6 +126,17 @@ class PartitionWrite:
     size_bytes: int
 
 
+class OnDuplicate(Enum):
+    """What a write does with several rows of one primary key.
+
+    Merged, the one with the greatest `sequence.field` wins; without that option it is undefined
+    which of the rows of one DataFrame does.
+    """
+
+    MERGE = "merge"
+    REFUSE = "refuse"
+
+
 class WriterKind(Enum):
     """The writer that the tasks of a write have, chosen before the first row."""
 

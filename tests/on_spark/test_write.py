@@ -426,3 +426,15 @@ def test_digits_that_the_format_does_not_store_are_refused_and_not_cut(
     assert [str(each) for each in table.read().column("at").to_pylist()] == [
         text[: 20 + digits].ljust(26, "0") for digits in (3, 6) if digits <= held
     ]
+
+
+def test_rows_of_one_key_in_one_dataframe_are_refused_on_request(
+    catalog: Catalog, spark: SparkSession
+) -> None:
+    table = new_table(catalog, **KINDS["keyed"])
+    frame = spark.range(0, 100, 1, 4).selectExpr("id % 99 AS id", "'a' AS day", "'x' AS v")
+    with pytest.raises(InvalidRows, match="day='a', id=0 in 2 rows"):
+        table.write(frame, on_duplicate="refuse")
+    assert_only_reachable_files(table)
+    table.write(frame.where("id <> 0"), on_duplicate="refuse")
+    assert len(content(table)) == 98

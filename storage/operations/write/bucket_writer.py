@@ -22,12 +22,14 @@ from lakewright.storage.lsm.merge import merged_pieces, sorted_groups
 from lakewright.storage.lsm.merge_engines import merge_function
 from lakewright.storage.operations.read.merge_read import row_order
 from lakewright.storage.operations.running.task_memory import ROW_GROUP_BYTES
+from lakewright.storage.operations.write.distinct_keys import check_distinct
 from lakewright.storage.operations.write.rolling_writer import (
     BucketTarget,
     RollingWriter,
     WrittenFiles,
 )
 from lakewright.storage.operations.write.stored_rows import key_value_table
+from lakewright.storage.spec.commit import OnDuplicate
 from lakewright.storage.spec.options import ChangelogProducer
 from lakewright.storage.spec.partition import escape_path
 from lakewright.storage.spec.schema import SEQUENCE_NUMBER
@@ -63,10 +65,12 @@ class BucketWriter:
         *,
         write_id: str,
         tells_changes: bool = True,
+        on_duplicate: OnDuplicate = OnDuplicate.MERGE,
         shown: ShownRows | None = None,
     ) -> None:
         self._files = files
         self._keyed = files.schema.is_keyed
+        self._on_duplicate = on_duplicate
         self._shown = shown or ShownRows()
         self._rolling = RollingWriter(files, target, write_id=write_id, witness=self._shown.written)
         self._changelog: RollingWriter | None = None
@@ -161,6 +165,8 @@ class BucketWriter:
     def _numbered_rows(self) -> pa.Table:
         rows = pa.concat_tables(self._rows)
         self._rows, self._rows_bytes = [], 0
+        if self._on_duplicate is OnDuplicate.REFUSE:
+            check_distinct(self._files, rows)
         first = self._next_sequence
         self._next_sequence += rows.num_rows
         sequence = pa.array(np.arange(first, self._next_sequence, dtype=np.int64))

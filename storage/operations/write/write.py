@@ -33,12 +33,17 @@ from lakewright.storage.operations.state.assign_buckets import (
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.write.bucket_writer import BucketWriter, PostponedWriter
 from lakewright.storage.operations.write.default_values import with_defaults, with_left_out_columns
+from lakewright.storage.operations.write.distinct_keys import (
+    check_distinct_files,
+    check_tells_duplicates,
+)
 from lakewright.storage.operations.write.partition_writers import WRITERS, PlaceWriter
 from lakewright.storage.operations.write.placed_rows import placed_rows
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, WrittenFiles
 from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.commit import (
     CommitMessage,
+    OnDuplicate,
     OverwriteScope,
     PartitionWrite,
     StagedWrite,
@@ -65,6 +70,7 @@ class WriteRequest:
     writer: WriterKind
     commit_user: str
     commit_identifier: int
+    on_duplicate: OnDuplicate = OnDuplicate.MERGE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +117,7 @@ def prepare_write(
     grouped: bool = False,
     commit_user: str | None = None,
     commit_identifier: int | None = None,
+    on_duplicate: OnDuplicate = OnDuplicate.MERGE,
 ) -> StagingJob:
     """Check a write before any row is looked at.
 
@@ -127,6 +134,8 @@ def prepare_write(
     if commit_identifier is not None:
         identifier = whole_number(commit_identifier, "commit_identifier")
     check_supported(files.schema, Use.WRITE, table=files.name)
+    if on_duplicate is OnDuplicate.REFUSE:
+        check_tells_duplicates(files)
     static = tuple(files.partitions.stored(partition or {}).items())
     if partition and mode is WriteMode.APPEND:
         dynamic = False
@@ -147,6 +156,7 @@ def prepare_write(
             writer=_writer_kind(files, one_partition=covers_all, grouped=grouped),
             commit_user=user or files.env.new_id(),
             commit_identifier=identifier,
+            on_duplicate=on_duplicate,
         ),
         states=states,
         base_snapshot_id=None if snapshot is None else snapshot.id,
@@ -206,6 +216,9 @@ class StagingWriter:
         """
         try:
             written = self._writer.close()
+            if self.job.request.on_duplicate is OnDuplicate.REFUSE:
+                for place, new in written.items():
+                    check_distinct_files(self._files, place, new.data)
             messages = (self._message(place, files) for place, files in written.items())
             return tuple(message for message in messages if message is not None)
         except BaseException:
@@ -302,8 +315,13 @@ class StagingWriter:
         if place.bucket == POSTPONE_BUCKET:
             user = self.job.request.commit_user
             return PostponedWriter(self._files, target, commit_user=user, write_id=name)
-        tells_changes = self.job.request.mode is WriteMode.APPEND
-        return BucketWriter(self._files, target, write_id=name, tells_changes=tells_changes)
+        return BucketWriter(
+            self._files,
+            target,
+            write_id=name,
+            tells_changes=self.job.request.mode is WriteMode.APPEND,
+            on_duplicate=self.job.request.on_duplicate,
+        )
 
 
 def stage_rows(job: StagingJob, batches: Iterator[pa.Table] | Sequence[pa.Table]) -> StagedWrite:

@@ -77,6 +77,27 @@ def content(table: Table) -> list[tuple[str, int]]:
     return sorted((row["dt"], row["id"]) for row in table.read().to_pylist())
 
 
+def test_rows_of_one_key_fail_a_run_that_refuses_them_and_leave_the_table_as_it_was(
+    catalog: Catalog,
+) -> None:
+    declaration = TableDeclaration.model_validate(
+        {
+            **DECLARATION.model_dump(mode="json", exclude_unset=True),
+            "table": "shop.keyed",
+            "primary_key": ["dt", "id"],
+            "write": {"on_duplicate": "refuse"},
+        }
+    )
+    keyed = catalog.create_table("shop.keyed", declaration.schema_spec)
+    asked = order("a", declaration=declaration, kind=WriteKind.UPSERT)
+    publish(keyed, lambda: rows(("a", 1), ("a", 2)), asked)
+    again = replace(asked, commit_user="run-2")
+    with pytest.raises(InvalidRows, match="dt='a', id=3 in 2 rows"):
+        publish(keyed, lambda: rows(("a", 3), ("a", 4), ("a", 3)), again)
+    assert content(keyed) == [("a", 1), ("a", 2)]
+    assert_sound(keyed)
+
+
 def test_published_rows_are_counted_by_partition(table: Table) -> None:
     outcome = publish(table, lambda: rows(("a", 1), ("a", 2), ("b", 3)), order("a", "b"))
     assert isinstance(outcome, Published)

@@ -131,6 +131,7 @@ source:
         ("write: {mode: overwrite}", "a stream adds rows and never replaces a partition"),
         ("write: {engine: local}", "streams of files and tables run in Spark"),
         ("write: {compact: true}", "leaves compaction to maintenance.compaction"),
+        ("write: {on_duplicate: refuse}", "a stream may change a key several times in a batch"),
         ("automation: on_missing", "write eager, {continuous: 1m}, or a schedule"),
         ("automation: {continuous: 1m}", "continuous follows a connector or a table"),
         ("automation: eager", "eager follows the tables in depends_on, and there are none"),
