@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from inspect import Parameter, Signature, isclass, signature, unwrap
+from inspect import Parameter, Signature, signature, unwrap
 from typing import (
     Any,
     Generic,
@@ -12,8 +12,6 @@ from typing import (
     ParamSpec,
     Protocol,
     TypeVar,
-    cast,
-    get_type_hints,
     overload,
 )
 
@@ -68,12 +66,6 @@ class Verb(Generic[P, OptionsT, PlanT, ResultT]):
         self.run = run
         self.effect = effect
         self.not_undone = not_undone
-
-    @cached_property
-    def options_type(self) -> type[OptionsT]:
-        """The dataclass of its options."""
-        made = self.options if isclass(self.options) else get_type_hints(self.options)["return"]
-        return cast("type[OptionsT]", made)
 
     @cached_property
     def plan_type(self) -> type[PlanT]:

@@ -39,8 +39,8 @@ STATES = ("done", "partly", "not yet")
 HEADER = "| id | state | proof | note |"
 ROW = re.compile(r"^\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|$")
 _NESTING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-# A proof cell names this many tests, then counts the rest.
-NAMED_TESTS = 3
+# A proof cell names this many tests, and counts the others.
+NAMED_TESTS = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +175,7 @@ def proof_of(tests: list[str]) -> str:
     """The proof cell for these tests."""
     named = ", ".join(f"`{test}`" for test in tests[:NAMED_TESTS])
     more = len(tests) - NAMED_TESTS
-    return f"{named} and {more} more" if more > 0 else named
+    return f"{named} +{more}" if more > 0 else named
 
 
 def update_row(row: Row, tests: Mapping[str, list[str]]) -> Row:

@@ -175,11 +175,11 @@ def decoded_text(data: bytes, charset: str) -> str:
 
 def _cp1252() -> dict[int, str]:
     found = {}
-    for each in range(0x80, 0xA0):
+    for byte_value in range(0x80, 0xA0):
         try:
-            found[each] = codecs.decode(bytes([each]), "cp1252")
+            found[byte_value] = codecs.decode(bytes([byte_value]), "cp1252")
         except UnicodeDecodeError:
-            found[each] = chr(each)
+            found[byte_value] = chr(byte_value)
     return found
 
 

@@ -185,8 +185,8 @@ class OrcTimestamps:
 
     def _streams(self, footer: _Fields, offset: int, identity: int) -> dict[int, bytes]:
         found: dict[int, bytes] = {}
-        for each in footer.get(1, []):
-            stream = _fields(_message(each))
+        for part in footer.get(1, []):
+            stream = _fields(_message(part))
             length = _number(stream, 3)
             if _number(stream, 2) == identity and _number(stream, 1) in (0, 1, 5):
                 found[_number(stream, 1)] = self._plain(self._bytes(offset, length))

@@ -265,8 +265,8 @@ class FileReader:
                 continue
             form = self._text_form if self.form.format == CSV else self._typed_form
             column = conform(rows.select([name]), [declared], table=self.path, form=form)
-            for each in column.column(name).unique():
-                other = value_of(each, declared.type)
+            for scalar in column.column(name).unique():
+                other = value_of(scalar, declared.type)
                 if not same_value(other, value):
                     raise InvalidRows(
                         f"{self.path}: the path tells that {name} is "

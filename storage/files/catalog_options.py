@@ -132,11 +132,11 @@ def _defaults_of_variable() -> dict[str, str]:
         InvalidRequestError: a part has no value.
     """
     found: dict[str, str] = {}
-    for each in filter(None, map(str.strip, os.environ.get(_TABLE_DEFAULTS, "").split(","))):
-        name, equals, value = each.partition("=")
+    for pair in filter(None, map(str.strip, os.environ.get(_TABLE_DEFAULTS, "").split(","))):
+        name, equals, value = pair.partition("=")
         if not equals:
             raise InvalidRequestError(
-                f"{each!r:.100} in {_TABLE_DEFAULTS} has no value; write bucket=1,file.format=orc"
+                f"{pair!r:.100} in {_TABLE_DEFAULTS} has no value; write bucket=1,file.format=orc"
             )
         found[TABLE_DEFAULT + name.strip()] = value.strip()
     return found

@@ -85,11 +85,11 @@ class StagedChangeStore:
         A process that was taken over may leave a record whose number another change has by now.
         """
         found = {}
-        for each in self.listed():
-            text, _, rest = each.name.removeprefix(_STAGED).partition("-")
-            number = whole_number(text) if each.name.startswith(_STAGED) else None
+        for status in self.listed():
+            text, _, rest = status.name.removeprefix(_STAGED).partition("-")
+            number = whole_number(text) if status.name.startswith(_STAGED) else None
             if number is not None:
-                found[each.path] = number, rest.partition(".")[0]
+                found[status.path] = number, rest.partition(".")[0]
         return found
 
     def counted(self, changes: Mapping[int, StagedChange]) -> dict[str, int]:

@@ -6,9 +6,10 @@ import datetime as dt
 import re
 from collections.abc import Mapping
 from enum import Enum
+from functools import lru_cache
 
 from lakewright.storage.errors import InvalidOption
-from lakewright.storage.spec.data_types import TypeRoot
+from lakewright.storage.spec.data_types import DataField, TypeRoot
 from lakewright.storage.spec.file_format import (
     COMPRESSIONS,
     COUNTED,
@@ -445,6 +446,30 @@ def read_options(
     Raises:
         InvalidOption: a value is invalid; the message names option and value.
     """
+    named = tuple(sorted(schema.options.items()))
+    parts = (schema.fields, schema.partition_keys, schema.primary_keys)
+    return _read_options(named, *parts, table=table, bare_numbers=bare_numbers)
+
+
+# A verb reads the options of one schema several times.
+@lru_cache(maxsize=128)
+def _read_options(
+    named: tuple[tuple[str, str], ...],
+    fields: tuple[DataField, ...],
+    partition_keys: tuple[str, ...],
+    primary_keys: tuple[str, ...],
+    *,
+    table: str,
+    bare_numbers: bool,
+) -> TableOptions:
+    schema = TableSchema(
+        id=0,
+        fields=fields,
+        highest_field_id=0,
+        partition_keys=partition_keys,
+        primary_keys=primary_keys,
+        options=dict(named),
+    )
     return TableOptions(schema, table, bare_numbers=bare_numbers)
 
 

@@ -48,10 +48,6 @@ def test_the_mission_has_a_row_for_every_promise() -> None:
     assert sum(FAMILIES.values()) == len(IDS) == 317
 
 
-def test_the_table_agrees_with_the_tests(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0, capsys.readouterr().err
-
-
 def test_a_mark_moves_its_row_to_partly_and_names_the_test(project: Project) -> None:
     project.write_tests('@pytest.mark.mission("SE2", "PT3")\ndef test_add(): ...\n')
     assert project.check("--update") == 0
@@ -103,7 +99,7 @@ def test_many_tests_are_counted_rather_than_listed(project: Project) -> None:
     )
     project.write_tests(tests)
     assert project.check("--update") == 0
-    assert project.row("SE2").proof.endswith("::test_2` and 2 more")
+    assert project.row("SE2").proof.endswith("::test_0` +4")
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.check_tree import faults_of_line, faults_of_shape, main
-
-
-def test_the_tree_is_clean(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0, capsys.readouterr().err
+from tools.check_tree import faults_of_line, faults_of_shape
 
 
 def test_the_top_level_that_the_owner_asked_for_stands() -> None:

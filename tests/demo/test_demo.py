@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +19,11 @@ from lakewright.demo import nycflights
 from lakewright.demo.evolution import DROPPED, LAST_DAY
 from lakewright.demo.hourly_weather import HOURLY_WEATHER
 from lakewright.storage import Catalog
+from tests.demo.begun import WEEKS, YEAR, BegunDemo
 from tests.oracles.arrow_values import canonical_rows
 from tests.oracles.client import JavaOracle, Oracle, WritingOracle
 from tests.support.tables.invariants import assert_only_reachable_files
 
-ROOT = Path(__file__).resolve().parents[2]
 TABLES = ("airlines", "airports", "delays_by_carrier", "flights", "planes", "weather")
 
 
@@ -35,13 +31,24 @@ TABLES = ("airlines", "airports", "delays_by_carrier", "flights", "planes", "wea
 class Demo:
     """What a run of the demo printed, and where it left what."""
 
-    since: dt.date
+    run: BegunDemo
     output: str
-    warehouse: Path
-    home: Path
+
+    @property
+    def since(self) -> dt.date:
+        return self.run.since
+
+    @property
+    def warehouse(self) -> Path:
+        return self.run.warehouse
+
+    @property
+    def home(self) -> Path:
+        return self.run.home
 
     def again(self) -> str:
-        return run_demo(self.since, self.warehouse, self.home)
+        self.run.begin()
+        return self.run.output()
 
     @property
     def catalog(self) -> Catalog:
@@ -60,39 +67,19 @@ class Demo:
             return list(instance.get_runs())
 
 
-def run_demo(since: dt.date, warehouse: Path, home: Path) -> str:
-    command = [Path(sys.executable).with_name("lakewright"), "--warehouse", warehouse, "demo"]
-    ended = subprocess.run(
-        [*command, "--since", since.isoformat()],
-        cwd=ROOT,
-        env={**os.environ, "DAGSTER_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stdout
-    return ended.stdout
-
-
-WEEKS, YEAR = dt.date(2013, 11, 28), dt.date(2013, 1, 1)
-
-
 # Some weeks go through every step that the year goes through, in a fraction of the time.
 @pytest.fixture(
     scope="module",
     params=[pytest.param(WEEKS, id="weeks"), pytest.param(YEAR, id="year", marks=pytest.mark.deep)],
 )
 def demo(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, begun: BegunDemo, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Demo]:
-    folder = tmp_path_factory.mktemp("demo")
-    home = folder / "home"
-    home.mkdir()
-    shutil.copy(ROOT / "dagster_home" / "dagster.yaml", home)
-    warehouse = folder / "warehouse"
-    yield Demo(request.param, run_demo(request.param, warehouse, home), warehouse, home)
-    shutil.rmtree(folder)
+    run = begun
+    if request.param != begun.since:
+        run = BegunDemo(request.param, tmp_path_factory.mktemp("year"))
+    yield Demo(run, run.output())
+    run.clear()
 
 
 def as_texts(rows: list[dict[str, Any]]) -> list[str]:

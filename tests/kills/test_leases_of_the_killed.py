@@ -22,7 +22,7 @@ def table(tmp_path: Path) -> Table:
     for number in range(3):
         given = [
             {**each, "day": f"{day:02}"}
-            for day in range(15)
+            for day in range(6)
             for each in events(100 * number, 100 * number + 20)
         ]
         made.write(rows(made, given))

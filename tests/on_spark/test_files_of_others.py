@@ -17,6 +17,7 @@ from tests.support.tables.landed import LANDED, land_days
 @pytest.mark.parametrize("prefix", ["data-", "co", ""])
 @pytest.mark.parametrize("copy", [False, True], ids=["where they lie", "copied"])
 @pytest.mark.mission("PT20", "PT21")
+@pytest.mark.sampled(2)
 def test_spark_fills_in_the_partition(
     catalog: Catalog, spark: SparkSession, tmp_path: Path, copy: bool, prefix: str
 ) -> None:

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 EPOCH = date(1970, 1, 1)
@@ -120,10 +119,6 @@ def parse_timestamp(text: str) -> tuple[int, int]:
 def decimal_text(unscaled: int, scale: int) -> str:
     sign, digits = "-" if unscaled < 0 else "", str(abs(unscaled)).rjust(scale + 1, "0")
     return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else f"{sign}{digits}"
-
-
-def parse_decimal(text: str) -> Decimal:
-    return Decimal(text)
 
 
 def float_value(number: float) -> float | str:

@@ -161,6 +161,7 @@ def test_a_statement_of_the_design_is_one_here_and_in_flink(flink: FlinkParser, 
 
 @pytest.mark.mission("BK7", "BK8", "BK9", "BK12", "BK16", "BK33")
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.sampled(3)
 def test_random_statements_are_taken_and_refused_as_by_flink(flink: FlinkParser, seed: int) -> None:
     chance = random.Random(seed)
     whole = [statement(chance) for _ in range(60)]

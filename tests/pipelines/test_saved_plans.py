@@ -97,6 +97,7 @@ def test_a_plan_of_python_needs_no_verb_and_a_table_job_takes_one_too(fragmented
         ({"plan": {"a": 1}, "full": True}, "leave full out, or plan again"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_what_is_no_plan_of_the_job_is_refused(
     fragmented: Lake, config: dict[str, Any], said: str
 ) -> None:

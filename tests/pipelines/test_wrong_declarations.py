@@ -71,6 +71,7 @@ def declared(lake: Lake, text: str = STREAM) -> None:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.sampled(3)
 def test_a_wrong_declaration_is_told_with_its_line_and_stops_no_other_table(
     lake: Lake, mistake: str
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from io import BytesIO
 from typing import Any
@@ -86,15 +86,6 @@ _COLUMNS = ("p", "k", "k2", "v", "w")
 def _empty_memory() -> Iterator[None]:
     yield
     empty_memory()
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A table with a snapshot whose manifests hold drawn entries."""
-
-    files: TableFiles
-    snapshot: Snapshot
-    values: dict[str, st.SearchStrategy[Any]]
 
 
 @st.composite

@@ -69,6 +69,7 @@ def session(catalog: Catalog) -> Session:
         ("SELECT ';' || '/* no comment */' -- a comment", [(";/* no comment */",)]),
     ],
 )  # fmt: skip
+@pytest.mark.sampled(8)
 def test_a_query_reads_tables_as_duckdb_says_and_as_paimon_names_them(
     session: Session, query: str, found: list[tuple[object, ...]]
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_query_reads_tables_as_duckdb_says_and_as_paimon_names_them(
         ("SELECT * FROM range(10000000000) AS r(i) ORDER BY hash(i)", UnsupportedError, "memory"),
     ],
 )
+@pytest.mark.sampled(8)
 def test_what_a_query_may_not_do_is_refused(
     session: Session,
     query: str,

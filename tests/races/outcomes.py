@@ -27,7 +27,6 @@ _OF_PARTITIONS = ("drop", "rename")
 _OF_ROWS = ("delete", "update")
 _COMMITS = {*WRITERS, *_REWRITES, *_OF_PARTITIONS, *_OF_ROWS}
 _UNKNOWN = "CommitOutcomeUnknownError"
-_WRITING = {Verb.PUT, Verb.WRITE, Verb.OPEN, Verb.REPLACE}
 _MOVED = ("SchemaMoved", "StalePlan", "InvalidRequestError")
 
 

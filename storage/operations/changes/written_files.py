@@ -95,11 +95,11 @@ def _told(
     """The entries of partitions whose changes were tracked when a snapshot was committed."""
     options = files.at_schema(snapshot.schema_id).schema.options
     off = untold_partitions(options, table=files.name)
-    for each in found:
-        if off and is_untold(partition := files.partitions.of_entry(each), off):
+    for entry in found:
+        if off and is_untold(partition := files.partitions.of_entry(entry), off):
             untold.add(describe_partition(partition.spec))
         else:
-            yield each
+            yield entry
 
 
 def warn_of_untold(files: TableFiles, untold: Collection[str]) -> None:

@@ -137,8 +137,8 @@ class Restatement:
         if self.keys is not None:
             return
         partitions = self.files.partitions
-        for each in live:
-            if row_arity(each.partition) != len(partitions.of_entry(each).keys.fields):
+        for entry in live:
+            if row_arity(entry.partition) != len(partitions.of_entry(entry).keys.fields):
                 raise StalePlan(
                     f"another process is changing the partition keys of {self.files.name}; wait "
                     "for its end, and plan again"

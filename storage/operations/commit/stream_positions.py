@@ -101,10 +101,10 @@ def carry_streams(files: TableFiles, expired: Sequence[int], end_id: int) -> Non
 
 
 def _any_says(files: TableFiles, ids: Iterable[int]) -> bool:
-    for each in ids:
+    for snapshot_id in ids:
         # An earlier try of the expiry may have deleted it.
         with suppress(SnapshotNotFound):
-            if _said(files, files.snapshots.read(each)):
+            if _said(files, files.snapshots.read(snapshot_id)):
                 return True
     return False
 

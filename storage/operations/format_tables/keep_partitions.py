@@ -109,12 +109,12 @@ def folder_drift(files: TableFiles, spec: FormatSpec) -> FolderDrift:
             "folders, so there is nothing to repair"
         )
     there, left = [], []
-    for each in folders_on_disk(files, spec):
-        reason = _not_its_own(files, spec, each)
+    for folder in folders_on_disk(files, spec):
+        reason = _not_its_own(files, spec, folder)
         if reason is None:
-            there.append(each.partition)
+            there.append(folder.partition)
         else:
-            left.append((each.folder, reason))
+            left.append((folder.folder, reason))
     known = read_registry(files)
     return FolderDrift(
         found=tuple(_without(there, known)), gone=tuple(_without(known, there)), left=tuple(left)

@@ -28,24 +28,24 @@ class View:
 def snapshot_rows(view: View) -> Iterator[Row]:
     """Snapshots, oldest first."""
     files = view.files
-    for each in reversed(list(files.snapshots.newest_first())):
+    for snapshot in reversed(list(files.snapshots.newest_first())):
         yield (
-            each.id,
-            each.schema_id,
-            each.commit_user,
-            each.commit_identifier,
-            each.commit_kind.value,
-            each.time_millis,
-            each.base_manifest_list,
-            each.delta_manifest_list,
-            each.changelog_manifest_list,
-            each.total_record_count,
-            each.delta_record_count,
-            each.changelog_record_count,
-            each.watermark,
-            each.next_row_id,
-            each.operation,
-            each.writer_version,
+            snapshot.id,
+            snapshot.schema_id,
+            snapshot.commit_user,
+            snapshot.commit_identifier,
+            snapshot.commit_kind.value,
+            snapshot.time_millis,
+            snapshot.base_manifest_list,
+            snapshot.delta_manifest_list,
+            snapshot.changelog_manifest_list,
+            snapshot.total_record_count,
+            snapshot.delta_record_count,
+            snapshot.changelog_record_count,
+            snapshot.watermark,
+            snapshot.next_row_id,
+            snapshot.operation,
+            snapshot.writer_version,
         )
 
 

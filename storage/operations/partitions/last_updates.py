@@ -40,20 +40,20 @@ def last_updates(
     wanted = {each.row: each for each in asked if each.keys.names == names}
     found: dict[Partition, Snapshot] = {}
     unknown = asked - {*wanted.values()}
-    for each in () if snapshot is None else files.snapshots.back_from(snapshot):
+    for earlier in () if snapshot is None else files.snapshots.back_from(snapshot):
         if not wanted:
             break
         changed: set[bytes] | None = set()
-        if each.commit_kind in _CHANGES_ROWS:
+        if earlier.commit_kind in _CHANGES_ROWS:
             try:
-                changed = _changed(files, each, wanted.keys())
+                changed = _changed(files, earlier, wanted.keys())
             except UnreadableManifest:
-                if files.snapshots.exists(each.id):
+                if files.snapshots.exists(earlier.id):
                     raise
                 # An expiry deleted this snapshot, and with it those before it.
                 break
-        found |= {wanted.pop(row): each for row in changed or ()}
-        if changed is None or each.id == FIRST_SNAPSHOT_ID:
+        found |= {wanted.pop(row): earlier for row in changed or ()}
+        if changed is None or earlier.id == FIRST_SNAPSHOT_ID:
             unknown |= {*wanted.values()}
             break
     return LastUpdates(found, unknown)

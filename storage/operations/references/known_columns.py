@@ -26,9 +26,9 @@ def schemas_of_branches(files: TableFiles) -> Iterator[TableSchema]:
     yield from own.values()
     for name in files.references.branches():
         schemas = on_branch(files, name).schemas
-        for each in reversed(schemas.ids()):
-            schema = schemas.read(each)
-            if schema == own.get(each):
+        for schema_id in reversed(schemas.ids()):
+            schema = schemas.read(schema_id)
+            if schema == own.get(schema_id):
                 # A branch begins with copies of main's schemas.
                 break
             yield schema

@@ -267,16 +267,16 @@ def _of_another_history(files: TableFiles, record: Condemned, there: Iterable[in
     """The first snapshot that is there and does not go on from those of a record."""
     before: Snapshot | None = None
     then = {root.snapshot.id: root.snapshot for root in recorded_roots(files, record)}
-    for each in sorted({*there, *then}):
-        if each not in there:
-            before = then[each]
+    for snapshot_id in sorted({*there, *then}):
+        if snapshot_id not in there:
+            before = then[snapshot_id]
             continue
-        snapshot = files.snapshots.read(each)
-        if each in then:
-            if not is_same(snapshot, then[each]):
-                return each
+        snapshot = files.snapshots.read(snapshot_id)
+        if snapshot_id in then:
+            if not is_same(snapshot, then[snapshot_id]):
+                return snapshot_id
         elif before is not None:
-            return None if follows(files, snapshot, trace_of(files, before)) else each
+            return None if follows(files, snapshot, trace_of(files, before)) else snapshot_id
         before = snapshot
     return None
 

@@ -309,8 +309,8 @@ def _check_same_primary_key(
     files: TableFiles, latest: Snapshot, late: Sequence[ManifestEntry]
 ) -> None:
     """Refuse rows that replaced others by another primary key."""
-    for each in late:
-        own = files.at_schema(each.file.schema_id).schema.primary_keys
+    for entry in late:
+        own = files.at_schema(entry.file.schema_id).schema.primary_keys
         if set(own) != set(files.schema.primary_keys):
             raise UnsupportedError(
                 f"a client that opened {files.name} before its keys changed committed rows by the "

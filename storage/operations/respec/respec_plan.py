@@ -244,11 +244,11 @@ def count_files_after(
         return len(single) + split + sum(len(values.found[each.file.file_name]) for each in apart)
     keys_by_partition: dict[bytes, set[KeyRow]] = {}
     rows: dict[bytes, int] = {}
-    for each in several:
-        keys_by_partition.setdefault(each.partition, set()).update(
-            values.found[each.file.file_name]
+    for entry in several:
+        keys_by_partition.setdefault(entry.partition, set()).update(
+            values.found[entry.file.file_name]
         )
-        rows[each.partition] = rows.get(each.partition, 0) + each.file.row_count
+        rows[entry.partition] = rows.get(entry.partition, 0) + entry.file.row_count
     if files.options.bucket_mode is BucketMode.FIXED:
         return sum(map(len, keys_by_partition.values())) * files.options.bucket
     target = files.options.dynamic_bucket_target_row_num

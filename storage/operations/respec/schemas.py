@@ -57,10 +57,10 @@ def put_schemas(files: TableFiles, keys: tuple[str, ...], schemas: Schemas) -> T
     )
     if store.latest_id(table=files.name) != files.schema.id or not store.put_schema(schemas.latest):
         raise moved
-    for each in schemas.older:
-        if not store.put_schema(each):
+    for schema in schemas.older:
+        if not store.put_schema(schema):
             # An alter took the next id, and is no longer the latest: its columns become so again.
-            altered = store.read(each.id)
+            altered = store.read(schema.id)
             store.put_schema(replace(altered, id=schemas.latest.id + 1))
             raise moved
     return files.at_schema(schemas.latest.id)

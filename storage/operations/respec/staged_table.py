@@ -296,15 +296,15 @@ class StagedTable:
             for row, part in self._partitions.items()
             if part.indexes != indexes.get(row, frozenset())
         }
-        for each in changed:
-            row = each.partition
+        for entry in changed:
+            row = entry.partition
             if row not in entries:
                 part = self._partitions.get(row)
                 entries[row] = {} if part is None else dict(part.files)
-            if each.kind is FileKind.ADD:
-                entries[row][each.identity] = each
+            if entry.kind is FileKind.ADD:
+                entries[row][entry.identity] = entry
             else:
-                del entries[row][each.identity]
+                del entries[row][entry.identity]
         return dict(entries)
 
     def _written(

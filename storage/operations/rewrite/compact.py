@@ -142,23 +142,23 @@ def planned_buckets(
     snapshot_id, held = read_held(files, partitions, takes=takes)
     tasks: list[CompactionTask] = []
     skipped: list[SkippedBucket] = []
-    for each in (bucket for held_buckets in held.values() for bucket in held_buckets.values()):
+    for bucket in (bucket for held_buckets in held.values() for bucket in held_buckets.values()):
         # Rows below bucket 0 have no bucket yet, and are merged only after they get one.
         if (
-            not each.entries
-            or each.bucket < 0
-            or (buckets is not None and each.bucket not in buckets)
+            not bucket.entries
+            or bucket.bucket < 0
+            or (buckets is not None and bucket.bucket not in buckets)
         ):
             continue
-        spec = files.partitions.of_entry(each.entries[0]).spec
-        units, reason = pick(each.files, each.indexes)
+        spec = files.partitions.of_entry(bucket.entries[0]).spec
+        units, reason = pick(bucket.files, bucket.indexes)
         if not units:
             skipped.append(
                 SkippedBucket(
-                    partition=spec, bucket=each.bucket, files=len(each.files), reason=reason
+                    partition=spec, bucket=bucket.bucket, files=len(bucket.files), reason=reason
                 )
             )
-        tasks += [_task(files, spec, each, unit) for unit in units]
+        tasks += [_task(files, spec, bucket, unit) for unit in units]
     return CompactionPlan(
         table=files.name, snapshot_id=snapshot_id, tasks=tuple(tasks), skipped=tuple(skipped)
     )

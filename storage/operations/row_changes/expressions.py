@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -49,6 +50,8 @@ _OWN: dict[str, str | bool | int | float | list[str]] = {
     "memory_limit": "60%",
     "threads": "1",
 }
+# Of the databases that queries have for themselves.
+_NUMBERS = count()
 
 # Types of literals with a keyword, as DuckDB names them.
 _DATED = {
@@ -426,19 +429,23 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 @cache
-def _parser() -> duckdb.DuckDBPyConnection:
-    """The parser of this process: opening DuckDB takes longer than parsing any text.
+def _instance() -> duckdb.DuckDBPyConnection:
+    """DuckDB in this process: opening it takes longer than any query over a few rows.
 
     It has no thread, so that a forked process can use it.
     """
-    import duckdb  # noqa: PLC0415
+    import duckdb  # noqa: PLC0415  # half of the time of a small command
 
-    return duckdb.connect(":memory:", config=_OWN)
+    connection = duckdb.connect(":memory:", config=_OWN)
+    # As queries have it; the zone of the machine means nothing.
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET lock_configuration = true")
+    return connection
 
 
 def parsed_sql(text: str) -> dict[str, Any]:
     """Statements as DuckDB parses them, or its error."""
-    with _parser().cursor() as connection:
+    with _instance().cursor() as connection:
         found = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchone()
     assert found is not None
     try:
@@ -450,7 +457,7 @@ def parsed_sql(text: str) -> dict[str, Any]:
 
 def sql_of(tree: Mapping[str, Any]) -> str:
     """The text of a tree that `parsed_sql` gave, or of one that was changed."""
-    with _parser().cursor() as connection:
+    with _instance().cursor() as connection:
         asked = "SELECT json_deserialize_sql(?::JSON)"
         found = connection.execute(asked, [json.dumps(tree)]).fetchone()
     assert found is not None
@@ -478,24 +485,24 @@ def tree_nodes(tree: object) -> Iterator[dict[str, Any]]:
 @contextmanager
 def sql_over(others: Others, tables: Mapping[str, pa.Table]) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection of DuckDB that sees these tables, and nothing of the machine."""
-    import duckdb  # noqa: PLC0415  # half of the time of a small command
-
-    with duckdb.connect(":memory:", config=_OWN) as connection:
-        for number, (name, rows) in enumerate(others):
-            database, _, table = name.rpartition(".")
-            held = f"__lakewright_other_{number}"
-            connection.register(held, rows)
-            view = quoted(table)
-            if database:
-                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(database)}")
-                view = f"{quoted(database)}.{view}"
-            connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {held}")  # noqa: S608
-        for name, rows in tables.items():
-            connection.register(name, rows)
-        # As queries have it; the zone of the machine means nothing.
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("SET lock_configuration = true")
-        yield connection
+    with _instance().cursor() as connection:
+        own = f"__lakewright_{next(_NUMBERS)}"
+        connection.execute(f"ATTACH ':memory:' AS {own}; USE {own}")
+        try:
+            for number, (name, rows) in enumerate(others):
+                database, _, table = name.rpartition(".")
+                held = f"__lakewright_other_{number}"
+                connection.register(held, rows)
+                view = quoted(table)
+                if database:
+                    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(database)}")
+                    view = f"{quoted(database)}.{view}"
+                connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {held}")  # noqa: S608
+            for name, rows in tables.items():
+                connection.register(name, rows)
+            yield connection
+        finally:
+            connection.execute(f"USE memory; DETACH {own}")
 
 
 def query_rows(connection: duckdb.DuckDBPyConnection, query: str, table: str) -> pa.Table:

@@ -179,10 +179,10 @@ def _partitions(value: object, name: str, files: TableFiles) -> Partitions:
 def _assignments(value: object, _: str, __: TableFiles) -> Mapping[str, object]:
     """`COLUMN=EXPR`, each column once."""
     values: dict[str, object] = {}
-    for each in listed_names(value, "values"):
-        name, sign, expression = each.partition("=")
+    for assignment in listed_names(value, "values"):
+        name, sign, expression = assignment.partition("=")
         if not sign or not expression.strip():
-            raise InvalidRequestError(f"{each!r} is not COLUMN=EXPR, such as price=price*1.1")
+            raise InvalidRequestError(f"{assignment!r} is not COLUMN=EXPR, such as price=price*1.1")
         if name.strip() in values:
             raise InvalidRequestError(f"{name.strip()} gets two values; give it one")
         values[name.strip()] = expression

@@ -111,12 +111,12 @@ class Lineage:
 
     def _go_on_to(self, first: Snapshot) -> None:
         past = self._past
-        for each in range(max(past, default=first.id) + 1, first.id + 1):
-            proof = self._proofs.get(each)
+        for snapshot_id in range(max(past, default=first.id) + 1, first.id + 1):
+            proof = self._proofs.get(snapshot_id)
             if proof is None or proof.is_break:
                 past.clear()
             if proof is not None:
-                past[each] = proof.delta_list
+                past[snapshot_id] = proof.delta_list
         if max(past, default=None) != first.id or past[first.id] != first.delta_manifest_list:
             self._past = {first.id: first.delta_manifest_list}
 

@@ -252,4 +252,3 @@ NEWER_SETTINGS = (
     ),
     replace(DEDUPLICATE, name="deduplicate in postponed buckets", buckets="postpone", lags=True),
 )
-BY_NAME = {setting.name: setting for setting in SETTINGS}

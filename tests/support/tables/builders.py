@@ -31,7 +31,6 @@ Values = Mapping[str, Any]
 
 # Column sets that many tests use.
 EVENTS = {"id": "BIGINT", "day": "STRING", "v": "STRING"}
-KEYED_OPTIONS = {"bucket": "2"}
 
 
 def spec(

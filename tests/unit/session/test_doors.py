@@ -100,6 +100,19 @@ CASES = (
     Case("an amount", "DECIMAL(5, 2)", Decimal("1.50"), pa.array([Decimal("1.5000")]),
          "1.5", "1.5"),
     Case("too many digits", "DECIMAL(5, 2)", REFUSED, pa.array([1.005]), "1.005", "1.005"),
+    Case("the largest number", "BIGINT", 2**63 - 1, pa.array([2**63 - 1]), str(2**63 - 1),
+         str(2**63 - 1)),
+    Case("more than the largest number", "BIGINT", REFUSED, None, str(2**63), str(2**63)),
+    Case("a number of another base", "BIGINT", REFUSED, None, "0x10", '"0x10"'),
+    Case("many digits", "DECIMAL(20, 2)", Decimal("123456789012345678.25"),
+         pa.array([Decimal("123456789012345678.25")]), "123456789012345678.25",
+         "123456789012345678.25"),
+    Case("too large for a double", "DOUBLE", REFUSED, None, "1e999", "1e999"),
+    Case("the first day", "DATE", dt.date(1, 1, 1), pa.array([dt.date(1, 1, 1)]), "0001-01-01",
+         '"0001-01-01"'),
+    Case("the last moment", "TIMESTAMP(3)", dt.datetime(9999, 12, 31, 23, 59, 59),
+         pa.array([dt.datetime(9999, 12, 31, 23, 59, 59)]), "9999-12-31 23:59:59",
+         '"9999-12-31 23:59:59"'),
     Case("too large for a float", "FLOAT", REFUSED, pa.array([1e300]), "1e300", "1e300"),
     Case("too large for an int", "INT", REFUSED, pa.array([2**40]), str(2**40), str(2**40)),
     Case("a fraction for an int", "INT", REFUSED, pa.array([1.5]), "1.5", "1.5"),
@@ -118,6 +131,14 @@ CASES = (
     Case("zeros are no digits", "TIMESTAMP(3)", LOCAL.replace(microsecond=123000),
          pa.array([LOCAL.replace(microsecond=123000)]), "2024-01-31 13:45:00.123000",
          '"2024-01-31T13:45:00.123000"'),
+    Case("fewer digits than declared", "TIMESTAMP(4)", LOCAL.replace(microsecond=123000),
+         pa.array([LOCAL.replace(microsecond=123000)]), "2024-01-31 13:45:00.123",
+         '"2024-01-31 13:45:00.123"'),
+    Case("six digits of seven", "TIMESTAMP(7)", pd.Timestamp("2024-01-31 13:45:00.123456"),
+         pa.array([LOCAL.replace(microsecond=123456)]), "2024-01-31 13:45:00.123456",
+         '"2024-01-31T13:45:00.123456"'),
+    Case("a time with its digits", "TIME(3)", dt.time(0, 0, 0, 123000), _numbers(_TIMES, 123),
+         "00:00:00.123", '"00:00:00.123"'),
     Case("digits of a second, none declared", "TIMESTAMP(0)", REFUSED,
          pa.array([LOCAL.replace(microsecond=500000)]), "2024-01-31 13:45:00.5",
          '"2024-01-31 13:45:00.5"'),
@@ -359,6 +380,7 @@ def _all() -> list[Any]:
     return found
 
 
+@pytest.mark.sampled(each="case, of")
 @pytest.mark.parametrize(("case", "form", "of", "door"), _all())
 def test_a_value_stays_itself_or_is_refused_by_its_column(
     tmp_path: Path, case: Case, form: str, of: str, door: Door
@@ -372,6 +394,34 @@ def test_a_value_stays_itself_or_is_refused_by_its_column(
     # The library of ORC does not say the column of a timestamp that it cannot read.
     with pytest.raises(StorageError, match=r"\bx\b|a\.orc"):
         pytest.fail(f"it became {door(ways, of)!r}")
+
+
+@pytest.mark.parametrize("digits", [0, 3, 6, 9])
+@pytest.mark.parametrize("declared", [0, 3, 4, 6, 9])
+@pytest.mark.parametrize("way", ["values", "frame", "statement"])
+def test_moments_of_python_and_of_statements_keep_their_digits_or_are_refused(
+    tmp_path: Path, way: str, declared: int, digits: int
+) -> None:
+    catalog = Catalog.open(str(tmp_path))
+    table = catalog.create_table("s.t", {"x": f"TIMESTAMP({declared})"})
+    moment = pd.Timestamp("2024-01-31 13:45:00.123456789").floor(f"{10 ** (9 - digits)}ns")
+
+    def write() -> None:
+        match way:
+            case "values":
+                table.write([{"x": moment}])
+            case "frame":
+                table.write(pd.DataFrame({"x": [moment]}))
+            case _:
+                Session(catalog).sql(f"INSERT INTO s.t VALUES (TIMESTAMP '{moment}')")
+
+    if digits > declared:
+        with pytest.raises(StorageError, match=r"\bx\b"):
+            write()
+        assert table.read().num_rows == 0
+    else:
+        write()
+        assert catalog.table("s.t").read().column("x").to_pylist() == [moment]
 
 
 @pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT"])

@@ -96,6 +96,7 @@ _WHOLE = [
 
 @pytest.mark.mission("CN24", "CN25")
 @pytest.mark.parametrize("query", _BY_KEY)
+@pytest.mark.sampled(4)
 def test_a_batch_reads_the_rows_of_its_keys_alone(shop: Session, query: str) -> None:
     told = streamed(shop, query)
     next(told)
@@ -119,6 +120,7 @@ def _expected(query: str) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("query", _WHOLE)
+@pytest.mark.sampled(5)
 def test_a_join_that_may_need_other_rows_reads_all(shop: Session, query: str) -> None:
     with pytest.raises(InvalidRows, match="price"):
         next(streamed(shop, query))
@@ -244,6 +246,7 @@ _OF_STREAM = {
 
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("join", ["JOIN", "LEFT JOIN"])
+@pytest.mark.sampled(6)
 def test_a_stream_joins_the_rows_that_a_query_joins(
     session: Session, tmp_path: Path, kind: str, join: str
 ) -> None:

@@ -135,6 +135,7 @@ def test_an_update_gives_new_values_by_expressions(session: Session) -> None:
          "more than six digits below the second"),
     ],
 )  # fmt: skip
+@pytest.mark.sampled(8)
 def test_a_new_value_is_exact_or_refused_unless_the_statement_casts_it(
     session: Session, kind: str, value: str, becomes: object
 ) -> None:
@@ -310,6 +311,7 @@ def test_a_truncate_empties_a_table_or_a_partition(session: Session, catalog: Ca
         ("INSERT INTO t (id, day, id) VALUES (1, 'a', 2)", "id is twice in the list"),
     ],
 )
+@pytest.mark.sampled(8)
 def test_a_wrong_statement_says_what_to_write(session: Session, statement: str, says: str) -> None:
     before = held(session)
     with pytest.raises((InvalidStatement, InvalidRequestError), match=says):

@@ -130,29 +130,6 @@ def test_a_row_of_another_form_is_refused(message: bytes, said: str) -> None:
     assert said in refused.value.message
 
 
-def test_numbers_are_read_exactly_or_refused() -> None:
-    decoder = decoding("csv").decoder(fields_of(i="BIGINT", f="DOUBLE", d="DECIMAL(20, 2)"))
-    wide = b"9223372036854775807, 1e3 ,123456789012345678.25"
-    assert decoder.decode([wide]).to_pylist() == [
-        {"i": 2**63 - 1, "f": 1000.0, "d": Decimal("123456789012345678.25")}
-    ]
-    for message in (b"9223372036854775808,1,1", b"0x10,1,1", b"1,1e999,1", b"1,1,1.001"):
-        with pytest.raises(InvalidRows):
-            decoder.decode([message])
-
-
-def test_moments_are_those_of_the_years_that_python_has() -> None:
-    for kind in ("DATE", "TIMESTAMP(3)"):
-        decoder = decoding("csv").decoder(fields_of(v=kind))
-        for year, is_read in (("0000", False), ("0001", True), ("9999", True)):
-            text = f"{year}-01-01" if kind == "DATE" else f"{year}-01-01 00:00:00"
-            if is_read:
-                assert decoder.decode([text.encode()]).num_rows == 1
-                continue
-            with pytest.raises(InvalidRows):
-                decoder.decode([text.encode()])
-
-
 def test_ignored_errors_are_null_and_short_rows_are_filled() -> None:
     decoder = decoding("csv", {"ignore-parse-errors": "true"}).decoder(fields_of(**_PAIR))
     rows = decoder.decode([b"x,a", b"1", b"1,a,b", b'1,"', b"2,b,"])

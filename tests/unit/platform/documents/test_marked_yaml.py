@@ -31,6 +31,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("read", [read_marked, read_typed], ids=["as typed", "typed"])
 @pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS.keys())
+@pytest.mark.sampled(2)
 def test_a_few_lines_that_expand_to_billions_are_refused(
     text: str, read: Callable[[str], Iterable[object]]
 ) -> None:

@@ -20,6 +20,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.operations.row_changes.delete_rows import DeleteRowsPlan
+from lakewright.storage.operations.row_changes.expressions import query_rows, sql_over
 from lakewright.storage.operations.running.engine import LocalEngine
 from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.tables.builders import compact, content, events, expire, new_table, rows
@@ -285,6 +286,21 @@ def test_an_expression_reads_nothing_of_the_machine(catalog: Catalog, tmp_path: 
         with pytest.raises(InvalidRequestError):
             table.update({"v": expression})
     assert "hidden" not in "".join(content(table))
+
+
+def test_a_query_sees_no_table_of_another_one_beside_it() -> None:
+    one, other = (pa.table({"x": [number]}) for number in (1, 2))
+    with (
+        sql_over([("db.t", one), ("s", one)], {}) as first,
+        sql_over([("db.t", other)], {}) as second,
+    ):
+        assert query_rows(first, "FROM db.t", "db.t").equals(one)
+        assert query_rows(second, "FROM db.t", "db.t").equals(other)
+        with pytest.raises(InvalidRequestError, match="s does not exist"):
+            query_rows(second, "FROM s", "db.t")
+    with sql_over([], {}) as later:
+        databases = query_rows(later, "FROM duckdb_databases() WHERE NOT internal", "db.t")
+        assert databases.num_rows == 2
 
 
 def test_columns_that_differ_by_case_alone_have_no_expressions(catalog: Catalog) -> None:

@@ -32,14 +32,18 @@ from tests.support.tables.builders import (
     remove_orphans,
     rows,
 )
+from tests.support.tables.copied import copied
 from tests.support.tables.invariants import assert_only_reachable_files
 from tests.support.tables.landed import land_beside
 
 
 def filled(catalog: Catalog, kind: str, name: str = "db.t") -> Table:
-    table = KINDS[kind].table(catalog, name)
-    fill(table)
-    return table
+    def make(place: Catalog) -> Table:
+        table = KINDS[kind].table(place, name)
+        fill(table)
+        return table
+
+    return copied(catalog, make, kind, name)
 
 
 def latest_id(table: Table) -> int:
