@@ -81,7 +81,7 @@ mutate: setup .mutation/.packages ## Put faults into commit, expiry and orphan c
 check: setup ## Lint, formatting, types, import contracts, the mission table, the tree
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
-	$(RUN) -m mypy -p lakewright -p tools -p tests.support -p tests.architecture
+	$(RUN) -m mypy -p lakewright -p pyspark_lakewright -p tools -p tests.support -p tests.architecture
 	$(RUN) tools/lint_imports.py
 	$(RUN) tools/check_mission.py
 	$(RUN) tools/check_tree.py

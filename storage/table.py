@@ -30,6 +30,7 @@ from lakewright.storage.operations.rewrite.compact_written import (
 )
 from lakewright.storage.operations.running.engine import Engine, engine_or_local
 from lakewright.storage.operations.running.plan import check_table
+from lakewright.storage.operations.running.work_name import working_on
 from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID
 from lakewright.storage.operations.state.time_travel import Time, choose_snapshot, time_ms
 from lakewright.storage.operations.write.write import StagingJob, prepare_write, stage_rows
@@ -165,7 +166,8 @@ class Table(Readable):
         )
 
         files = self.table_files
-        schema = distribute(files, distribution, engine_or_local(engine, files.env))
+        with working_on("distribute", self.name):
+            schema = distribute(files, distribution, engine_or_local(engine, files.env))
         return replace(self, table_files=replace(files, schema=schema))
 
     def plan_alter(
@@ -184,14 +186,16 @@ class Table(Readable):
         """
         from lakewright.storage.operations.schema.alter import plan_alter  # noqa: PLC0415  # a verb
 
-        return plan_alter(self.table_files, changes, rules, engine)
+        with working_on("plan alter", self.name):
+            return plan_alter(self.table_files, changes, rules, engine)
 
     def run_alter(self, plan: AlterPlan, engine: Engine | None = None) -> AlterResult:
         """Carry out a plan of `plan_alter`; see `alter`. `engine` reads values if it has a scan."""
         from lakewright.storage.operations.schema.alter import run_alter  # noqa: PLC0415  # a verb
 
         check_table(plan, self.table_files)
-        return run_alter(self.table_files, plan, engine)
+        with working_on("alter", self.name):
+            return run_alter(self.table_files, plan, engine)
 
     # --- writing --------------------------------------------------------------------------------
 

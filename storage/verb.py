@@ -21,6 +21,7 @@ from lakewright.storage.named_errors import naming
 from lakewright.storage.operations.running.effects import Effect
 from lakewright.storage.operations.running.engine import Engine, engine_or_local
 from lakewright.storage.operations.running.plan import Plan, check_table
+from lakewright.storage.operations.running.work_name import working_on
 from lakewright.storage.operations.write.verify import verify_level
 
 P = ParamSpec("P")
@@ -88,7 +89,7 @@ class Verb(Generic[P, OptionsT, PlanT, ResultT]):
     ) -> PlanT:
         """The plan by some options; it is made in this process unless an engine is given."""
         how = {"engine": engine} if self.plans_on_engine else {}
-        with naming(files.name):
+        with naming(files.name), working_on(f"plan {self.name}", files.name):
             return self.plan(files, options, **how)
 
     def carry_out(
@@ -104,7 +105,7 @@ class Verb(Generic[P, OptionsT, PlanT, ResultT]):
             how["verify"] = verify_level(how["verify"])
         if "engine" in self.how:
             how["engine"] = engine_or_local(engine, files.env)
-        with naming(files.name):
+        with naming(files.name), working_on(self.name, files.name):
             return self.run(files, plan, **how)
 
     def planning(self) -> Planning[P, PlanT]:

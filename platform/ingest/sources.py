@@ -35,6 +35,7 @@ from lakewright.storage.file_reader.reader import (
     divided,
     read_in_turn,
 )
+from lakewright.storage.operations.running.work_name import working_on
 from lakewright.storage.spec.data_types import DataType
 from lakewright.storage.spec.partition_words import describe_partition
 from lakewright.storage.spec.predicate import And, Leaf, Operator, Or, Predicate
@@ -225,7 +226,8 @@ def explain_source(declaration: TableDeclaration, request: SourceRequest) -> Non
         from lakewright.storage.spark import SparkEngine
 
         engine = SparkEngine(request.spark)
-    found = engine.map(partial(count_file, wanted=request.partitions), divided(files))
+    with working_on("count files of", declaration.table):
+        found = engine.map(partial(count_file, wanted=request.partitions), divided(files))
     row_count = sum(each.row_count for each in found)
     if request.partitions is None or not row_count or any(each.wanted_count for each in found):
         return

@@ -8,6 +8,7 @@ with needed_for("Spark"):
 
 from lakewright.storage.spark.arrow_frames import dataframe_of, fits_spark
 from lakewright.storage.spark.engine import SparkEngine
+from lakewright.storage.spark.pickling import error_of
 from lakewright.storage.spark.read import dataframe_of_tasks
 from lakewright.storage.spark.session import build_session
 
@@ -19,5 +20,6 @@ __all__ = [
     "build_session",
     "dataframe_of",
     "dataframe_of_tasks",
+    "error_of",
     "fits_spark",
 ]

@@ -19,13 +19,15 @@ from pyspark.sql import SparkSession
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.running.engine import TaskCounts
+from lakewright.storage.operations.running.work_name import work_name
 from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.task_progress import tasks_told
+from lakewright.storage.spark.told_actions import WRITTEN_SCHEMA, named, observed, written_by
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-_RESULT_SCHEMA = "id long, result binary, attempt int"
+_RESULT_SCHEMA = f"id long, result binary, attempt int, {WRITTEN_SCHEMA}"
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,10 @@ class SparkEngine:
                 for index in batch.column(0).to_pylist():
                     yield _result_batch(index, _run_one(payloads[index]))
 
-        count = len(tasks)
+        count, name = len(tasks), work_name("lakewright tasks")
         frame = self.spark.range(0, count, 1, count).mapInArrow(run, _RESULT_SCHEMA)
-        with self._told(count):
-            rows = frame.collect()
+        with self._told(count), named(self.spark, name):
+            rows = observed(frame, name).collect()
         if any(row["attempt"] for row in rows):
             self._tried_again.set()
         results: dict[int, Any] = {row["id"]: loads(bytes(row["result"])) for row in rows}
@@ -88,22 +90,24 @@ def attempt() -> int:
     return 0 if context is None else context.attemptNumber()
 
 
-def _run_one(payload: bytes) -> bytes:
+def _run_one(payload: bytes) -> Any:
     function, task = loads(payload)
     try:
-        result = function(task)
+        return function(task)
     except StorageError as error:
         # A raised error would reach the driver as text; a returned error keeps its type.
-        result = error
-    return dumps(result)
+        return error
 
 
-def _result_batch(index: int, result: bytes) -> pa.RecordBatch:
+def _result_batch(index: int, result: Any) -> pa.RecordBatch:
+    rows, size = written_by(result)
     return pa.record_batch(
         [
             pa.array([index], pa.int64()),
-            pa.array([result], pa.binary()),
+            pa.array([dumps(result)], pa.binary()),
             pa.array([attempt()], pa.int32()),
+            pa.array([rows], pa.int64()),
+            pa.array([size], pa.int64()),
         ],
-        names=["id", "result", "attempt"],
+        names=["id", "result", "attempt", "rows", "bytes"],
     )

@@ -232,18 +232,27 @@ def _arrow_scan(
         task_reader = SplitReader(
             files, columns=names, predicate=predicate, snapshot_id=snapshot_id
         )
-        # The executor's log has the warning: a DataFrame is read after this call returned.
         try:
-            with logged(task_reader.nulled, files.name):
-                for split in loads(zlib.decompress(packed)):
-                    yield from task_reader.read(split)
+            yield from rows_of_task(task_reader, packed)
         finally:
             count(task_reader.nulled)
 
-    # Each task gets the splits of all tasks, of which it unpacks its own.
-    at_once = tasks_at_once(spark)
-    tasks = [zlib.compress(dumps(each), 1) for each in packed_splits(splits, at_once)]
+    tasks = packed_tasks(splits, tasks_at_once(spark))
     return dataframe_of_tasks(spark, tasks, read, files.schema.fields_of(names))
+
+
+def packed_tasks(splits: Sequence[DataSplit], at_once: int = LISTING_TASKS) -> list[bytes]:
+    """What each of some tasks reads; see `rows_of_task`."""
+    # Each task gets the splits of all tasks, of which it unpacks its own.
+    return [zlib.compress(dumps(each), 1) for each in packed_splits(splits, at_once)]
+
+
+def rows_of_task(reader: SplitReader, packed: bytes) -> Iterator[pa.Table]:
+    """The rows of the splits of one task."""
+    # The executor's log has the warning: a DataFrame is read after the call that made it.
+    with logged(reader.nulled, reader.files.name):
+        for split in loads(zlib.decompress(packed)):
+            yield from reader.read(split)
 
 
 def tasks_at_once(spark: SparkSession) -> int:

@@ -9,7 +9,7 @@ Source: Spark `PythonMicroBatchStream`.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.changes.change_plan import ChangeSplit
 from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
@@ -26,7 +27,8 @@ from lakewright.storage.operations.streams.change_stream import ChangeStream, op
 from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.read import check_reachable, for_spark
 from lakewright.storage.spark.spark_types import to_spark_schema
-from lakewright.storage.spec.rows import ROW_KIND_COLUMN
+from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN, RowKind
 
 _FORMAT, _OPTION = "lakewright-changes", "asked"
 # A batch of more buckets has several in a task.
@@ -49,12 +51,11 @@ def stream_changes(
     return spark.readStream.format(_FORMAT).option(_OPTION, text).load()
 
 
-def schema_of(asked: ChangeStream) -> t.StructType:
+def schema_of(fields: Iterable[DataField]) -> t.StructType:
     """The columns of a stream: the kind of a row first, its order last."""
     kind = t.StructField(ROW_KIND_COLUMN, t.StringType(), True)
-    fields = to_spark_schema(asked.files.schema.fields_of(asked.columns)).fields
     order = t.StructField(CHANGE_ORDER_COLUMN, t.LongType(), True)
-    return t.StructType([kind, *fields, order])
+    return t.StructType([kind, *to_spark_schema(fields).fields, order])
 
 
 class ChangesSource(DataSource):
@@ -70,10 +71,10 @@ class ChangesSource(DataSource):
         return found
 
     def schema(self) -> t.StructType:
-        return schema_of(self.asked)
+        return schema_of(self.asked.files.schema.fields_of(self.asked.columns))
 
     def streamReader(self, schema: t.StructType) -> ChangesReader:  # noqa: N802  # Spark's name
-        return ChangesReader(self.asked)
+        return ChangesReader(self.asked, schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +86,11 @@ class Share(InputPartition):
 
 
 class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets, shares of tasks and rows; tasks get a copy of it."""
+    """Offsets, shares of tasks and rows in the columns of a schema; tasks get a copy of it."""
 
-    def __init__(self, asked: ChangeStream) -> None:
+    def __init__(self, asked: ChangeStream, schema: t.StructType) -> None:
         self._asked = asked
+        self._schema = schema
         self._last: int | None = None
 
     def initialOffset(self) -> dict[str, object]:  # noqa: N802  # Spark's name
@@ -112,10 +114,21 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Share)
         reader = self._asked.reader(partition.snapshot_ids, ordered=True)
-        schema = to_arrow_schema(schema_of(self._asked), timezone="UTC")
+        schema = to_arrow_schema(self._schema, timezone="UTC")
         for split in partition.splits:
             for rows in reader.read(split):
-                yield from for_spark(rows).cast(schema).to_batches()
+                if ROW_KIND_COLUMN not in schema.names:
+                    self._check_only_added(rows.column(ROW_KIND_COLUMN))
+                yield from for_spark(rows.select(schema.names)).cast(schema).to_batches()
+
+    def _check_only_added(self, kinds: pa.ChunkedArray) -> None:
+        others = sorted({*kinds.unique().to_pylist()} - {RowKind.INSERT.short})
+        if others:
+            raise InvalidRequestError(
+                f"the stream of {self._asked.files.name} has rows of the kind {others[0]}, and "
+                "without their kinds they would count as added; set the option changes to true, "
+                f"which adds the columns {ROW_KIND_COLUMN} and {CHANGE_ORDER_COLUMN}"
+            )
 
     def commit(self, end: dict[str, object]) -> None:
         self._asked.move_consumer(end)

@@ -61,7 +61,7 @@ from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.spec.stream import StreamBatch, span_digest
 
 # The property in which Spark tells the id of the query that the calling thread runs.
-_QUERY_ID = "sql.streaming.queryId"
+QUERY_ID = "sql.streaming.queryId"
 _AVAILABLE_NOW = "available-now"
 _TRIES = 3
 _OUTPUTS = ("append", "update", "complete")
@@ -205,6 +205,17 @@ def _check_columns(sink: Sink, rows: DataFrame) -> None:
         )
 
 
+def batch_of(files: TableFiles, stream: str, checkpoint: str, number: int) -> StreamBatch:
+    """A batch of a query of Spark, by what Spark noted of it in the query's checkpoint."""
+    checkpoint = checkpoint if is_remote(checkpoint) else place_of(checkpoint)
+    span = None
+    # Spark may reach a store that this process does not.
+    with suppress(StorageError):
+        span = span_digest(note_of_batch(checkpoint, number, files.env))
+    name = checkpoint_name(files, checkpoint)
+    return StreamBatch(stream=stream, checkpoint=name, number=number, span=span)
+
+
 def note_of_batch(checkpoint: str, number: int, env: Env) -> str:
     """What Spark noted of a batch before it began: from where it reads, and to where."""
     fs, path = open_file_system(checkpoint, env)
@@ -242,19 +253,14 @@ class Sink:
             raise known from None
 
     def _take(self, rows: DataFrame, number: int) -> None:
-        stream = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        stream = rows.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         if stream is None:
             raise UnsupportedError(
                 f"Spark did not report which query writes a batch into {self.files.name}, so "
                 "that it could not be recognised again; pin Python's threads to Java's, which is "
                 "the default (PYSPARK_PIN_THREAD)"
             )
-        name = checkpoint_name(self.files, self.place)
-        span = None
-        # Spark may reach a store that this process does not.
-        with suppress(StorageError):
-            span = span_digest(note_of_batch(self.checkpoint, number, self.files.env))
-        batch = StreamBatch(stream=stream, checkpoint=name, number=number, span=span)
+        batch = batch_of(self.files, stream, self.checkpoint, number)
         if is_committed(self._now(), batch):
             # States of a query that did not advance would fail the batch after this one.
             rows.write.format("noop").mode("overwrite").save()

@@ -16,7 +16,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -29,6 +30,7 @@ from lakewright.storage.codec.commit_json import decode_message, encode_message
 from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.changes.change_read import CHANGE_ORDER_COLUMN
 from lakewright.storage.operations.references.sweep import sweep, sweep_repeated
+from lakewright.storage.operations.running.work_name import work_name
 from lakewright.storage.operations.state.assign_buckets import BucketChooser
 from lakewright.storage.operations.write.write import (
     StagingJob,
@@ -41,12 +43,13 @@ from lakewright.storage.spark.engine import attempt, may_retry, runs_twice
 from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.read import check_reachable, tasks_at_once
 from lakewright.storage.spark.running_tasks import ended_if_it_fails, stage_repeated
+from lakewright.storage.spark.told_actions import WRITTEN_SCHEMA, named, observed, written_by
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite, WriterKind, WriterUse
 from lakewright.storage.spec.options import BucketMode
 
 _BUCKET = "__lakewright_bucket"
 _TASKS_A_CORE = 4
-_RESULT_SCHEMA = "message string, error binary, use binary, attempt int"
+_RESULT_SCHEMA = f"message string, error binary, use binary, attempt int, {WRITTEN_SCHEMA}"
 
 
 def stage_dataframe(job: StagingJob, rows: DataFrame) -> StagedWrite:
@@ -182,15 +185,27 @@ def _bucket_column(job: StagingJob, given: Sequence[str]) -> Column:
 
 
 def _run(job: StagingJob, rows: DataFrame) -> tuple[list[CommitMessage], WriterUse, bool]:
-    """The messages of all tasks, how they wrote, and whether one of them had failed before."""
     names = list(rows.columns)
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield _written(job, batches, names)
+        yield write_share(job, batches, names)
 
     # Spark parses column names given to a function as expressions: `a.b` as a member.
     numbered = rows.toDF(*[f"c{number}" for number in range(len(names))])
-    results = numbered.mapInArrow(write, _RESULT_SCHEMA).collect()
+    name = work_name(f"lakewright {job.request.mode.value} {job.files.name}")
+    with named(rows.sparkSession, name):
+        results = observed(numbered.mapInArrow(write, _RESULT_SCHEMA), name).collect()
+    return written_in_tasks(job, [row.asDict() for row in results])
+
+
+def written_in_tasks(
+    job: StagingJob, results: Sequence[Mapping[str, Any]]
+) -> tuple[list[CommitMessage], WriterUse, bool]:
+    """The messages of all tasks, how they wrote, and whether one of them had failed before.
+
+    Raises:
+        StorageError: the first error of a task.
+    """
     errors = [bytes(row["error"]) for row in results if row["error"] is not None]
     if errors:
         error: StorageError = loads(errors[0])
@@ -201,7 +216,7 @@ def _run(job: StagingJob, rows: DataFrame) -> tuple[list[CommitMessage], WriterU
     return messages, use_of_tasks(job.request.writer, each_task), again
 
 
-def _written(
+def write_share(
     job: StagingJob, batches: Iterator[pa.RecordBatch], names: Sequence[str]
 ) -> pa.RecordBatch:
     """The result of one task: its messages, or its error.
@@ -217,23 +232,25 @@ def _written(
         writer.abandon()
         # A raised error would reach the driver as text; a returned error keeps its type.
         return _result(error=dumps(error))
-    encoded = [encode_message(message) for message in messages]
-    return _result(encoded, use=dumps(writer.use))
+    return _result(messages, use=dumps(writer.use))
 
 
 def _result(
-    messages: Sequence[str] = (), error: bytes | None = None, use: bytes | None = None
+    messages: Sequence[CommitMessage] = (), error: bytes | None = None, use: bytes | None = None
 ) -> pa.RecordBatch:
     """A row for each message, and one for all else."""
     none = [None] * len(messages)
+    written = [*map(written_by, [[message] for message in messages]), (0, 0)]
     return pa.record_batch(
         [
-            pa.array([*messages, None], pa.string()),
+            pa.array([*map(encode_message, messages), None], pa.string()),
             pa.array([*none, error], pa.binary()),
             pa.array([*none, use], pa.binary()),
             pa.array([*none, attempt()], pa.int32()),
+            pa.array([rows for rows, _ in written], pa.int64()),
+            pa.array([size for _, size in written], pa.int64()),
         ],
-        names=["message", "error", "use", "attempt"],
+        names=["message", "error", "use", "attempt", "rows", "bytes"],
     )
 
 

@@ -18,9 +18,10 @@ import pyarrow as pa
 import pytest
 
 from lakewright.storage import Catalog
+from tests.engines.on_data_source import ROWS as SAVED
 from tests.engines.on_two_tables import TABLES
 from tests.support.processes.spark_servers import ROOT, connect_server, standalone_cluster
-from tests.support.tables.invariants import assert_sound
+from tests.support.tables.invariants import assert_only_reachable_files, assert_sound
 
 pytestmark = pytest.mark.deep
 
@@ -86,6 +87,31 @@ def test_one_session_reads_and_compacts_two_tables(
         assert table.read().num_rows == ROWS
         assert_sound(table)
     sys.stdout.write(f"{kind}: {seen['seconds']}, {seen['processes']} processes\n")
+
+
+@pytest.mark.parametrize("kind", ["local", "cluster", "connect"])
+def test_pyspark_loads_saves_and_streams_by_options_alone(kind: str, tmp_path: Path) -> None:
+    with engine(kind, tmp_path) as settings:
+        seen = printed("tests.engines.on_data_source", str(tmp_path), settings)
+    evens = [["d0", each] for each in range(0, SAVED, 2)]
+    odds = [["d1", each] for each in range(1, SAVED, 2)]
+    loaded = seen["loaded"]
+    assert loaded["db.plain"] == [*evens, *odds[:5]]
+    assert loaded["db.keyed"] == [*evens, *odds]
+    # The stream begins with what the table holds.
+    assert loaded["db.streamed"] == loaded["db.plain"]
+    assert seen["filtered"] == 5
+    assert seen["told"] == "TableNotFound"
+    if kind == "connect":
+        assert seen["tags"] == [["lakewright compact db.t"], []]
+    assert seen["retried"] is (kind == "cluster")
+    catalog = Catalog.open(str(tmp_path / "warehouse"))
+    for name, snapshots in (("db.plain", 2), ("db.keyed", 2), ("db.streamed", 1)):
+        table = catalog.table(name)
+        assert len(table.history.snapshots()) == snapshots
+        # Also of the attempt that failed no file is left.
+        assert_only_reachable_files(table)
+        assert_sound(table)
 
 
 def test_tasks_over_spark_connect_are_told_while_others_still_work(tmp_path: Path) -> None:
