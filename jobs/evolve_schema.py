@@ -7,6 +7,7 @@ table without declared columns gets the changes that a run names.
 import dagster as dg
 
 from lakewright.jobs.upkeep import UpkeepVerb
+from lakewright.jobs.verbs import KEEPING_VERBS, REQUESTED_VERBS
 from lakewright.platform.decide.kept_tables import KeptTable
 from lakewright.platform.orchestration.asset_lineage import with_other_assets
 from lakewright.platform.orchestration.names import AssetKeys
@@ -40,3 +41,8 @@ def evolve_verb(workspace: Workspace, keys: AssetKeys) -> UpkeepVerb:
         options=EvolveOptions,
         may_come_early=True,
     )
+
+
+def all_verbs(workspace: Workspace, keys: AssetKeys) -> tuple[UpkeepVerb, ...]:
+    """Every verb of the job of upkeep."""
+    return (*KEEPING_VERBS, *REQUESTED_VERBS, evolve_verb(workspace, keys))

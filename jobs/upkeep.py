@@ -207,9 +207,7 @@ def build_upkeep_job(
         run.keep(kind, context, given, getattr(given, "asked", {}))
 
     # Dagster reads run config's type here, and it is made of the verbs' options.
-    keep_tables.__annotations__["config"] = _config_of_verbs(
-        tuple((each.name, each.options, each.is_asked_for) for each in kinds)
-    )
+    keep_tables.__annotations__["config"] = config_of(kinds)
     op = dg.op(
         name=names.op(UPKEEP),
         required_resource_keys={keys.warehouse, keys.spark},
@@ -229,6 +227,11 @@ def build_upkeep_job(
         op.alias(names.job(UPKEEP))()
 
     return upkeep_job
+
+
+def config_of(kinds: Sequence[UpkeepVerb]) -> type[dg.Config]:
+    """The run config of the job of these verbs, made once in a process: it takes 0.2 seconds."""
+    return _config_of_verbs(tuple((each.name, each.options, each.is_asked_for) for each in kinds))
 
 
 @cache

@@ -47,7 +47,7 @@ from lakewright.assets.wrong_tables import (
     wrong_spec,
 )
 from lakewright.jobs.automation_sensor import build_automation_sensors
-from lakewright.jobs.evolve_schema import evolve_verb
+from lakewright.jobs.evolve_schema import all_verbs
 from lakewright.jobs.ingest import build_ingest_schedule
 from lakewright.jobs.refresh_assets import Refresh, build_refresh_job
 from lakewright.jobs.rejection_sensor import build_rejection_sensor
@@ -59,7 +59,7 @@ from lakewright.jobs.statements import build_statements_job
 from lakewright.jobs.undo import build_undo_job
 from lakewright.jobs.upkeep import build_upkeep_job
 from lakewright.jobs.upkeep_sensor import build_upkeep_sensor
-from lakewright.jobs.verbs import KEEPING_VERBS, REQUESTED_VERBS
+from lakewright.jobs.verbs import KEEPING_VERBS
 from lakewright.platform.decide.adopted import AdoptedTable, read_adopted
 from lakewright.platform.decide.kept_tables import KeptTables
 from lakewright.platform.documents.variables import (
@@ -292,7 +292,7 @@ def _upkeep(
 ) -> dg.Definitions:
     """The job that keeps tables, and the sensor that asks for its runs."""
     # To bind resources itself, Dagster would copy the sensor by a parameter that it warns of.
-    verbs = (*KEEPING_VERBS, *REQUESTED_VERBS, evolve_verb(workspace, names.keys))
+    verbs = all_verbs(workspace, names.keys)
     jobs = [build_upkeep_job(verbs, tables, names=names, resources=keys, bound=bound)]
     if refresh is not None:
         jobs.append(build_refresh_job(refresh, names=names))
