@@ -6,6 +6,7 @@ Field ids ride along as Parquet field ids in Arrow field metadata and nowhere el
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import pyarrow as pa
 
@@ -26,6 +27,9 @@ from lakewright.storage.spec.data_types import (
 from lakewright.storage.spec.schema import Column
 
 FIELD_ID = b"PARQUET:field_id"
+# Between ids of fields and those of keys; parts of a field have as many ids to each side.
+_PARTS_ID = (2**31 - 1) // 4
+_MOST_DEPTH = 1 << 10
 
 _PLAIN = {
     TypeRoot.BOOLEAN: pa.bool_(),
@@ -51,8 +55,13 @@ def timestamp_unit(precision: int) -> str:
     return "us" if precision <= 6 else "ns"
 
 
-def to_arrow_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type that values of a column have in memory."""
+def to_arrow_type(data_type: DataType, field_id: int | None = None, depth: int = 0) -> pa.DataType:
+    """The Arrow type that values of a column have in memory.
+
+    Inside the type of a field, its id and how many arrays and maps are around this one give
+    elements, keys and values their ids.
+    """
+    inner = partial(_part, field_id, depth + 1)
     match data_type:
         case AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale):
             return pa.decimal128(precision, scale)
@@ -63,26 +72,38 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
         case AtomicType(root=root):
             return _PLAIN[root]
         case ArrayType(element=element):
-            return pa.list_(pa.field("element", to_arrow_type(element), element.nullable))
+            return pa.list_(inner("element", element))
         case MapType(key=key, value=value):
-            return _map_type(key, value)
+            return pa.map_(inner("key", not_null(key), sign=-1), inner("value", value))
         case MultisetType(element=element):
-            return _map_type(element, not_null(AtomicType(TypeRoot.INT)))
+            count = not_null(AtomicType(TypeRoot.INT))
+            return pa.map_(inner("key", not_null(element), sign=-1), inner("value", count))
         case RowType(fields=fields):
             return pa.struct([to_arrow_field(field) for field in fields])
 
 
-def _map_type(key: DataType, value: DataType) -> pa.DataType:
-    return pa.map_(
-        pa.field("key", to_arrow_type(key), nullable=False),
-        pa.field("value", to_arrow_type(value), value.nullable),
-    )
+def _part(
+    field_id: int | None, depth: int, name: str, data_type: DataType, *, sign: int = 1
+) -> pa.Field:
+    """An element, key or value at a depth inside a field."""
+    arrow_type = to_arrow_type(data_type, field_id, depth)
+    own = None if field_id is None else _part_id(field_id, depth, sign)
+    return pa.field(name, arrow_type, data_type.nullable, _id_metadata(own))
+
+
+def _part_id(field_id: int, depth: int, sign: int) -> int:
+    """Elements and values count upward, keys downward. Source: Paimon `SpecialFields`."""
+    return _PARTS_ID + sign * (field_id * _MOST_DEPTH + depth)
 
 
 def to_arrow_field(field: DataField) -> pa.Field:
-    """A field with its id in the metadata."""
-    metadata = {FIELD_ID: str(field.id).encode()}
-    return pa.field(field.name, to_arrow_type(field.type), field.type.nullable, metadata)
+    """A field with its id, and those of its parts, in the metadata."""
+    arrow_type = to_arrow_type(field.type, field.id)
+    return pa.field(field.name, arrow_type, field.type.nullable, _id_metadata(field.id))
+
+
+def _id_metadata(field_id: int | None) -> dict[bytes, bytes] | None:
+    return None if field_id is None else {FIELD_ID: str(field_id).encode()}
 
 
 def to_arrow_schema(fields: Iterable[DataField]) -> pa.Schema:
