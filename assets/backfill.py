@@ -49,8 +49,10 @@ from lakewright.platform.tables.partition_keys import InvalidPartitionKeyError, 
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.file_reader.bad_rows import BadRows
 from lakewright.storage.file_reader.filled_columns import FilledColumns
 from lakewright.storage.operations.commit.commits_of_user import partitions_of_commit
+from lakewright.storage.spec.partition_words import describe_partition
 
 VERB = BACKFILL
 # The key of the metadata that tells what came of all partitions.
@@ -208,6 +210,8 @@ class _Backfill:
     again: dg.RetryRequested | None = None
     rows: dict[str, int] = field(default_factory=dict)
     left_out: int = 0
+    # Partitions without a good row, and how many bad ones they have.
+    only_bad: dict[str, int] = field(default_factory=dict)
     filled: FilledColumns = field(default_factory=FilledColumns)
     makes_table: bool = False
     writes_all: bool = False
@@ -342,6 +346,7 @@ class _Backfill:
             self.filled.add_all(outcome.filled)
             rows = {self.declaration.scheme.key_of(e.spec): e.row_count for e in outcome.partitions}
             self.rows |= {str(e.partition): rows.get(str(e.partition), 0) for e in published}
+            self._add_bad(outcome.left_out)
             for one in outcome.rejected:
                 for check, why in one.not_met.items():
                     self._add_reason(self.declaration.scheme.key_of(one.spec), check, why)
@@ -355,6 +360,12 @@ class _Backfill:
                 description=result.description,
                 metadata=result.metadata,
             )
+
+    def _add_bad(self, left_out: BadRows | None) -> None:
+        for key in (key for key, count in self.rows.items() if left_out and not count):
+            spec = self.declaration.scheme.spec_of(key)
+            if left_out and (bad := left_out.by_partition[describe_partition(spec)]):
+                self.only_bad[key] = bad
 
     def _add_reason(self, key: str, check: str, why: str) -> None:
         self.rejects = True
@@ -376,8 +387,10 @@ class _Backfill:
             told.insert(0, f"{bad}: {self._grouped()}" if with_reasons else bad)
         else:
             told[0] = f"{name}: {told[0]}"
-        if empty := len(self.rows) - len(written):
+        if empty := len(self.rows) - len(written) - len(self.only_bad):
             told.append(f"{counted(empty, 'partition')} had {NO_ROWS}")
+        if self.only_bad:
+            told.append(f"{counted(len(self.only_bad), 'partition')} had bad rows only")
         if self.left_out:
             told.append(f"{counted(self.left_out, 'bad row')} left out")
         told += filled_texts(self.filled)
@@ -399,6 +412,8 @@ class _Backfill:
         """What came of a partition; nothing for one that a dry run only names."""
         if key in self.reasons:
             return f"not published: {self.reasons[key]}"
+        if key in self.only_bad:
+            return f"no good row; {counted(self.only_bad[key], 'bad row')} left out"
         if key in self.rows:
             return "published" if self.rows[key] else NO_ROWS
         return ""

@@ -204,9 +204,12 @@ class LakewrightSource(DataSource):
         given = self.options.get(name)
         if given is None:
             return None
-        if not given.strip().lstrip("-").isdigit():
-            raise InvalidOption(f"option {name} is {given!r:.100}, which is no whole number")
-        return int(given)
+        try:
+            return int(given)
+        except ValueError:
+            raise InvalidOption(
+                f"option {name} is {given!r:.100}, which is no whole number"
+            ) from None
 
     def _is_true(self, name: str) -> bool:
         given = str(self.options.get(name, "false")).lower()

@@ -12,57 +12,105 @@ Source: Spark `BasicPythonArrowInput`, `BatchedPythonArrowInput`, `SQLExecution`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no stubs
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
 
 from lakewright.storage.operations.running.task_memory import BATCH_BYTES
 from lakewright.storage.spark.running_tasks import context_of
-from lakewright.storage.spec.data_types import (
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-)
 
 _BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 # The one value by which Spark does not ask.
 _NO_LIMIT = str(2**31 - 1)
-# Arrow has 2 GiB for a column of a batch: 200 kB a value, or 1 MB where values have no bound.
-_MOST_ROWS = 10_000
-_MOST_UNBOUNDED_ROWS = 2_048
+# With texts of the greatest length a column of a batch has 128 MiB.
+_MOST_ROWS = 8_192
+_LONGEST_TEXT = 16_384
+_MARK = "lakewright: a text is too long for a batch of rows"
+# Nodes and expressions of a plan that run Python, by their names.
+_PYTHON = re.compile(r"python|pandas|inarrow", re.IGNORECASE)
+_FLAT = (t.NumericType, t.BooleanType, t.StringType, t.DatetimeType, t.TimestampNTZType, t.NullType)
+_STREAM = "sql.streaming.queryId"
 _GATHERED_ROWS = 65_536
-# Characters up to which a text of its greatest length fits.
-_BOUNDED_LENGTH = 50_000
+
+
+class LongTexts(Exception):
+    """A text is longer than batches that rows bound may hold."""
+
+
+def may_go_by_rows(rows: DataFrame) -> bool:
+    """Whether rows can go to Python in batches that their number bounds.
+
+    Not where the session sets a limit of rows that is higher. Bytes and nested values have no
+    length that a check would see, functions of the caller in Python would get such batches of rows
+    of any width, and a stream cannot give its rows again after a text that is too long.
+    """
+    context = context_of(rows.sparkSession)
+    if context is None or context.getLocalProperty(_STREAM) is not None:
+        return False
+    records = rows.sparkSession.conf.get(_RECORDS, None)
+    if records is not None and not 0 < int(records) <= _MOST_ROWS:
+        return False
+    names = {name.casefold() for name in rows.columns}
+    if len(names) < len(rows.columns) or not all(
+        isinstance(field.dataType, _FLAT) for field in rows.schema.fields
+    ):
+        return False
+    plan = rows._jdf.queryExecution().optimizedPlan().toString()  # noqa: SLF001 - not public
+    return _PYTHON.search(plan) is None
+
+
+def with_short_texts(rows: DataFrame) -> DataFrame:
+    """The same rows, of which a text that is too long for such batches fails the job."""
+    return rows.select(
+        *[
+            _short(field.name) if isinstance(field.dataType, t.StringType) else _column(field.name)
+            for field in rows.schema.fields
+        ]
+    )
+
+
+def _short(name: str) -> Column:
+    is_long = f.octet_length(_column(name)) > _LONGEST_TEXT
+    return f.when(is_long, f.raise_error(f.lit(_MARK))).otherwise(_column(name)).alias(name)
+
+
+def _column(name: str) -> Column:
+    return f.col("`" + name.replace("`", "``") + "`")
 
 
 @contextmanager
-def batches_by_rows(spark: SparkSession, fields: Sequence[DataField]) -> Iterator[None]:
-    """Jobs of this thread, whose rows have these columns, go to Python in batches of few rows.
+def batches_by_rows(spark: SparkSession) -> Iterator[None]:
+    """Jobs of this thread go to Python in batches of few rows; see `may_go_by_rows`.
 
-    Columns of bytes keep the limit, as do sessions that set one, or that set more rows a batch.
+    Raises:
+        LongTexts: a text is too long for that; see `with_short_texts`.
     """
     context = context_of(spark)
-    rows = _rows_of(fields)
-    if context is None or rows is None or int(spark.conf.get(_RECORDS, None) or 0) > rows:
-        yield
-        return
-    wanted = {_BYTES: _NO_LIMIT, _RECORDS: str(rows)}
+    assert context is not None
+    wanted = {_BYTES: _NO_LIMIT, _RECORDS: str(_MOST_ROWS)}
     before: dict[str, str | None] = {name: context.getLocalProperty(name) for name in wanted}
     for name, value in wanted.items():
         context.setLocalProperty(name, value)
     try:
         yield
+    except PySparkException as error:
+        if _MARK in str(error):
+            raise LongTexts from error
+        raise
     finally:
-        for name, earlier in before.items():
-            # None removes it, which the type does not say.
-            context.setLocalProperty(name, earlier)  # type: ignore[arg-type]
+        # How the block ended matters more than a driver that does not answer any more.
+        with suppress(Py4JError, PySparkException, OSError):
+            for name, earlier in before.items():
+                # None removes it, which the type does not say.
+                context.setLocalProperty(name, earlier)  # type: ignore[arg-type]
 
 
 def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -78,31 +126,3 @@ def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
             held, rows, size_bytes = [], 0, 0
     if held:
         yield pa.Table.from_batches(held)
-
-
-def _rows_of(fields: Sequence[DataField]) -> int | None:
-    """How many rows of these columns fit a batch; None if that depends on their values."""
-    found = [_rows_of_type(field.type) for field in fields]
-    return (
-        min((rows for rows in found if rows is not None), default=_MOST_ROWS)
-        if all(found)
-        else None
-    )
-
-
-def _rows_of_type(data_type: DataType) -> int | None:
-    parts: list[DataType] = []
-    match data_type:
-        case AtomicType(root=root, length=length) if root.is_bytes or root.is_text:
-            if length <= _BOUNDED_LENGTH:
-                return _MOST_ROWS
-            return None if root.is_bytes else _MOST_UNBOUNDED_ROWS
-        case AtomicType():
-            return _MOST_ROWS
-        case ArrayType(element=element) | MultisetType(element=element):
-            parts = [element]
-        case MapType(key=key, value=value):
-            parts = [key, value]
-        case RowType(fields=members):
-            parts = [member.type for member in members]
-    return _MOST_UNBOUNDED_ROWS if all(map(_rows_of_type, parts)) else None

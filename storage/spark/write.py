@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -38,7 +39,13 @@ from lakewright.storage.operations.write.write import (
     staged_write,
     use_of_tasks,
 )
-from lakewright.storage.spark.arrow_batches import batches_by_rows, gathered
+from lakewright.storage.spark.arrow_batches import (
+    LongTexts,
+    batches_by_rows,
+    gathered,
+    may_go_by_rows,
+    with_short_texts,
+)
 from lakewright.storage.spark.engine import attempt, may_retry, runs_twice
 from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.read import check_reachable, tasks_at_once
@@ -63,12 +70,16 @@ def stage_dataframe(job: StagingJob, rows: DataFrame) -> StagedWrite:
         UnsupportedError: the table lies in memory.
     """
     check_reachable(job.files)
+    if may_go_by_rows(rows):
+        with suppress(LongTexts):
+            return _staged(job, with_short_texts(rows), batches_by_rows(rows.sparkSession))
+    return _staged(job, rows, nullcontext())
+
+
+def _staged(job: StagingJob, rows: DataFrame, batches: AbstractContextManager[None]) -> StagedWrite:
     spark, tag = rows.sparkSession, f"lakewright-{job.write_id}"
     try:
-        with (
-            ended_if_it_fails(spark, tag, job.files.env),
-            batches_by_rows(spark, job.files.schema.fields),
-        ):
+        with batches, ended_if_it_fails(spark, tag, job.files.env):
             messages, use, again = _run(job, _distributed(job, rows))
     except BaseException:
         # Succeeded or killed tasks left files under the write's id.
@@ -97,9 +108,13 @@ def _distributed(job: StagingJob, rows: DataFrame) -> DataFrame:
         if missing:
             # The writer raises the usual error for missing columns.
             return rows.drop(CHANGE_ORDER_COLUMN) if ordered else rows
-        rows = rows.withColumn(_BUCKET, _bucket_column(job, rows.columns))
-        places = [*partition_columns, f.col(_BUCKET)]
-        return _sorted(job, _by_place(job, rows, partition_columns), places, ordered).drop(_BUCKET)
+        bucket = _BUCKET
+        while bucket in rows.columns:
+            bucket += "_"
+        rows = rows.withColumn(bucket, _bucket_column(job, rows.columns))
+        places = [*partition_columns, f.col(bucket)]
+        rows = _by_place(job, rows, partition_columns, f.col(bucket))
+        return _sorted(job, rows, places, ordered).drop(bucket)
     if options.bucket_mode is BucketMode.POSTPONE and ordered:
         # All changes of a key go to one task.
         keys = [name for name in schema.primary_keys if name in rows.columns]
@@ -113,7 +128,9 @@ def _distributed(job: StagingJob, rows: DataFrame) -> DataFrame:
     return _sorted(job, rows, partition_columns, ordered)
 
 
-def _by_place(job: StagingJob, rows: DataFrame, partition_columns: Sequence[Column]) -> DataFrame:
+def _by_place(
+    job: StagingJob, rows: DataFrame, partition_columns: Sequence[Column], bucket: Column
+) -> DataFrame:
     """The rows of each bucket in one task.
 
     Hashes of few buckets would meet in few tasks: those of 0 and 1 are equal modulo 2 and 4.
@@ -121,9 +138,9 @@ def _by_place(job: StagingJob, rows: DataFrame, partition_columns: Sequence[Colu
     tasks = _tasks_of_shuffle(rows.sparkSession)
     if not partition_columns:
         tasks = min(tasks, max([job.files.options.bucket, *job.states.bucket_counts.values()]))
-        return rows.repartitionById(tasks, f.col(_BUCKET))
+        return rows.repartitionById(tasks, bucket)
     first = f.pmod(f.hash(*partition_columns), f.lit(tasks))
-    return rows.repartitionById(tasks, first + f.col(_BUCKET))
+    return rows.repartitionById(tasks, first + bucket)
 
 
 def _tasks_of_shuffle(spark: SparkSession) -> int:

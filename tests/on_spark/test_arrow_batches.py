@@ -9,15 +9,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakewright.storage import Catalog
-from lakewright.storage.spark.arrow_batches import batches_by_rows, gathered
+from lakewright.storage.spark.arrow_batches import batches_by_rows, gathered, may_go_by_rows
 from tests.support.tables.builders import new_table
+from tests.support.tables.invariants import assert_only_reachable_files
 
 RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
-BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ROWS = 30_000
 
 
-def batches(spark: SparkSession) -> list[int]:
+def batches(spark: SparkSession) -> int:
     """How many rows the batches have in which Spark gives Python a task's rows, at most."""
 
     def count(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -26,41 +26,67 @@ def batches(spark: SparkSession) -> list[int]:
 
     wide = spark.range(0, ROWS, 1, 1).selectExpr("id", "repeat('x', 1000) AS s")
     found = wide.repartition(1).mapInArrow(count, "rows bigint").collect()
-    return sorted({row["rows"] for row in found}, reverse=True)
+    return max(row["rows"] for row in found)
 
 
-@pytest.mark.parametrize(
-    ("types", "most"),
-    [
-        ({"id": "BIGINT", "s": "VARCHAR(100)"}, 10_000),
-        ({"id": "BIGINT", "s": "STRING"}, 2_048),
-        ({"id": "BIGINT", "s": "ARRAY<STRING>"}, 2_048),
-        ({"id": "BIGINT", "s": "BYTES"}, None),
-        ({"id": "BIGINT", "s": "ROW<a INT, b MAP<STRING, BYTES>>"}, None),
-    ],
-)
-def test_the_types_of_a_table_say_how_many_rows_a_batch_has(
-    catalog: Catalog, spark: SparkSession, types: dict[str, str], most: int | None
-) -> None:
-    table = catalog.create_table("db.t", types)
+def test_rows_bound_batches_inside_of_a_block_and_no_longer(spark: SparkSession) -> None:
     before = batches(spark)
-    with batches_by_rows(spark, table.schema.fields):
-        inside = batches(spark)
-    assert inside[0] == most if most else inside == before
+    with batches_by_rows(spark):
+        assert batches(spark) == 8_192
+    assert batches(spark) == before
+    with pytest.raises(ZeroDivisionError), batches_by_rows(spark):
+        raise ZeroDivisionError
     assert batches(spark) == before
 
 
-@pytest.mark.parametrize(("name", "value"), [(RECORDS, "12000"), (BYTES, "1000000")])
-def test_a_limit_that_the_session_sets_stays(
-    catalog: Catalog, spark: SparkSession, name: str, value: str
+@pytest.mark.parametrize(
+    ("shape", "may"),
+    [
+        ("id, 'x' AS s, current_date() AS d, 1.5 AS n", True),
+        ("id, binary('x') AS s", False),
+        ("id, array(1) AS s", False),
+        ("id, named_struct('a', 1) AS s", False),
+    ],
+)
+def test_the_columns_say_whether_rows_may_bound_batches(
+    spark: SparkSession, shape: str, may: bool
 ) -> None:
-    table = catalog.create_table("db.t", {"id": "BIGINT", "s": "STRING"})
+    frame = spark.sql(f"SELECT {shape} FROM range(3)")
+    assert may_go_by_rows(frame) is may
+
+
+def test_functions_of_the_caller_in_python_keep_the_limit(spark: SparkSession) -> None:
+    frame = spark.range(3).mapInArrow(lambda rows: rows, "id bigint")
+    assert not may_go_by_rows(frame)
+
+
+@pytest.mark.parametrize(("value", "may"), [("0", False), ("12000", False), ("500", True)])
+def test_a_number_of_rows_that_the_session_sets_counts(
+    spark: SparkSession, value: str, may: bool
+) -> None:
     session = spark.newSession()
-    session.conf.set(name, value)
-    before = batches(session)
-    with batches_by_rows(session, table.schema.fields):
-        inside = batches(session)
-    assert inside == before
+    session.conf.set(RECORDS, value)
+    assert may_go_by_rows(session.range(3)) is may
+
+
+def test_long_texts_are_written_with_the_limit_and_leave_nothing_else(
+    catalog: Catalog, spark: SparkSession
+) -> None:
+    table = new_table(catalog, keys=["id"], options={"bucket": "2"})
+    long = "repeat('x', CASE WHEN id = 150 THEN 20000 ELSE 3 END)"
+    frame = spark.range(0, 200, 1, 4).selectExpr("id", "'a' AS day", f"{long} AS v")
+    assert may_go_by_rows(frame)
+    table.write(frame)
+    assert sorted(len(row["v"]) for row in table.read().to_pylist())[-2:] == [3, 20_000]
+    assert len(table.at().files()) == 2
+    assert_only_reachable_files(table)
+
+
+def test_a_column_that_is_named_as_ours_is_written(catalog: Catalog, spark: SparkSession) -> None:
+    columns = {"id": "BIGINT NOT NULL", "__lakewright_bucket": "BIGINT"}
+    table = catalog.create_table("db.t", columns, primary_keys=["id"], options={"bucket": "2"})
+    table.write(spark.range(3).selectExpr("id", "id * 10 AS __lakewright_bucket"))
+    assert sorted(row["__lakewright_bucket"] for row in table.read().to_pylist()) == [0, 10, 20]
 
 
 def test_gathered_batches_have_the_same_rows_in_order() -> None:

@@ -278,7 +278,7 @@ def test_the_command_says_what_a_caller_of_it_can_do(
     code, told = lakewright("--partitions", "2024-01-01,2024-01-03")
     assert code == CONFLICT
     assert told.count("InvalidRows") == 1
-    assert "2024-01-03        same error as 2024-01-01\n" in told
+    assert "2024-01-03        failed with 2024-01-01\n" in told
     assert "2 partitions of shop.events could not be published; published 0 other" in told
     assert "shop.events was created, without rows; run again with --partitions" in told
     assert "--failed needs DAGSTER_HOME" in told

@@ -54,13 +54,16 @@ def check_distinct(files: TableFiles, rows: pa.Table) -> None:
         InvalidRows: there are such rows.
     """
     names = list(files.schema.primary_keys)
-    counted = rows.select(names).group_by(names).aggregate([([], "count_all")])
+    numbered = [f"k{at}" for at in range(len(names))]
+    keys = rows.select(names).rename_columns(numbered)
+    counted = keys.group_by(numbered).aggregate([([], "count_all")])
     twice = rows.num_rows - counted.num_rows
     if not twice:
         return
     again = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, _SHOWN).to_pylist()
     shown = "; ".join(
-        ", ".join(f"{name}={key[name]!r}" for name in names) + f" in {key['count_all']} rows"
+        ", ".join(f"{name}={key[at]!r}" for name, at in zip(names, numbered, strict=True))
+        + f" in {key['count_all']} rows"
         for key in again
     )
     raise InvalidRows(

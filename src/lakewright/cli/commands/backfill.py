@@ -322,7 +322,7 @@ def _lines(records: Sequence[Mapping[str, object]]) -> list[list[str]]:
         key, told = str(record["partition"]), str(record["result"])
         known = first.setdefault(told, key)
         if told and record["rows"] is None and known != key:
-            told = f"same error as {known}"
+            told = f"failed with {known}"
         lines.append([key, _rows(record), told])
     return lines
 

@@ -85,3 +85,12 @@ def test_tables_that_cannot_tell_and_other_words_are_refused(catalog: Catalog) -
         later.write(rows_of([1]), on_duplicate="refuse")
     with pytest.raises(InvalidRequestError, match="'first' is not one of merge, refuse"):
         later.write(rows_of([1]), on_duplicate="first")
+
+
+def test_a_key_column_may_have_the_name_of_a_count(catalog: Catalog) -> None:
+    columns = {"count_all": "BIGINT NOT NULL", "v": "STRING"}
+    table = catalog.create_table(
+        "db.counts", columns, primary_keys=["count_all"], options={"bucket": "1"}
+    )
+    with pytest.raises(InvalidRows, match="count_all=1 in 2 rows"):
+        table.write(pa.table({"count_all": [1, 1], "v": ["a", "b"]}), on_duplicate="refuse")
