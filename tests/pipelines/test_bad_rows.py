@@ -61,6 +61,24 @@ def test_rows_that_do_not_fit_are_kept_with_their_line_and_reason(lake: Lake) ->
     assert "DECIMAL" in rejects(lake)[0]["reason"]
 
 
+def test_a_backfill_tells_partitions_of_bad_rows_alone_from_those_without_rows(lake: Lake) -> None:
+    put(lake, "a.csv", "amount,code,dt\nx,b,2024-01-01\n1.5,a,2024-01-02\n")
+    declare(lake, KEPT)
+    days = ["2024-01-01", "2024-01-02", "2024-01-03"]
+    config = {"ops": {"backfill": {"config": {"tables": {"shop.sales": {"partitions": days}}}}}}
+    done = lake.run_job("backfill", config)
+    (table,) = [
+        entry.step_output_data.metadata["shop.sales"]
+        for entry in done.result.all_events
+        if entry.event_type_value == "STEP_OUTPUT"
+    ]
+    assert {each.data["partition"]: each.data["result"] for each in table.records} == {
+        "2024-01-01": "no good row; 1 bad row left out",
+        "2024-01-02": "published",
+        "2024-01-03": "no rows in the source",
+    }
+
+
 def states(lake: Lake) -> dict[str, str]:
     return {row["text"]: row["state"] for row in rejects(lake)}
 
