@@ -285,4 +285,5 @@ def _tasks(files: TableFiles, now: HeldNow, row: bytes, target: Partition) -> li
 def _write_one(
     files: TableFiles, run_id: str, verify: VerifyLevel, task: RenameTask
 ) -> CommitMessage:
+    files = files.with_row_ids()
     return write_renamed(files, f"{run_id}-{files.env.new_id()[:8]}", task, verify)

@@ -62,6 +62,7 @@ from lakewright.storage.spec.file_format import ORC, PARQUET
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.row_tracking import ROW_ID_FIELD, VERSION_FIELD
 from lakewright.storage.spec.schema import COUNT, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from lakewright.storage.spec.schema_casts import casts_of
 from lakewright.storage.spec.schema_mapping import CastValues, FieldMapping, SameValues
@@ -385,13 +386,39 @@ class FileRows:
             mapped = [self._mapped(rows, column, path) for column in asked]
             if self.proved and file.schema_id != self.files.schema.id:
                 _prove(rows, asked, mapped, path)
-            columns += mapped
+            columns += self._tracked(asked, mapped, file, start, positions)
             read = pa.table(columns, schema=schema)
             if placed:
                 read = placed_rows(read, split.files.index(file), start, positions)
             if casts:
                 read = self._with_marks(read, rows, asked, mapped, split.files.index(file))
             yield read
+
+    def _tracked(
+        self,
+        asked: Sequence[FieldMapping],
+        mapped: Sequence[pa.ChunkedArray],
+        file: DataFileMeta,
+        start: int,
+        positions: np.ndarray | None,
+    ) -> Iterator[pa.ChunkedArray]:
+        """The columns; ids and snapshots of rows that the file does not hold are from metadata."""
+        for column, values in zip(asked, mapped, strict=True):
+            if column.field.id == ROW_ID_FIELD.id and values.null_count:
+                places = np.arange(start, start + len(values)) if positions is None else positions
+                yield pc.coalesce(values, pa.array(places + self._first_row_id(file)))
+            elif column.field.id == VERSION_FIELD.id:
+                yield pc.fill_null(values, file.max_sequence_number)
+            else:
+                yield values
+
+    def _first_row_id(self, file: DataFileMeta) -> int:
+        if file.first_row_id is None:
+            raise CorruptionError(
+                f"data file {file.file_name} of {self.files.name}, which sets "
+                "row-tracking.enabled=true, has rows without an id, and its metadata has none"
+            )
+        return file.first_row_id
 
     def _with_partition(
         self, rows: pa.Table, asked: Sequence[FieldMapping], split: DataSplit, file: DataFileMeta

@@ -360,6 +360,7 @@ def _write(
     """Do one job; None if the lease no longer covers it."""
     if given_up(files, lease, job.places):
         return None
+    files = files.with_row_ids()
     return tuple(write(files, f"{job.run_id}-{files.env.new_id()[:8]}", job.work))
 
 
