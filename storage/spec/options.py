@@ -181,6 +181,7 @@ class TableOptions:
 
     _tracking = Heading("whether each row has an id, and the snapshot that wrote it last")
     row_tracking_enabled = Option("row-tracking.enabled", BOOLEAN, "false", immutable=True)
+    data_evolution_enabled = Option("data-evolution.enabled", BOOLEAN, "false", immutable=True)
 
     _formats = Heading("the format of new files")
     # Schemas before version 3 were written when ORC was the default.

@@ -40,8 +40,6 @@ REFUSED_OPTIONS = options_under(
     Option("query-auth.enabled", BOOLEAN, "false"),
     Refusal(ROWS, "rows lie in a chain of branches that are read together"),
     Option("chain-table.enabled", BOOLEAN, "false"),
-    Refusal(ROWS, "columns of a row may lie in several files"),
-    Option("data-evolution.enabled", BOOLEAN, "false", immutable=True),
     Refusal(ROWS, "the snapshot that added a row decides which row wins"),
     Option("sequence.snapshot-ordering", BOOLEAN, "false", immutable=True),
     Refusal(ROWS, "keys that are null are merged"),

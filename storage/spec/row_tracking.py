@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
 from lakewright.storage.spec.schema import ROW_ID, SEQUENCE_NUMBER, TableSchema
@@ -22,6 +23,7 @@ TRACKING_FIELDS = (ROW_ID_FIELD, VERSION_FIELD)
 _IDS = frozenset(field.id for field in TRACKING_FIELDS)
 # What a file says of its least or greatest snapshot until the commit knows it.
 UNKNOWN_VERSION = 0
+_BY_COLUMNS = "data-evolution.enabled"
 
 
 def with_row_ids(schema: TableSchema) -> TableSchema:
@@ -68,6 +70,30 @@ def tracked_entries(
                 )
         found.append(entry if file is entry.file else replace(entry, file=file))
     return found, next_row_id
+
+
+def count_rows(files: Iterable[DataFileMeta]) -> int:
+    """How many rows files have: those that hold columns of the same rows count once."""
+    alone, by_id = 0, dict[int, int]()
+    for file in files:
+        if file.first_row_id is None:
+            alone += file.row_count
+        else:
+            by_id[file.first_row_id] = file.row_count
+    return alone + sum(by_id.values())
+
+
+def refuse_columns_apart(schema: TableSchema, what: str, *, table: str) -> None:
+    """Refuse what takes a file for all columns of its rows.
+
+    Raises:
+        UnsupportedError: single columns of the table are updated in files of their own.
+    """
+    if schema.options.get(_BY_COLUMNS, "").strip().lower() == "true":
+        raise UnsupportedError(
+            f"{table} sets {_BY_COLUMNS}=true, so that columns of a row may lie in several files; "
+            f"{what} is not implemented for it"
+        )
 
 
 def _has_ids(file: DataFileMeta) -> bool:

@@ -3,8 +3,8 @@
 They are read from metadata alone, except three. `audit_log` holds the table's rows with their
 kinds, including deletions that files still hold. `ro` holds the rows that a full compaction has
 merged, or all rows of tables without keys. `row_tracking` holds the rows of a table with row
-tracking, with their ids and the snapshots that wrote them last. Partitions are printed as `{v1, v2}`, in `partitions` as
-`k1=v1/k2=v2`; times are UTC.
+tracking, with their ids and the snapshots that wrote them last. Partitions are printed as
+`{v1, v2}`, in `partitions` as `k1=v1/k2=v2`; times are UTC.
 
 Source: Paimon, classes of `table.system`.
 """

@@ -88,6 +88,7 @@ def _footer(
         file.file_size >= _LEAST_GROUP_BYTES
         and file.schema_id == files.schema.id
         and file.write_cols is None
+        and not file.newer
         and file.file_name not in deleted
         and encoding.format == PARQUET
         and not files.schema.is_keyed
