@@ -21,12 +21,12 @@ _TAG = click.option("--tag", "tag", metavar="NAME", required=True, help="The tag
 @command(
     "list",
     notes="""
-Prints a path a line, below the warehouse, for rclone, rsync or aws s3 cp. None of these files ever
-changes, and none goes while the tag is there: copy them in any order, and again if it was cut off.
+Prints a path a line, below the warehouse, as rclone copy --files-from takes them. None of these
+files ever changes, and none goes while the tag is there: copy them in any order, and again if it
+was cut off.
 """,
     examples="lakewright tag create nyc.flights monday\n"
-    "lakewright backup list nyc.flights --tag monday > files\n"
-    "rclone copy --files-from files ./warehouse remote:copy",
+    "lakewright backup list nyc.flights --tag monday > files",
 )
 @_TAG
 def _list(call: Call, *, tag: str) -> Answer:
