@@ -217,7 +217,8 @@ class RestCatalogServer:
         base = None if held.snapshot is None else held.snapshot.get("uuid")
         snapshot = body["snapshot"]
         file = held.path / "snapshot" / f"snapshot-{snapshot['id']}"
-        if body.get("baseSnapshotUuid") != base or file.exists():
+        # Clients of version 1 name no base, and no uuid: the id alone tells that they came first.
+        if body.get("baseSnapshotUuid", base) != base or file.exists():
             return {"success": False}
         file.parent.mkdir(exist_ok=True)
         _write(file, json.dumps(snapshot, indent=2))
