@@ -115,9 +115,12 @@ class Places:
         paths = TablePaths(path)
         store = SchemaStore(fs, paths)
         if self.listed is not None and not store.ids():
+            way_out = "`lakewright sync --mode drop` takes it off the list"
+            if self.rest is not None:
+                way_out = "check that this machine sees the store, or drop the table"
             raise TableNotFound(
                 f"table {name} is listed in {self.listed.what}, and does not lie at {path}; "
-                "`lakewright sync --mode drop` takes it off the list"
+                f"{way_out}"
             )
         schema = store.latest(table=name)
         registry = None if self.hive is None else self.hive.schema_registry(*split_name(name))

@@ -21,6 +21,7 @@ from lakewright.storage.errors import (
     SchemaNotFound,
     SnapshotNotFound,
     TableNotFound,
+    UnsupportedError,
 )
 from lakewright.storage.files.paths import TablePaths, numbered, whole_number
 from lakewright.storage.files.put_files import put_new, set_content
@@ -122,6 +123,11 @@ class SchemaStore:
             self.tell_latest()
 
     def _put_by(self, server: TableServer, schema: TableSchema) -> bool:
+        if self.paths.branch:
+            raise UnsupportedError(
+                f"the schema of branch {self.paths.branch} is made by the server of a REST catalog,"
+                " and to alter a branch there is not implemented"
+            )
         former = self.latest(table=self.paths.root)
         if schema.id != former.id + 1 or not server.alter(former, schema):
             return False

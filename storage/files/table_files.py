@@ -87,9 +87,8 @@ class TableFiles:
 
     @property
     def schemas(self) -> SchemaStore:
-        if self.paths.branch:
-            return SchemaStore(self.fs, self.paths)
-        return SchemaStore(self.fs, self.paths, self.registry, self.server)
+        registry = None if self.paths.branch else self.registry
+        return SchemaStore(self.fs, self.paths, registry, self.server)
 
     @property
     def manifests(self) -> ManifestStore:

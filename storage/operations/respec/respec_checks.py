@@ -66,6 +66,8 @@ def check_keys(
         UnsupportedError: the table is of a kind whose keys cannot change.
     """
     schema = files.schema
+    if keys != schema.partition_keys:
+        files.check_unserved("change its partition keys")
     if len(set(keys)) < len(keys):
         raise InvalidRequestError(
             f"the partition keys {', '.join(keys)} repeat a column; name each once"

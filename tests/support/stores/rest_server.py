@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-TOKEN = "the-token-of-the-tests"  # noqa: S105 - it opens nothing but this server
+TOKEN = "the-token-of-the-tests"
 WAREHOUSE = "lake"
 PREFIX = "the-prefix"
 Json = dict[str, Any]
