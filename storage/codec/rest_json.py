@@ -7,6 +7,7 @@ Source: Paimon `rest-catalog-open-api.yaml`, `SchemaChange`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from lakewright.storage.codec.schema_json import field_to_json, type_to_json
@@ -23,6 +24,8 @@ from lakewright.storage.spec.data_types import (
 from lakewright.storage.spec.schema import TableSchema
 
 Json = dict[str, Any]
+# New members: the path of the row, the member, and the one that it comes after, if not the last.
+_Added = list[tuple[tuple[str, ...], DataField, str | None]]
 
 
 def schema_to_rest(schema: TableSchema) -> Json:
@@ -59,44 +62,68 @@ def changes_to_rest(former: TableSchema, schema: TableSchema) -> list[Json]:
     ]
     if former.comment != schema.comment:
         changes.append({"action": "updateComment", "comment": schema.comment})
-    return [*changes, *_of_fields(former.fields, schema.fields, ())]
+    added: _Added = []
+    changes += _of_fields(former.fields, schema.fields, (), added)
+    # The server counts ids in the order in which columns come.
+    for above, field, before in sorted(added, key=lambda each: each[1].id):
+        changes.append(_addition(above, field, before))
+        if field.default_value is not None:
+            changes.append(_default([*above, field.name], field.default_value))
+    kept = {each.id for each in schema.fields}
+    names = {each.id: each.name for each in schema.fields}
+    order = [names[each.id] for each in former.fields if each.id in kept]
+    order += [each.name for above, each, _ in sorted(added, key=lambda it: it[1].id) if not above]
+    if order != list(schema.field_names):
+        changes += [
+            {"action": "updateColumnPosition", "move": _move(name, before)}
+            for before, name in pairwise([None, *schema.field_names])
+        ]
+    return changes
 
 
 def _of_fields(
-    former: Sequence[DataField], fields: Sequence[DataField], above: tuple[str, ...]
+    former: Sequence[DataField],
+    fields: Sequence[DataField],
+    above: tuple[str, ...],
+    added: _Added,
 ) -> Iterator[Json]:
+    """Changes of columns, without new ones, which go to `added` with what they come after."""
     before = {each.id: each for each in former}
-    kept = {each.id for each in fields} & before.keys()
+    there = {each.id for each in fields}
     for each in former:
-        if each.id not in kept:
+        if each.id not in there:
             yield {"action": "dropColumn", "fieldNames": [*above, each.name]}
-    for each in fields:
-        if each.id in kept:
-            yield from _of_field(before[each.id], each, above)
-    order = [each.name for each in fields if each.id in kept]
-    old = [each.id for each in former if each.id in kept]
-    moved = order != [next(f.name for f in fields if f.id == number) for number in old]
     for at, each in enumerate(fields):
-        move = {
-            "fieldName": each.name,
-            "referenceFieldName": fields[at - 1].name if at else None,
-            "type": "AFTER" if at else "FIRST",
-        }
-        if each.id not in kept:
-            yield {
-                "action": "addColumn",
-                "fieldNames": [*above, each.name],
-                "dataType": type_to_json(each.type),
-                "comment": each.description,
-                "move": move,
-            }
-            if each.default_value is not None:
-                yield _default([*above, each.name], each.default_value)
-        elif moved and not above:
-            yield {"action": "updateColumnPosition", "move": move}
+        if each.id in before:
+            yield from _of_field(before[each.id], each, above, added)
+        else:
+            is_last = not any(other.id in before for other in fields[at:])
+            # Only members of rows need it: columns are put in order afterwards.
+            after = None if is_last or not above or not at else fields[at - 1].name
+            added.append((above, each, after))
 
 
-def _of_field(former: DataField, field: DataField, above: tuple[str, ...]) -> Iterator[Json]:
+def _addition(above: tuple[str, ...], field: DataField, after: str | None) -> Json:
+    return {
+        "action": "addColumn",
+        "fieldNames": [*above, field.name],
+        "dataType": type_to_json(field.type),
+        "comment": field.description,
+        "move": None if after is None else _move(field.name, after),
+    }
+
+
+def _move(name: str | None, after: str | None) -> Json:
+    kind = "FIRST" if after is None else "AFTER"
+    return {"fieldName": name, "referenceFieldName": after, "type": kind}
+
+
+def _of_field(
+    former: DataField,
+    field: DataField,
+    above: tuple[str, ...],
+    added: _Added,
+) -> Iterator[Json]:
     if former.name != field.name:
         yield {
             "action": "renameColumn",
@@ -104,7 +131,7 @@ def _of_field(former: DataField, field: DataField, above: tuple[str, ...]) -> It
             "newName": field.name,
         }
     path = [*above, field.name]
-    yield from _of_type(former.type, field.type, (*above, field.name))
+    yield from _of_type(former.type, field.type, (*above, field.name), added)
     if former.description != field.description:
         yield {
             "action": "updateColumnComment",
@@ -115,17 +142,22 @@ def _of_field(former: DataField, field: DataField, above: tuple[str, ...]) -> It
         yield _default(path, field.default_value)
 
 
-def _of_type(former: DataType, new: DataType, path: tuple[str, ...]) -> Iterator[Json]:
+def _of_type(
+    former: DataType,
+    new: DataType,
+    path: tuple[str, ...],
+    added: _Added,
+) -> Iterator[Json]:
     match former, new:
         case RowType(fields=before), RowType(fields=after):
-            yield from _of_fields(before, after, path)
+            yield from _of_fields(before, after, path, added)
         case (ArrayType(element=one), ArrayType(element=other)) | (
             MultisetType(element=one),
             MultisetType(element=other),
         ):
-            yield from _of_type(one, other, (*path, "element"))
+            yield from _of_type(one, other, (*path, "element"), added)
         case MapType(key=key, value=one), MapType(key=other_key, value=other) if key == other_key:
-            yield from _of_type(one, other, (*path, "value"))
+            yield from _of_type(one, other, (*path, "value"), added)
         case _ if not_null(former) != not_null(new):
             yield {
                 "action": "updateColumnType",

@@ -30,7 +30,8 @@ class NoFiles(ReadOnlyFiles):
         return self.read_bytes(path)
 
     def exists(self, path: str) -> bool:
-        return False
+        # The warehouse itself, of which the server has answered.
+        return not path
 
     def list_dir(self, path: str) -> list[FileStatus]:
         return []

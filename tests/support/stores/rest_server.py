@@ -33,6 +33,7 @@ class Refused(Exception):
     def __init__(self, code: int, message: str, kind: str | None = None, name: str = "") -> None:
         super().__init__(message)
         self.code = code
+        self.location: str | None = None
         self.body = {
             "message": message,
             "resourceType": kind,
@@ -66,6 +67,8 @@ class Fault:
     # Called before anything else; other clients may come first here.
     meanwhile: Callable[[], None] | None = None
     times: int = 1
+    # Where an answer sends the client.
+    location: str | None = None
 
 
 class RestCatalogServer:
@@ -345,7 +348,9 @@ class _Handler(BaseHTTPRequestHandler):
             if fault is not None and fault.meanwhile is not None:
                 fault.meanwhile()
             if fault is not None and fault.code is not None and not fault.after:
-                raise Refused(fault.code, "out of order")
+                refused = Refused(fault.code, "out of order")
+                refused.location = fault.location
+                raise refused
             if fault is not None and not fault.after and fault.meanwhile is None:
                 self._cut()
                 return
@@ -359,12 +364,14 @@ class _Handler(BaseHTTPRequestHandler):
                     return
                 raise Refused(fault.code, "out of order")
             self._send(200, answer)
-        except Refused as refused:
-            self._send(refused.code, refused.body)
+        except Refused as error:
+            self._send(error.code, error.body, error.location)
 
-    def _send(self, code: int, answer: Json) -> None:
+    def _send(self, code: int, answer: Json, location: str | None = None) -> None:
         data = json.dumps(answer).encode()
         self.send_response(code)
+        if location is not None:
+            self.send_header("Location", location)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
