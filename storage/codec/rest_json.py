@@ -7,7 +7,6 @@ Source: Paimon `rest-catalog-open-api.yaml`, `SchemaChange`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 from lakewright.storage.codec.schema_json import field_to_json, type_to_json
@@ -73,11 +72,13 @@ def changes_to_rest(former: TableSchema, schema: TableSchema) -> list[Json]:
     names = {each.id: each.name for each in schema.fields}
     order = [names[each.id] for each in former.fields if each.id in kept]
     order += [each.name for above, each, _ in sorted(added, key=lambda it: it[1].id) if not above]
-    if order != list(schema.field_names):
-        changes += [
-            {"action": "updateColumnPosition", "move": _move(name, before)}
-            for before, name in pairwise([None, *schema.field_names])
-        ]
+    for at, name in enumerate(schema.field_names):
+        # A server refuses to move a column to where it is.
+        if order[at] != name:
+            order.remove(name)
+            order.insert(at, name)
+            move = _move(name, schema.field_names[at - 1] if at else None)
+            changes.append({"action": "updateColumnPosition", "move": move})
     return changes
 
 

@@ -69,7 +69,6 @@ def test_a_declared_table_is_made_filled_compacted_and_looked_after(
     assert rest_lake.rows() == due
 
 
-
 def test_tables_of_others_are_adopted_and_kept_by_commands_and_in_dagster(
     server: RestCatalogServer,
     tmp_path: Path,

@@ -535,6 +535,8 @@ def _members(fields: list[Json], above: list[str]) -> tuple[list[Json], Json | N
 
 def _move(fields: list[Json], move: Json) -> None:
     column = next(each for each in fields if each["name"] == move["fieldName"])
+    if move["type"] == "FIRST" and column is fields[0]:
+        raise Refused(501, f"column {column['name']} is the first already")
     fields.remove(column)
     names = [each["name"] for each in fields]
     match move["type"]:
