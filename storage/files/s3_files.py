@@ -46,6 +46,11 @@ class S3Files(ObjectFiles):
             options |= given
         return client("s3", of=self.access, **options)
 
+    def keep_up(self, handle: Any) -> None:
+        if self.access is not None:
+            # A file may be open for longer than a token lasts.
+            handle.fs = self.fs
+
     def read_bytes(self, path: str) -> bytes:
         with self.translated(path):
             # By default, the client requests the size first, to read large files in parts.

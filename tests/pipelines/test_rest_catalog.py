@@ -46,7 +46,7 @@ def rest_lake(tmp_path: Path, server: RestCatalogServer) -> Iterator[RestLake]:
     folder = tmp_path / "lake"
     folder.mkdir()
     with dg.DagsterInstance.ephemeral() as instance:
-        lake = RestLake(folder, instance, uri=server.uri)
+        lake = RestLake(folder, instance, uri=server.address)
         yield lake
         check_all_tables(lake.catalog, raced=True)
 
@@ -75,7 +75,7 @@ def test_tables_of_others_are_adopted_and_kept_by_commands_and_in_dagster(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for name, value in (("METASTORE", "rest"), ("URI", server.uri)):
+    for name, value in (("METASTORE", "rest"), ("URI", server.address)):
         monkeypatch.setenv(f"LAKEWRIGHT_CATALOG_{name}", value)
     catalog = WarehouseResource(uri=WAREHOUSE).catalog()
     table = new_table(catalog, COLUMNS, name="crm.notes")

@@ -47,7 +47,7 @@ class Held:
     """A table: what the server answers for it, and its latest snapshot."""
 
     id: str
-    path: Path
+    path: str
     schemas: list[Json]
     snapshot: Json | None = None
     is_external: bool = False
@@ -72,10 +72,10 @@ class Fault:
 
 
 class RestCatalogServer:
-    """The server; `uri` is its address while the context is open."""
+    """The server, which has an address while the context is open."""
 
-    def __init__(self, folder: Path, *, page: int = 3, config: Json | None = None) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path | str, *, page: int = 3, config: Json | None = None) -> None:
+        self.folder = str(folder)
         self.page = page
         self.config = {"prefix": PREFIX, **(config or {})}
         self.databases: dict[str, Json] = {}
@@ -88,7 +88,7 @@ class RestCatalogServer:
             int(time.time() * 1000) + 7_200_000,
         )
         self.lock = threading.RLock()
-        self.uri = ""
+        self.address = ""
 
     @contextmanager
     def running(self) -> Iterator[RestCatalogServer]:
@@ -101,7 +101,7 @@ class RestCatalogServer:
         httpd.daemon_threads = True
         thread = threading.Thread(target=httpd.serve_forever, args=(0.05,), daemon=True)
         thread.start()
-        self.uri = f"http://127.0.0.1:{httpd.server_address[1]}"
+        self.address = f"http://127.0.0.1:{httpd.server_address[1]}"
         try:
             yield self
         finally:
@@ -114,7 +114,7 @@ class RestCatalogServer:
         """Options of a catalog, for any client."""
         return {
             "metastore": "rest",
-            "uri": self.uri,
+            "uri": self.address,
             "token.provider": "bear",
             "token": TOKEN,
         }
@@ -138,7 +138,6 @@ class RestCatalogServer:
                     if body["name"] in self.databases:
                         raise Refused(409, "it exists", "DATABASE", body["name"])
                     self.databases[body["name"]] = dict(body.get("options") or {})
-                    (self.folder / f"{body['name']}.db").mkdir(parents=True)
                     return {}
                 case "POST", ["tables", "rename"]:
                     return self._rename(body["source"], body["destination"])
@@ -165,7 +164,7 @@ class RestCatalogServer:
                 for name in names:
                     self._drop((database, name))
                 del self.databases[database]
-                shutil.rmtree(self.folder / f"{database}.db")
+                self.remove(f"{self.folder}/{database}.db")
                 return {}
             case "GET", ["views"]:
                 return {"views": []}
@@ -219,15 +218,15 @@ class RestCatalogServer:
             raise Refused(404, "another table has the name now", "TABLE", name[1])
         base = None if held.snapshot is None else held.snapshot.get("uuid")
         snapshot = body["snapshot"]
-        file = held.path / "snapshot" / f"snapshot-{snapshot['id']}"
+        folder = f"{held.path}/snapshot"
+        file = f"{folder}/snapshot-{snapshot['id']}"
         # Clients of version 1 name no base, and no uuid: the id alone tells that they came first.
-        if body.get("baseSnapshotUuid", base) != base or file.exists():
+        if body.get("baseSnapshotUuid", base) != base or self.has(file):
             return {"success": False}
-        file.parent.mkdir(exist_ok=True)
-        _write(file, json.dumps(snapshot, indent=2))
-        _write(file.parent / "LATEST", str(snapshot["id"]))
+        self.put(file, json.dumps(snapshot, indent=2))
+        self.put(f"{folder}/LATEST", str(snapshot["id"]))
         if held.snapshot is None:
-            _write(file.parent / "EARLIEST", str(snapshot["id"]))
+            self.put(f"{folder}/EARLIEST", str(snapshot["id"]))
         held.snapshot = snapshot
         held.statistics += body.get("statistics") or []
         return {"success": True}
@@ -237,7 +236,7 @@ class RestCatalogServer:
             raise Refused(409, f"table {database}.{table} exists", "TABLE", table)
         options = dict(schema.get("options") or {})
         path = options.pop("path", None)
-        place = Path(path.removeprefix("file:")) if path else self._place(database, table)
+        place = path.removeprefix("file:") if path else self._place(database, table)
         made = Held(str(uuid.uuid4()), place, [], is_external=path is not None)
         keys = set(schema.get("primaryKeys") or ())
         fields = [
@@ -262,9 +261,7 @@ class RestCatalogServer:
 
     def _write_schema(self, held: Held, schema: Json) -> None:
         schema["timeMillis"] = int(time.time() * 1000)
-        folder = held.path / "schema"
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / f"schema-{schema['id']}", json.dumps(schema, indent=2))
+        self.put(f"{held.path}/schema/schema-{schema['id']}", json.dumps(schema, indent=2))
         held.schemas.append(schema)
 
     def _rename(self, source: Json, target: Json) -> Json:
@@ -277,7 +274,7 @@ class RestCatalogServer:
         held = self.tables.pop(former)
         if not held.is_external:
             place = self._place(*new)
-            held.path.rename(place)
+            self.move(held.path, place)
             held.path = place
         self.tables[new] = held
         return {}
@@ -285,10 +282,32 @@ class RestCatalogServer:
     def _drop(self, name: tuple[str, str]) -> None:
         held = self.tables.pop(name)
         if not held.is_external:
-            shutil.rmtree(held.path)
+            self.remove(held.path)
 
-    def _place(self, database: str, table: str) -> Path:
-        return self.folder / f"{database}.db" / table
+    # What a store other than the local disk does otherwise.
+
+    def uri(self, path: str) -> str:
+        return f"file:{path}"
+
+    def put(self, path: str, text: str) -> None:
+        file = Path(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        whole = file.with_name(f".{file.name}.{uuid.uuid4()}")
+        whole.write_text(text)
+        whole.rename(file)
+
+    def has(self, path: str) -> bool:
+        return Path(path).exists()
+
+    def move(self, path: str, to: str) -> None:
+        Path(to).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).rename(to)
+
+    def remove(self, path: str) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+
+    def _place(self, database: str, table: str) -> str:
+        return f"{self.folder}/{database}.db/{table}"
 
     def _type(self, name: tuple[str, str]) -> str:
         return str(self.tables[name].schemas[-1]["options"].get("type", "table"))
@@ -301,7 +320,7 @@ class RestCatalogServer:
             "id": held.id,
             "database": name[0],
             "name": name[1],
-            "path": f"file:{held.path}",
+            "path": self.uri(held.path),
             "isExternal": held.is_external,
             "schemaId": schema["id"],
             "schema": {each: schema[each] for each in kept},
@@ -396,12 +415,6 @@ def outer_fault(server: RestCatalogServer, method: str, path: str) -> Fault | No
                     server.faults.remove(fault)
                 return fault
     return None
-
-
-def _write(path: Path, text: str) -> None:
-    whole = path.with_name(f".{path.name}.{uuid.uuid4()}")
-    whole.write_text(text)
-    whole.rename(path)
 
 
 def _required(kind: Any) -> Any:

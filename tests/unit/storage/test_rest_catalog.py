@@ -119,7 +119,7 @@ def test_databases_and_tables_are_the_servers_page_by_page(
     assert not catalog.drop_table("db.t0", if_exists=True).existed
     catalog.drop_database("db")
     assert catalog.list_databases() == ("d0", "d1", "d2")
-    assert not (server.folder / "db.db").exists()
+    assert not Path(server.folder, "db.db").exists()
 
 
 def test_a_renamed_table_keeps_its_rows_and_a_writer_of_the_old_name_is_told(
@@ -148,7 +148,7 @@ def test_each_commit_is_made_by_the_server_on_the_uuid_of_the_one_before(
     table.write(rows(table, [*events(3, 4), *events(4, 6, day=None)]))
     held = server.tables["db", "t"]
     found = [
-        json.loads((held.path / f"snapshot/snapshot-{number}").read_text()) for number in (1, 2)
+        json.loads(Path(f"{held.path}/snapshot/snapshot-{number}").read_text()) for number in (1, 2)
     ]
     assert all(each["uuid"] for each in found)
     assert found[1] == held.snapshot
@@ -466,14 +466,14 @@ def test_variables_open_it_and_a_web_address_as_warehouse_says_which(
 ) -> None:
     filled(reopened(server))
     monkeypatch.setenv("LAKEWRIGHT_CATALOG_METASTORE", "rest")
-    monkeypatch.setenv("LAKEWRIGHT_CATALOG_URI", server.uri)
+    monkeypatch.setenv("LAKEWRIGHT_CATALOG_URI", server.address)
     monkeypatch.setenv("LAKEWRIGHT_CATALOG_TOKEN", TOKEN)
     assert Catalog.open(WAREHOUSE).list_tables("db") == ("t",)
     with pytest.raises(
         InvalidRequestError,
         match=r"set LAKEWRIGHT_CATALOG_METASTORE=rest, LAKEWRIGHT_CATALOG_URI .*_TOKEN",
     ):
-        Catalog.open(server.uri)
+        Catalog.open(server.address)
 
 
 def test_no_token_is_shown_logged_written_or_pickled(
@@ -502,7 +502,7 @@ def test_a_server_that_sends_a_client_elsewhere_gets_no_token_there(
     server: RestCatalogServer, catalog: Catalog, tmp_path: Path
 ) -> None:
     with RestCatalogServer(tmp_path / "elsewhere").running() as other:
-        sent = Fault("GET", "/databases$", code=302, location=f"{other.uri}/v1/config")
+        sent = Fault("GET", "/databases$", code=302, location=f"{other.address}/v1/config")
         server.faults.append(sent)
         with pytest.raises(UnavailableError, match="with 302"):
             catalog.list_databases()
