@@ -39,9 +39,9 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.catalog_names import DatabaseNames, Names, not_empty
 from lakewright.storage.files.catalog_options import FILESYSTEM, HIVE_SCHEME, catalog_options
 from lakewright.storage.files.databases import open_database
-from lakewright.storage.files.file_systems import open_file_system, with_lock
+from lakewright.storage.files.file_systems import local_path, open_file_system, with_lock
 from lakewright.storage.files.hive_client import open_metastore
-from lakewright.storage.files.hive_names import HiveNames, HiveStores, local_path, root_uri
+from lakewright.storage.files.hive_names import HiveNames, HiveStores, root_uri
 from lakewright.storage.files.memory_files import MemoryFiles
 from lakewright.storage.files.no_files import NoFiles
 from lakewright.storage.files.read_only_files import ReadOnlyFiles

@@ -34,8 +34,9 @@ from lakewright.storage.operations.running.delete_files import (
 from lakewright.storage.operations.running.links import check_is_no_link
 from lakewright.storage.spec.schema import TableSchema
 
-# What keeps a list of names apart from the folders.
-Listed = DatabaseNames | HiveNames | RestNames
+# What keeps a list of names apart from the folders, so that the two may differ.
+KeptApart = DatabaseNames | HiveNames
+Listed = KeptApart | RestNames
 Place = tuple[FileSystem, str]
 _SYNC_HINT = "`lakewright sync` lists it, and then it can be read or dropped"
 

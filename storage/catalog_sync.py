@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewright.storage.catalog_arguments import can_be_name
-from lakewright.storage.catalog_places import Places
+from lakewright.storage.catalog_places import KeptApart, Places
 from lakewright.storage.env import Env
 from lakewright.storage.errors import DatabaseNotFound, InvalidRequestError, StorageError
-from lakewright.storage.files.catalog_names import DatabaseNames, FolderNames
-from lakewright.storage.files.hive_names import HiveNames
+from lakewright.storage.files.catalog_names import FolderNames
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.operations.partitions.repair_partitions import RepairMode
@@ -51,7 +50,7 @@ class CatalogSync:
 
     places: Places
     env: Env
-    names: DatabaseNames | HiveNames
+    names: KeptApart
 
     def drift(self, database: str | None, *, age_ms: int) -> CatalogDrift:
         """Compare; nothing is written.

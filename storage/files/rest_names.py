@@ -25,8 +25,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.catalog_names import READ_ONLY, not_empty
 from lakewright.storage.files.catalog_options import TABLE_DEFAULT
-from lakewright.storage.files.file_systems import open_file_system
-from lakewright.storage.files.hive_names import local_path
+from lakewright.storage.files.file_systems import local_path, open_file_system
 from lakewright.storage.files.read_only_files import ReadOnlyFiles
 from lakewright.storage.files.rest_client import MOVE_SECONDS, RestServer
 from lakewright.storage.files.rest_table import RestTable
