@@ -97,7 +97,7 @@ def open_file_system(
 
 
 def local_path(uri: str) -> str:
-    """A location that a catalog names; on the local disk it is a path, in which a % is no escape."""
+    """A location that a catalog names; on the local disk a path, in which a % is no escape."""
     return "/" + uri.removeprefix("file:").lstrip("/") if uri.startswith("file:") else uri
 
 
