@@ -56,7 +56,7 @@ _MISSING = {
 }
 _REFUSALS: Mapping[int, type[StorageError]] = {
     400: InvalidRequestError,
-    401: CredentialsMissing,
+    401: AccessRefused,
     403: AccessRefused,
     409: AlreadyExistsError,
     501: UnsupportedError,

@@ -33,7 +33,8 @@ from lakewright.storage.files.rest_tokens import TableTokens, with_tokens
 from lakewright.storage.spec.schema import TableSchema
 
 _TYPE = "type"
-_PAIMON = "table"
+# The kinds of tables that have snapshots of their own.
+_PAIMON = ("table", "materialized-table")
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,10 @@ class RestNames:
 
     def tables(self, database: str) -> tuple[str, ...]:
         """Names of Paimon's tables; a server also lists tables of plain files and others."""
-        return tuple(sorted(self._listed("tables", database, tableType=_PAIMON)))
+        found: set[str] = set()
+        for kind in _PAIMON:
+            found.update(self._listed(database, kind))
+        return tuple(sorted(found))
 
     def has_table(self, database: str, table: str) -> bool:
         return self._found(database, table) is not None
@@ -94,8 +98,8 @@ class RestNames:
         if found is None:
             raise TableNotFound(f"no table {name} in {self.what}")
         options = as_object(as_object(found.get("schema") or {}).get("options") or {})
-        kind = str(options.get(_TYPE) or _PAIMON)
-        if kind != _PAIMON:
+        kind = str(options.get(_TYPE) or _PAIMON[0]).lower()
+        if kind not in _PAIMON:
             raise UnsupportedError(
                 f"{name} is a {kind} in {self.what}, without snapshots; only tables of Paimon can "
                 "be opened there"
@@ -190,9 +194,9 @@ class RestNames:
         except (DatabaseNotFound, TableNotFound):
             return None
 
-    def _listed(self, kind: str, database: str, **query: str) -> Iterator[str]:
+    def _listed(self, database: str, kind: str) -> Iterator[str]:
         try:
-            yield from self.server.listed(kind, "databases", database, kind, **query)
+            yield from self.server.listed("tables", "databases", database, "tables", tableType=kind)
         except DatabaseNotFound:
             return
 

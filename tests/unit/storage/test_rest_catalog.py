@@ -104,7 +104,8 @@ def test_databases_and_tables_are_the_servers_page_by_page(
     assert catalog.list_databases() == ("d0", "d1", "d2", "db")
     assert server.counted("GET .*/databases$") == 2
     assert catalog.list_tables("db") == tuple(names)
-    assert server.counted("/tables$") == 3
+    # Tables and materialized tables, each to the last page.
+    assert server.counted("/tables$") == 3 + 1
     with pytest.raises(DatabaseNotFound, match="no database nowhere"):
         catalog.list_tables("nowhere")
     with pytest.raises(TableNotFound, match=r"no table db\.other .*tables of db: t0, t1"):
@@ -404,12 +405,15 @@ def test_tables_of_other_kinds_are_not_listed_and_not_opened(
     new_table(catalog, EVENTS)
     fields = [{"id": 0, "name": "id", "type": "BIGINT"}]
     server._create("db", "plain", {"fields": fields, "options": {"type": "format-table"}})
-    assert catalog.list_tables("db") == ("t",)
+    kept = {"fields": fields, "options": {"type": "materialized-table"}}
+    server._create("db", "kept", kept)
+    assert catalog.list_tables("db") == ("kept", "t")
+    assert catalog.table("db.kept").history.snapshots() == ()
     with pytest.raises(UnsupportedError, match=r"db\.plain is a format-table in the REST catalog"):
         catalog.table("db.plain")
     with pytest.raises(UnsupportedError, match="a table of plain files in a REST catalog"):
         catalog.create_format_table("db.csv", EVENTS)
-    with pytest.raises(InvalidRequestError, match="db is not empty: plain, t"):
+    with pytest.raises(InvalidRequestError, match="db is not empty: kept, plain, t"):
         catalog.drop_database("db")
     catalog.drop_table("db.plain")
 
@@ -435,7 +439,7 @@ def test_what_is_read_only_changes_nothing(catalog: Catalog, server: RestCatalog
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        ({"token": "wrong"}, CredentialsMissing, "with 401: .*LAKEWRIGHT_CATALOG_TOKEN"),
+        ({"token": "wrong"}, AccessRefused, "with 401: .*LAKEWRIGHT_CATALOG_TOKEN"),
         ({"token": ""}, CredentialsMissing, "needs a token; set LAKEWRIGHT_CATALOG_TOKEN"),
         ({"token.provider": "dlf"}, UnsupportedError, "signed requests of Alibaba's DLF"),
         ({"dlf.region": "x"}, UnsupportedError, "signed requests of Alibaba's DLF"),
@@ -489,7 +493,7 @@ def test_no_token_is_shown_logged_written_or_pickled(
         catalog.list_databases()
     assert TOKEN not in repr(failure.value)
     # This server repeats what it was sent.
-    with pytest.raises(CredentialsMissing, match="the token") as unknown:
+    with pytest.raises(AccessRefused, match="the token") as unknown:
         Catalog.open("other", options={**server.options, "token": "one-that-is-unknown"})
     assert "one-that-is-unknown" not in repr(unknown.value)
     root = Path(table.table_files.paths.root)
