@@ -23,8 +23,8 @@ from lakewright.storage.spec.data_types import (
 from lakewright.storage.spec.schema import TableSchema
 
 Json = dict[str, Any]
-# New members: the path of the row, the member, and the one that it comes after, if not the last.
-_Added = list[tuple[tuple[str, ...], DataField, str | None]]
+# New columns and members: the path of the row, the field, and its place among members.
+_Added = list[tuple[tuple[str, ...], DataField, Json | None]]
 
 
 def schema_to_rest(schema: TableSchema) -> Json:
@@ -42,7 +42,7 @@ def changes_to_rest(former: TableSchema, schema: TableSchema) -> list[Json]:
     """The changes by which a server makes one schema of another.
 
     Raises:
-        UnsupportedError: keys differ, which no such change can tell.
+        UnsupportedError: keys differ, or the order of a row's members, which no such change tells.
     """
     if (former.partition_keys, former.primary_keys) != (schema.partition_keys, schema.primary_keys):
         raise UnsupportedError(
@@ -64,8 +64,8 @@ def changes_to_rest(former: TableSchema, schema: TableSchema) -> list[Json]:
     added: _Added = []
     changes += _of_fields(former.fields, schema.fields, (), added)
     # The server counts ids in the order in which columns come.
-    for above, field, before in sorted(added, key=lambda each: each[1].id):
-        changes.append(_addition(above, field, before))
+    for above, field, move in sorted(added, key=lambda each: each[1].id):
+        changes.append(_addition(above, field, move))
         if field.default_value is not None:
             changes.append(_default([*above, field.name], field.default_value))
     kept = {each.id for each in schema.fields}
@@ -77,8 +77,8 @@ def changes_to_rest(former: TableSchema, schema: TableSchema) -> list[Json]:
         if order[at] != name:
             order.remove(name)
             order.insert(at, name)
-            move = _move(name, schema.field_names[at - 1] if at else None)
-            changes.append({"action": "updateColumnPosition", "move": move})
+            place = _move(name, schema.field_names[at - 1] if at else None)
+            changes.append({"action": "updateColumnPosition", "move": place})
     return changes
 
 
@@ -88,9 +88,15 @@ def _of_fields(
     above: tuple[str, ...],
     added: _Added,
 ) -> Iterator[Json]:
-    """Changes of columns, without new ones, which go to `added` with what they come after."""
+    """Changes of columns, without new ones, which go to `added`."""
     before = {each.id: each for each in former}
     there = {each.id for each in fields}
+    kept = [each.id for each in fields if each.id in before]
+    if above and kept != [each.id for each in former if each.id in there]:
+        raise UnsupportedError(
+            f"the members of {'.'.join(above)} keep their order in a REST catalog, which moves "
+            "columns alone"
+        )
     for each in former:
         if each.id not in there:
             yield {"action": "dropColumn", "fieldNames": [*above, each.name]}
@@ -100,21 +106,21 @@ def _of_fields(
         else:
             is_last = not any(other.id in before for other in fields[at:])
             # Only members of rows need it: columns are put in order afterwards.
-            after = None if is_last or not above or not at else fields[at - 1].name
-            added.append((above, each, after))
+            move = _move(each.name, fields[at - 1].name if at else None)
+            added.append((above, each, None if is_last or not above else move))
 
 
-def _addition(above: tuple[str, ...], field: DataField, after: str | None) -> Json:
+def _addition(above: tuple[str, ...], field: DataField, move: Json | None) -> Json:
     return {
         "action": "addColumn",
         "fieldNames": [*above, field.name],
         "dataType": type_to_json(field.type),
         "comment": field.description,
-        "move": None if after is None else _move(field.name, after),
+        "move": move,
     }
 
 
-def _move(name: str | None, after: str | None) -> Json:
+def _move(name: str, after: str | None) -> Json:
     kind = "FIRST" if after is None else "AFTER"
     return {"fieldName": name, "referenceFieldName": after, "type": kind}
 

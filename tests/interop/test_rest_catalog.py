@@ -99,7 +99,7 @@ def test_commits_of_both_at_one_time_are_each_made_once(
             done.result()
     assert ids(other.read(WAREHOUSE, "db.t")) == [*range(4), *range(100, 104)]
     assert len(content(table)) == 8
-    # What a lost attempt of pypaimon wrote stays.
+    # What lost attempts of others wrote may stay.
     remove_orphans(table)
 
 

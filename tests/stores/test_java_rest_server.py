@@ -94,7 +94,8 @@ def test_each_change_of_a_schema_comes_out_as_asked(catalog: Catalog) -> None:
         [RenameColumn("v", "text")],
         [
             AddColumn("n", "INT", comment="a count", position=Position(Side.AFTER, "id")),
-            AddColumn("r.d", "STRING"),
+            AddColumn("r.d", "STRING", position=Position(Side.FIRST)),
+            AddColumn("r.f", "STRING", position=Position(Side.AFTER, "a")),
             AddColumn("m", "ROW<x INT, y INT>"),
         ],
         [ChangeType("r.a", "BIGINT"), ChangeComment("day", "of the event")],
@@ -153,6 +154,8 @@ def test_commits_of_java_and_us_at_one_time_are_each_made_once(
             for done in [pool.submit(ours), pool.submit(theirs)]:
                 done.result()
         assert len(java_latest.read("lake", "db.t")) == len(content(table)) == 16
+    # What lost attempts of Java's wrote may stay.
+    remove_orphans(table)
 
 
 def test_a_rename_is_the_servers(catalog: Catalog, tmp_path: Path) -> None:

@@ -217,7 +217,8 @@ def test_schemas_change_through_the_server_and_come_out_as_asked(
     table = table.alter(
         RenameColumn("v", "text"),
         AddColumn("n", "INT", comment="a count", position=Position(Side.AFTER, "id")),
-        AddColumn("r.d", "STRING"),
+        AddColumn("r.d", "STRING", position=Position(Side.FIRST)),
+        AddColumn("r.f", "STRING", position=Position(Side.AFTER, "a")),
         ChangeType("r.a", "BIGINT"),
         RenameColumn("r.b.element.c", "e"),
         ChangeType("r.b.element.e", "BIGINT"),
@@ -234,8 +235,12 @@ def test_schemas_change_through_the_server_and_come_out_as_asked(
     assert content(table)[0].count("2") >= 1
     table = table.alter(DropColumn("text"))
     assert server.tables["db", "t"].schemas[-1]["id"] == table.schema.id == 2
+    before = len(server.tables["db", "t"].schemas)
+    with pytest.raises(UnsupportedError, match="members of r keep their order in a REST catalog"):
+        table.alter(MoveColumn("r.a", Position(Side.LAST)))
     with pytest.raises(UnsupportedError, match="branch"):
         replace_paths(table)
+    assert len(server.tables["db", "t"].schemas) == before
 
 
 def replace_paths(table: Table) -> None:
