@@ -158,6 +158,32 @@ def test_commits_of_java_and_us_at_one_time_are_each_made_once(
     remove_orphans(table)
 
 
+def test_branches_of_the_server_are_read_and_not_written(
+    catalog: Catalog, options: dict[str, str], java_latest: LatestJavaOracle
+) -> None:
+    table = new_table(catalog, EVENTS)
+    table.write(rows(table, events(0, 3)))
+    with java_latest.using_catalog(options):
+        table.history.create_tag("base")
+        java_latest.create_branch("lake", "db.t", "side", tag="base")
+        java_latest.write("lake", "db.t$branch_side", events(5, 6))
+        branch = catalog.table("db.t$branch_side")
+        assert len(content(branch)) == 4
+        before = len(branch.history.snapshots())
+        for change in (
+            lambda: branch.write(rows(branch, events(7, 8))),
+            lambda: branch.alter(AddColumn("n", "INT")),
+            lambda: table.history.delete_branch("side"),
+        ):
+            with pytest.raises(UnsupportedError, match="branch"):
+                change()
+        assert len(branch.history.snapshots()) == before
+        assert remove_orphans(table).files_deleted == 0
+        java_latest.delete_branch("lake", "db.t", "side")
+    # The server forgets the branch, and leaves its files.
+    remove_orphans(table)
+
+
 def test_a_rename_is_the_servers(catalog: Catalog, tmp_path: Path) -> None:
     table = new_table(catalog, EVENTS)
     table.write(rows(table, events(0, 3)))
