@@ -180,8 +180,10 @@ def test_branches_of_the_server_are_read_and_not_written(
         assert len(branch.history.snapshots()) == before
         assert remove_orphans(table).files_deleted == 0
         java_latest.delete_branch("lake", "db.t", "side")
-    # The server forgets the branch, and leaves its files.
+    # The server leaves the branch's files, and its id in the hint of main.
+    assert len(content(catalog.table("db.t"))) == 3
     remove_orphans(table)
+    catalog.drop_table("db.t")
 
 
 def test_a_rename_is_the_servers(catalog: Catalog, tmp_path: Path) -> None:
