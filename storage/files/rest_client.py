@@ -109,7 +109,8 @@ class RestServer:
         """The answer to a change; `again` says that the server knows a repeated one."""
         return self._sent("POST", path, body, again=again, seconds=seconds)
 
-    def delete(self, *path: str) -> None:
+    def drop(self, *path: str) -> None:
+        """Let the server drop a thing, with all that belongs to it."""
         self._sent("DELETE", path, None, seconds=MOVE_SECONDS)
 
     def _sent(

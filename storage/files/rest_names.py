@@ -155,12 +155,12 @@ class RestNames:
             within += self.server.listed("views", "databases", database, "views")
         if within:
             raise not_empty(database, "it", within)
-        self.server.delete("databases", database)
+        self.server.drop("databases", database)
 
     def drop_table(self, database: str, table: str) -> None:
         """Drop a table with its files, which stay if it is an external one."""
         self._check_writable(f"drop table {database}.{table}")
-        self.server.delete("databases", database, "tables", table)
+        self.server.drop("databases", database, "tables", table)
 
     def rename_table(self, database: str, table: str, to_database: str, to_table: str) -> None:
         """Give a table another name; the server may move its files.
