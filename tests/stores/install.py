@@ -4,8 +4,9 @@ Azurite comes from npm, Hadoop's small cluster and its client of S3, Hive's meta
 Debezium, Paimon's plugin for S3 and the server of its REST catalog by Maven, fake-gcs-server and
 MinIO by the Go toolchain, which takes minutes to compile them. PostgreSQL and MariaDB come from
 Debian's archive and are unpacked into the folder, unless they are on this machine. What has no tool
-here is left out, and the tests that want it say so and are skipped; what could not be brought here is an error, to be tried again.
-Of the servers that are asked for by name it is no error: their tests are skipped, too.
+here is left out, and the tests that want it say so and are skipped; what could not be brought here
+is an error, to be tried again. Of the servers that are asked for by name it is no error: their
+tests are skipped, too.
 """
 
 from __future__ import annotations
