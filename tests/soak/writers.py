@@ -1,0 +1,150 @@
+"""The soak's writers: a process of this library, statements of `lakewright sql`, other clients.
+
+Each notes a batch before it commits it. A writer that was killed, or that failed with an unknown
+outcome, repeats the batch: this library under the same commit identifier, the others only if no
+reader finds the batch.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from lakewright.storage import Catalog
+from lakewright.storage.errors import StorageError
+from tests.oracles.client import OracleError, WritingOracle
+from tests.soak.model import BY_NAME, Kind, Row
+from tests.support.processes.killing import Place
+
+_PAUSE_SECONDS, _AFTER_FAILURE_SECONDS = 0.3, 1.0
+
+
+@dataclass
+class Notes:
+    """How far a writer is: the batches that it has committed."""
+
+    place: Place
+    writer: int
+
+    @property
+    def role(self) -> str:
+        return f"{self.place.table}-{self.writer}"
+
+    @property
+    def done(self) -> int:
+        return int(self.place.noted(self.role) or 0)
+
+    def commit(self, number: int) -> None:
+        self.place.note(self.role, number + 1)
+
+    def fail(self, error: object) -> None:
+        self.place.tell(self.role, " ".join(f"{type(error).__name__}: {error}".split())[:400])
+        time.sleep(_AFTER_FAILURE_SECONDS)
+
+
+def rows_of(kind: Kind, writer: int, number: int) -> list[Row]:
+    return [{**row, "w": writer} for row in kind.batch(number)]
+
+
+def has_batch(place: Place, writer: int, number: int) -> bool:
+    """Whether a reader finds a batch."""
+    found = place.open().read(f"w = {writer} AND n = {number}", limit=1)
+    return bool(found.num_rows)
+
+
+def write_in_process(place: Place, writer: int) -> None:
+    """Write with this library until the soak is over; this is what is killed and started again."""
+    notes, kind = Notes(place, writer), BY_NAME[place.table.removeprefix("soak.")]
+    while not place.is_over:
+        number = notes.done
+        try:
+            table = place.open()
+            deleted = kind.deleted_with(number)
+            if deleted is not None:
+                table.delete(f"w = {writer} AND n = {deleted}")
+            rows = pa.Table.from_pylist(rows_of(kind, writer, number), table.arrow_schema)
+            table.write(rows, commit_user=f"writer-{writer}", commit_identifier=number)
+        except StorageError as error:
+            notes.fail(error)
+            continue
+        notes.commit(number)
+        time.sleep(_PAUSE_SECONDS)
+
+
+@dataclass
+class Clients:
+    """Threads that write by statements of `lakewright sql`, or by other clients."""
+
+    pause_seconds: float
+    threads: list[threading.Thread] = field(default_factory=list)
+
+    def start_sql(self, place: Place, writer: int) -> None:
+        """Insert each batch by a `lakewright sql` of its own."""
+        self._start(place, writer, lambda number, rows: self._insert(place, writer, rows))
+
+    def start_oracle(self, place: Place, writer: int, client: WritingOracle) -> None:
+        def write(number: int, rows: list[Row]) -> None:
+            client.write(place.warehouse, place.table, rows)
+
+        self._start(place, writer, write)
+
+    def _start(self, place: Place, writer: int, write: Callable[[int, list[Row]], None]) -> None:
+        thread = threading.Thread(
+            target=self._loop, args=(Notes(place, writer), write), name=f"{place.table}-{writer}"
+        )
+        thread.start()
+        self.threads.append(thread)
+
+    def _loop(self, notes: Notes, write: Callable[[int, list[Row]], None]) -> None:
+        place, writer = notes.place, notes.writer
+        kind, failed = BY_NAME[place.table.removeprefix("soak.")], False
+        while not place.is_over:
+            number = notes.done
+            try:
+                if not (failed and has_batch(place, writer, number)):
+                    write(number, rows_of(kind, writer, number))
+                failed = False
+            except (StorageError, OracleError, StatementFailed) as error:
+                failed = True
+                notes.fail(error)
+                continue
+            notes.commit(number)
+            time.sleep(self.pause_seconds)
+
+    def _insert(self, place: Place, writer: int, rows: list[Row]) -> None:
+        columns = list(rows[0])
+        values = ", ".join(
+            f"({', '.join(_literal(row[column]) for column in columns)})" for row in rows
+        )
+        statement = f"INSERT INTO {place.table} ({', '.join(columns)}) VALUES {values}"
+        process = subprocess.Popen(
+            [*LAKEWRIGHT, "sql", "--warehouse", place.warehouse, statement],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        _, said = process.communicate()
+        if process.returncode:
+            raise StatementFailed(f"exit code {process.returncode}: {said.strip()}")
+
+
+class StatementFailed(Exception):
+    """`lakewright sql` ended with an error, or was killed."""
+
+
+LAKEWRIGHT = (sys.executable, "-c", "from lakewright.cli import main; main()")
+
+
+def _literal(value: Any) -> str:
+    return "NULL" if value is None else f"'{value}'" if isinstance(value, str) else str(value)
+
+
+if __name__ == "__main__":
+    write_in_process(Place(*sys.argv[1:4]), int(sys.argv[4]))
