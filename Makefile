@@ -13,6 +13,7 @@ UV ?= uv
 FLINK ?= .flink
 # Where nothing says what to serve.
 DEMO := src/lakewright/demo/tables
+SOAK_MINUTES ?= 60
 # Processes that run tests side by side: one more than there are cores, as some tests wait for
 # Dagster. 0 runs them in one, which a debugger needs.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
@@ -71,6 +72,10 @@ test-flink: java $(VENV)/.stores ## Run real Flink: statements, formats, jobs, l
 test-deep: java oracles ## Try properties with many more examples, and run the tests that take long
 	$(RUN) -m pytest -m "(deep or hypothesis) and not stores" --hypothesis-profile=deep \
 		-n $(WORKERS) $(ARGS)
+
+.PHONY: soak
+soak: java oracles ## Write, keep and read tables for an hour while processes die (SOAK_MINUTES=60)
+	$(RUN) -m tests.soak .soak/$$(date +%Y%m%dT%H%M%S) --minutes $(SOAK_MINUTES) $(ARGS)
 
 .PHONY: mutate
 mutate: setup .mutation/.packages ## Put faults into commit, expiry and orphan code, and see what notices (tests/mutation)

@@ -311,13 +311,13 @@ class Soak:
             "manifests": sum("/manifest/" in path for path in files),
             "disk": len(files),
             "bytes": sum(files.values()),
-            "condemned": sum(each.bytes for each in table.upkeep.condemned() if not each.done),
+            "condemned": sum(each.bytes for each in table.upkeep.condemned()),
         }
 
     # --- what is done to it -----------------------------------------------------------------------
 
     def _kill(self) -> None:
-        chance = random.Random(1)
+        chance = random.Random(7)
         while not self._over.wait(self.kill_seconds * chance.uniform(0.5, 1.5)):
             by_role: dict[str, list[int]] = {}
             for pid, role in dict(self.usage.roles).items():
@@ -406,7 +406,9 @@ class Soak:
         try:
             if reader is None:
                 opened = Catalog.open(str(self.warehouse)).table(table)
-                rows: list[dict[str, Any]] = opened.read(f"n >= {since}" if since else None).to_pylist()
+                rows: list[dict[str, Any]] = opened.read(
+                    f"n >= {since}" if since else None
+                ).to_pylist()
             else:
                 rows = reader.read(
                     self.warehouse, table, where=[("n", ">=", since)] if since else []
@@ -462,7 +464,7 @@ class Soak:
                 }
 
     def _sweep(self) -> dict[str, int]:
-        """Remove what the dead left behind: files by table. Nothing else may be there for nothing."""
+        """Remove what the dead left behind; how many files of each table that was."""
         swept = {}
         for name in self._tables():
             table = Catalog.open(str(self.warehouse)).table(name)
@@ -497,12 +499,13 @@ def size_of(folder: Path) -> dict[str, int]:
     for above, _, names in os.walk(folder):
         for name in names:
             with suppress(OSError):
-                found[f"{above}/{name}"] = os.stat(f"{above}/{name}").st_size
+                found[f"{above}/{name}"] = Path(above, name).stat().st_size
     return found
 
 
 def say(line: str) -> None:
-    print(line, flush=True)
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def main() -> None:

@@ -113,8 +113,8 @@ class Model:
             batches = 1 + max((row["n"] for row in own), default=-1)
             if not least[writer] <= batches <= most[writer]:
                 yield (
-                    f"{kind.table}: writer {writer} has committed {least[writer]} to {most[writer]} "
-                    f"batches, and a reader sees {batches}"
+                    f"{kind.table}: writer {writer} has committed {least[writer]} to "
+                    f"{most[writer]} batches, and a reader sees {batches}"
                 )
                 continue
             found = {(row["day"], row["id"]): (row["n"], row["a"], row["b"]) for row in own}
@@ -130,7 +130,8 @@ class Model:
             after = dict(expected)
             kind.drop(after, kind.deleted_with(batches))
             if found != after:
-                yield f"{kind.table}: {difference(found, expected)} (writer {writer}, {batches} batches)"
+                told = difference(found, expected)
+                yield f"{kind.table}: {told}: writer {writer}, {batches} batches"
         if of_writer:
             yield f"{kind.table}: rows of writers {sorted(of_writer)}, which do not exist"
 

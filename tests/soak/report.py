@@ -21,15 +21,14 @@ MB = 1 << 20
 def markdown(found: Mapping[str, Any]) -> Iterator[str]:
     """Totals, tables, memory, CPU, and everything that failed."""
     rows, kills = sum(found["rows"].values()), Counter(each["role"] for each in found["kills"])
-    yield f"{found['minutes']:g} minutes, {len(found['kills'])} kills ({_counts(kills)}), " + (
-        f"disk full {len(found['fulls'])} times"
-    )
-    yield f"- rows written {rows:,} in {sum(map(sum, found['commits'].values())):,} commits, " + (
-        f"{sum(found['rounds'].values())} rounds ingested; faults: {len(found['faults'])}"
-    )
+    full, commits = len(found["fulls"]), sum(map(sum, found["commits"].values()))
+    ingested, faults = sum(found["rounds"].values()), len(found["faults"])
+    minutes = f"{found['minutes']:g} minutes"
+    yield f"{minutes}, {kills.total()} kills ({_counts(kills)}), disk full {full}×"
+    yield f"- {rows:,} rows in {commits:,} commits, {ingested} ingests; faults: {faults}"
     yield f"- reads compared: {_counts(found['reads'])}; refused: {len(found['refused'])}"
-    statuses = Counter((each["verb"] or "ingest", each["status"].lower()) for each in found["runs"])
-    yield f"- runs: {', '.join(f'{n} {verb} {status}' for (verb, status), n in sorted(statuses.items()))}"
+    runs = Counter(f"{each['verb'] or 'ingest'} {each['status'].lower()}" for each in found["runs"])
+    yield f"- runs: {_counts(dict(sorted(runs.items())))}"
     yield f"- upkeep was at rest {found['rested']} s after the writers"
     yield f"- files swept after the end: {_counts(found['swept'])}"
     cpu = found["cpu_seconds"]

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from lakewright.demo.dagster_server import DagsterServer
 from lakewright.project.report_server import HOST
@@ -126,7 +127,7 @@ class Usage:
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    def __enter__(self) -> Usage:
+    def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._loop)
         self._thread.start()
         return self
@@ -178,7 +179,8 @@ class Usage:
                     yield pid, RUN if is_run else FORKS
                 elif "grpc" in command:
                     yield pid, CODE
-                else:
+                elif command:
+                    # One that has ended has no command until its parent asks for it.
                     yield pid, OTHER
 
     def cpu_seconds(self, verbs: Mapping[int, str]) -> dict[str, float]:

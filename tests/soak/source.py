@@ -1,4 +1,4 @@
-"""The source of the table that Dagster ingests by partitions: rows of the round that is asked for."""
+"""The source of the table that Dagster ingests by partitions."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ reader finds the batch.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -17,7 +18,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.storage import Catalog
 from lakewright.storage.errors import StorageError
 from tests.oracles.client import OracleError, WritingOracle
 from tests.soak.model import BY_NAME, Kind, Row
@@ -45,7 +45,8 @@ class Notes:
         self.place.note(self.role, number + 1)
 
     def fail(self, error: object) -> None:
-        self.place.tell(self.role, " ".join(f"{type(error).__name__}: {error}".split())[:400])
+        told = re.sub(r"/\S+", "…", f"{type(error).__name__}: {error}")
+        self.place.tell(self.role, " ".join(told.split())[:400])
         time.sleep(_AFTER_FAILURE_SECONDS)
 
 
@@ -139,7 +140,7 @@ class StatementFailed(Exception):
     """`lakewright sql` ended with an error, or was killed."""
 
 
-LAKEWRIGHT = (sys.executable, "-c", "from lakewright.cli import main; main()")
+LAKEWRIGHT = (sys.executable, "-c", "import sys; from lakewright.cli import main; sys.exit(main())")
 
 
 def _literal(value: Any) -> str:
