@@ -254,6 +254,8 @@ class Soak:
         self.writers.started.clear()
 
     def _end_all(self) -> None:
+        # A second interrupt would leave processes behind.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._over.set()
         for kind in self.kinds:
             self.place(kind).stop()

@@ -23,7 +23,7 @@ from tests.oracles.client import OracleError, WritingOracle
 from tests.soak.model import BY_NAME, Kind, Row
 from tests.support.processes.killing import Place
 
-_PAUSE_SECONDS, _AFTER_FAILURE_SECONDS = 0.3, 1.0
+_PAUSE_SECONDS, _AFTER_FAILURE_SECONDS = 1.5, 1.0
 
 
 @dataclass
