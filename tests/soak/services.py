@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+import dagster as dg
+
 from lakewright.demo.dagster_server import DagsterServer
 from lakewright.project.report_server import HOST
 from lakewright.project.serve import LOCATION
@@ -80,6 +82,8 @@ class Services:
 def start_dagster(services: Services, server: DagsterServer) -> None:
     """The daemon and the web server, as docs/how-to/deploying.md starts them."""
     python = (sys.executable, "-W", "ignore", "-m")
+    # Dagster's SQLite files may not be made by two processes at once.
+    dg.DagsterInstance.from_config(str(server.home)).dispose()
     services.start(DAEMON, *python, "dagster._daemon", "run", "-m", LOCATION)
     at = ("--host", HOST, "-p", str(server.port))
     services.start(WEB, *python, "dagster_webserver", "-m", LOCATION, *at)
