@@ -130,7 +130,6 @@ REFUSED_OPTIONS = options_under(
     Refusal({Use.COMPACT}, "compactions must sort files by columns, level by level"),
     Option("clustering.incremental", BOOLEAN, "false"),
     Refusal(UPKEEP, "Iceberg readers need Iceberg metadata for each snapshot"),
-    Option("metadata.iceberg.storage", CHOICE, "disabled"),
     Option("metadata.iceberg-compatible", BOOLEAN, "false"),
     Refusal(UPKEEP, "each compaction and snapshot must maintain indexes on the primary key"),
     Option("pk-bitmap.index.columns", TEXT),

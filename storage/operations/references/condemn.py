@@ -25,6 +25,7 @@ from lakewright.storage.errors import CorruptionError, FileMissing, StalePlan
 from lakewright.storage.files.condemned_store import RecordFiles
 from lakewright.storage.files.recorded_files import RecordedFiles
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.iceberg.hooks import leave_metadata, publish_after_change
 from lakewright.storage.operations.references.roots import (
     Root,
     changelog_root,
@@ -59,6 +60,8 @@ class Condemnation:
         """Delete the record: the verb deletes nothing, or has put everything back."""
         listed = self.files.condemned.listed().get(self.id)
         delete_record(self.files, listed or RecordFiles(self.id))
+        if self.record.roots:
+            publish_after_change(self.files)
 
     def end(self) -> Condemnation:
         """Mark the record as done."""
@@ -91,7 +94,14 @@ def condemn(
     pins: Iterable[HeldFile] = (),
     grace_ms: int = 0,
 ) -> Condemnation:
-    """Write the record of a verb, before it deletes its roots, which are given by their paths."""
+    """Write the record of a verb, before it deletes its roots, which are given by their paths.
+
+    Iceberg metadata names the roots no more when this returns.
+
+    Raises:
+        UnsupportedError: Iceberg readers see a root, and nothing else can be published.
+    """
+    roots = list(roots)
     condemned = tuple(CondemnedFile(name.path, name.size_bytes) for name in names)
     record = Condemned(
         verb=verb,
@@ -106,7 +116,13 @@ def condemn(
     )
     record_id = _new_id(files)
     files.condemned.put(record_id, record, condemned)
-    return Condemnation(files, record_id, record, condemned)
+    made = Condemnation(files, record_id, record, condemned)
+    try:
+        leave_metadata(files, roots)
+    except BaseException:
+        made.withdraw()
+        raise
+    return made
 
 
 def _held(files: TableFiles, paths: Iterable[str]) -> Iterator[HeldFile]:
