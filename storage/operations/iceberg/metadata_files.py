@@ -22,6 +22,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.branch_files import on_branch
 from lakewright.storage.spec.options import IN_CATALOG, NOT_PUBLISHED
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import check_readable
 
 # Which snapshot a snapshot of Iceberg is, in its summary: by us, and by Java.
 DELTA_LIST, JAVA_IDENTITY = "lakewright.delta-list", "paimon-commit-identity"
@@ -112,6 +113,19 @@ def is_published(files: TableFiles) -> bool:
     return not files.paths.branch and files.options.iceberg_storage != NOT_PUBLISHED
 
 
+def check_publishable(files: TableFiles) -> None:
+    """Check that Iceberg readers would see the right rows of a table's files.
+
+    Raises:
+        UnsupportedError: says why not.
+    """
+    check_readable(files.schema, table=files.name)
+    if files.schema.counts_rows:
+        raise UnsupportedError(
+            f"{files.name} cannot be published for Iceberg readers: its files count equal rows"
+        )
+
+
 def java_identity(snapshot: Snapshot) -> str:
     """What tells a snapshot from another of its id, as Java writes it."""
     return f"{snapshot.commit_user}:{snapshot.commit_identifier}:{snapshot.time_millis}"
@@ -129,15 +143,16 @@ def is_made_of(summary: Mapping[str, Any] | None, snapshot: Snapshot) -> bool:
 class IcebergStatus:
     """What Iceberg readers see of a table: a snapshot, and how far it is behind.
 
+    `unseen_since_ms` is the time of the first commit that they do not see, None if there is none.
     `merged_ms` is the time of the last full compaction that they see, of a table whose later rows
-    they do not see; `behind_ms` the age of the first commit that they do not see.
+    they do not see.
     """
 
     location: str
     snapshot_id: int | None
     latest_id: int | None
-    behind_ms: int
-    shows_merged: bool
+    unseen_since_ms: int | None = None
+    shows_merged: bool = False
     merged_ms: int | None = None
 
 
@@ -156,22 +171,40 @@ def read_status(files: TableFiles) -> IcebergStatus | None:
     snapshots = [each for each in found.get("snapshots", ()) if isinstance(each, dict)]
     at = next((each for each in snapshots if each.get("snapshot-id") == current), {})
     latest = files.snapshots.latest()
-    behind_ms = 0
+    unseen_since_ms = None
     if latest is not None and not is_made_of(_summary(at), latest):
         later = [each for each in files.snapshots.ids() if each > (current or 0)]
         first = files.snapshots.read(later[0]) if later else latest
-        behind_ms = max(files.env.now_ms() - first.time_millis, 0)
+        unseen_since_ms = first.time_millis
     # Rows of these appear by compactions alone.
     merged = files.schema.has_primary_key and not files.options.deletion_vectors_enabled
-    changes = [each for each in snapshots if _summary(each).get("operation") == "overwrite"]
+    changes = [
+        each
+        for each in snapshots
+        if any(
+            int(_summary(each).get(name, 0)) for name in ("added-data-files", "deleted-data-files")
+        )
+    ]
     merged_ms = max((int(each["timestamp-ms"]) for each in changes), default=None)
     return IcebergStatus(
         location=files.fs.uri(own.folder),
         snapshot_id=current if isinstance(current, int) else None,
         latest_id=None if latest is None else latest.id,
-        behind_ms=behind_ms,
+        unseen_since_ms=unseen_since_ms,
         shows_merged=merged,
         merged_ms=merged_ms if merged else None,
+    )
+
+
+def unpublished(files: TableFiles) -> IcebergStatus:
+    """What Iceberg readers see of a table without metadata: nothing since its first snapshot."""
+    files = on_branch(files, "")
+    ids = files.snapshots.ids()
+    return IcebergStatus(
+        location=files.paths.root,
+        snapshot_id=None,
+        latest_id=ids[-1] if ids else None,
+        unseen_since_ms=files.snapshots.read(ids[0]).time_millis if ids else None,
     )
 
 

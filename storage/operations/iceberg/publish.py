@@ -53,6 +53,7 @@ from lakewright.storage.operations.iceberg.metadata_files import (
     DELTA_LIST,
     RETIRED,
     MetadataFiles,
+    check_publishable,
     is_made_of,
     versions_of,
 )
@@ -63,7 +64,6 @@ from lakewright.storage.operations.running.delete_files import delete_files, dis
 from lakewright.storage.operations.state.lineage import Chain
 from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.spec import snapshot as ours
-from lakewright.storage.spec.supported_options import check_readable
 
 _MAIN = "main"
 _NAME_MAPPING = "schema.name-mapping.default"
@@ -130,19 +130,6 @@ def publish(files: TableFiles, *, going: Collection[str] = (), sweeps: bool = Fa
     if sweeps or done.version is not None:
         _retire(own, done, sweeps=sweeps)
     return done
-
-
-def check_publishable(files: TableFiles) -> None:
-    """Check that Iceberg readers would see the right rows of a table's files.
-
-    Raises:
-        UnsupportedError: says why not.
-    """
-    check_readable(files.schema, table=files.name)
-    if files.schema.counts_rows:
-        raise UnsupportedError(
-            f"{files.name} cannot be published for Iceberg readers: its files count equal rows"
-        )
 
 
 def _look(files: TableFiles, going: Collection[str]) -> _Seen:

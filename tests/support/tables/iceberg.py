@@ -28,7 +28,9 @@ def iceberg_rows(table: Table, snapshot: int | None = None) -> pa.Table:
     """The rows of a snapshot, by default of the current one, under the present schema."""
     found = opened(table)
     names = tuple(table.refresh().schema.field_names)
-    scan = found.scan(selected_fields=names) if snapshot is None else found.scan(snapshot_id=snapshot)
+    scan = (
+        found.scan(selected_fields=names) if snapshot is None else found.scan(snapshot_id=snapshot)
+    )
     return scan.to_arrow()
 
 

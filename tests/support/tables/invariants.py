@@ -219,7 +219,9 @@ class RawTable:
         """
         folder = f"{self.root}/metadata/"
         named, needed = {"metadata/version-hint.text"}, set()
-        versions = {path: int(match[1]) for path in self.paths if (match := _VERSION.fullmatch(path))}
+        versions = {
+            path: int(match[1]) for path in self.paths if (match := _VERSION.fullmatch(path))
+        }
         for path, number in versions.items():
             metadata = self.json(path)
             retired = json.loads(metadata["properties"].get("lakewright.retired", "{}"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from contextlib import suppress
 
 import pytest
 
@@ -16,10 +15,7 @@ from lakewright.storage import (
     Table,
 )
 from lakewright.storage.errors import (
-    InvalidRequestError,
-    NotFoundError,
     StorageError,
-    UnsupportedError,
 )
 from tests.support.tables.builders import ANY_LOSS, events, new_table, rows
 from tests.support.tables.iceberg import assert_seen_alike
@@ -65,7 +61,9 @@ class History:
         return [getattr(self, name) for name in dir(self) if name.startswith("do_")]
 
     def step(self) -> None:
-        todo = self.random.choices(self.steps, [3 if "write" in s.__name__ else 1 for s in self.steps])[0]
+        todo = self.random.choices(
+            self.steps, [3 if "write" in s.__name__ else 1 for s in self.steps]
+        )[0]
         self.told.append(todo.__name__)
         try:
             todo()
@@ -76,7 +74,9 @@ class History:
     def some_rows(self) -> list[dict[str, object]]:
         first = self.random.randrange(30)
         day = self.random.choice(["a", "b", "c"])
-        found = events(first, first + self.random.randrange(1, 8), day=day, v=f"{self.random.random()}")
+        found = events(
+            first, first + self.random.randrange(1, 8), day=day, v=f"{self.random.random()}"
+        )
         names = set(self.table.schema.field_names)
         return [{k: v for k, v in row.items() if k in names} for row in found]
 
@@ -124,7 +124,9 @@ class History:
 
     def do_tag(self) -> None:
         ids = [each.id for each in self.table.history.snapshots()]
-        self.table.history.create_tag(f"t{self.random.randrange(4)}", snapshot=self.random.choice(ids))
+        self.table.history.create_tag(
+            f"t{self.random.randrange(4)}", snapshot=self.random.choice(ids)
+        )
 
     def do_move_tag(self) -> None:
         ids = [each.id for each in self.table.history.snapshots()]
@@ -206,6 +208,7 @@ def test_iceberg_readers_see_each_state_of_a_history(
         table = history.table
         if any(word in history.told[-1] for word in ("column", "respec")):
             from lakewright.storage.operations.iceberg.publish import publish
+
             publish(table.table_files)
         try:
             assert not caplog.records, caplog.text
