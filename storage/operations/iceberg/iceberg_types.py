@@ -219,7 +219,7 @@ def name_mapping(schemas: Iterable[Schema], current: Schema) -> NameMapping:
 
 
 def _mapped(field_id: int, names: list[str], fields: list[MappedField]) -> MappedField:
-    return MappedField(**{"field-id": field_id, "names": names, "fields": fields})  # type: ignore[arg-type]  # by their aliases
+    return MappedField(**{"field-id": field_id, "names": names, "fields": fields})
 
 
 def _all_fields(kind: IcebergType, parent: int | None) -> Iterable[tuple[int | None, NestedField]]:
@@ -267,5 +267,7 @@ def _is_read_as(then: IcebergType, now: IcebergType) -> bool:
         return isinstance(now, StructType)
     if isinstance(then, DecimalType) and isinstance(now, DecimalType):
         return then.scale == now.scale and then.precision <= now.precision
-    wider = {IntegerType: LongType, FloatType: DoubleType}.get(type(then))
-    return then == now or isinstance(now, wider or ())
+    is_wider = (isinstance(then, IntegerType) and isinstance(now, LongType)) or (
+        isinstance(then, FloatType) and isinstance(now, DoubleType)
+    )
+    return then == now or is_wider
