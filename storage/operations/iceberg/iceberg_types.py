@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from typing import NamedTuple
 
 from pyiceberg.conversions import to_bytes
 from pyiceberg.schema import Schema
@@ -139,40 +140,54 @@ def iceberg_value(value: Value, data_type: DataType) -> Value:
     return value
 
 
-def bounds_of(file: DataFileMeta, schema: TableSchema) -> Bounds:
-    """Lower and upper bounds and counts of nulls of a file's columns, by their ids."""
-    lower: dict[int, bytes] = {}
-    upper: dict[int, bytes] = {}
-    nulls: dict[int, int] = {}
-    stats = file.value_stats
-    if not stats.null_counts:
+class BoundsOfSchema:
+    """Reads bounds of the columns of files of one schema; what all files share is found once."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._schema = schema
+        self._known: dict[tuple[str, ...] | None, list[_Bounded]] = {}
+
+    def of(self, file: DataFileMeta) -> Bounds:
+        """Lower and upper bounds and counts of nulls of a file's columns, by their ids."""
+        lower: dict[int, bytes] = {}
+        upper: dict[int, bytes] = {}
+        nulls: dict[int, int] = {}
+        stats = file.value_stats
+        if not stats.null_counts:
+            return lower, upper, nulls
+        names = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
+        columns = self._known.get(names)
+        if columns is None:
+            fields = self._schema.fields if names is None else self._schema.fields_of(names)
+            columns = self._known[names] = [_bounded(each) for each in fields]
+        types = [each.type for each in columns]
+        least, most = (decode_row(row, types) for row in (stats.min_values, stats.max_values))
+        for column, count, low, high in zip(columns, stats.null_counts, least, most, strict=True):
+            if count is not None:
+                nulls[column.id] = count
+            if column.kind is None or low is None or high is None:
+                continue
+            if isinstance(low, float) and isinstance(high, float):
+                if math.isnan(low) or math.isnan(high):
+                    continue
+                # Bounds of Iceberg tell zeros by their signs; a bound of zero is that of both.
+                low, high = (-0.0 if low == 0 else low), (0.0 if high == 0 else high)  # noqa: PLW2901
+            lower[column.id] = to_bytes(column.kind, iceberg_value(low, column.type))
+            upper[column.id] = to_bytes(column.kind, iceberg_value(high, column.type))
         return lower, upper, nulls
-    names = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
-    fields = schema.fields if names is None else schema.fields_of(names)
-    types = [each.type for each in fields]
-    least, most = (decode_row(row, types) for row in (stats.min_values, stats.max_values))
-    for field, count, low, high in zip(fields, stats.null_counts, least, most, strict=True):
-        if count is not None:
-            nulls[field.id] = count
-        kind = _atomic(field.type) if isinstance(field.type, AtomicType) else None
-        if kind is None or low is None or high is None:
-            continue
-        if any(isinstance(each, float) and math.isnan(each) for each in (low, high)):
-            continue
-        # Bounds of Iceberg tell zeros by their signs; a bound of zero is that of both.
-        lower[field.id] = _bytes(kind, iceberg_value(-0.0 if _is_zero(low) else low, field.type))
-        upper[field.id] = _bytes(kind, iceberg_value(0.0 if _is_zero(high) else high, field.type))
-    return lower, upper, nulls
 
 
-def _is_zero(value: Value) -> bool:
-    return isinstance(value, float) and value == 0
+class _Bounded(NamedTuple):
+    """A column, and its type in Iceberg if that has bounds."""
+
+    id: int
+    type: DataType
+    kind: PrimitiveType | None
 
 
-def _bytes(kind: PrimitiveType, value: Value) -> bytes:
-    assert value is not None
-    found: bytes = to_bytes(kind, value)
-    return found
+def _bounded(field: DataField) -> _Bounded:
+    kind = _atomic(field.type) if isinstance(field.type, AtomicType) else None
+    return _Bounded(field.id, field.type, kind)
 
 
 def partition_key(values: Iterable[object]) -> str:

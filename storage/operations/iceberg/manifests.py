@@ -1,6 +1,6 @@
 """Manifests of Iceberg snapshots: those of the snapshot before, with what changed.
 
-1. New files get manifests of their own, a few thousand files each.
+1. New files get manifests of their own, some hundred files each.
 2. Of the manifests of the snapshot before, those that may hold removed files, by their bounds of
    partitions, are read. One that holds some is written again without them.
 3. Many small manifests are merged.
@@ -37,9 +37,10 @@ from lakewright.storage.operations.iceberg.metadata_io import MetadataIO
 
 # What all Iceberg readers decompress; some know no zstd.
 CODEC = "deflate"
-_FILES_A_MANIFEST = 2_000
+# pyiceberg writes some thousand entries a second, and a removed file takes its manifest with it.
+_FILES_A_MANIFEST = 500
 # So many manifests with fewer than these files each are merged.
-_SMALL_FILES, _SMALL_MANIFESTS = 500, 20
+_SMALL_FILES, _SMALL_MANIFESTS = 100, 20
 
 
 class _DeletesWriter(ManifestWriterV2):

@@ -507,7 +507,9 @@ def _retire(own: MetadataFiles, done: Publication, *, sweeps: bool) -> None:
     if not versions:
         return
     current = max(versions)
-    now_ms = max(each.modified_ms for each in listed)
+    # A version was written just now, unless a run found nothing to publish.
+    newest_ms = max(each.modified_ms for each in listed)
+    now_ms = newest_ms if done.version is not None else read_store_clock(own.files)
     ids = list(versions)
     most = max(len(ids) - 1 - own.files.options.iceberg_former_versions, 0)
     # A version was the current one until the next one came.

@@ -29,7 +29,7 @@ from pyiceberg.typedef import Record
 from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.operations.iceberg.iceberg_types import (
     Bounds,
-    bounds_of,
+    BoundsOfSchema,
     iceberg_value,
     partition_key,
 )
@@ -102,7 +102,7 @@ class SnapshotMaker:
     # How many files were read to tell what changed, for what a run reports.
     files_added: int = 0
     files_removed: int = 0
-    _vectors: dict[str, dict[str, DataFile]] = field(default_factory=dict)
+    _bounds: dict[int, BoundsOfSchema] = field(default_factory=dict)
 
     def made(
         self,
@@ -212,8 +212,15 @@ class SnapshotMaker:
             spec_id,
             rows=meta.row_count,
             size=meta.file_size,
-            bounds=bounds_of(meta, shown.files.at_schema(meta.schema_id).schema),
+            bounds=self._bounds_of(meta.schema_id, shown).of(meta),
         )
+
+    def _bounds_of(self, schema_id: int, shown: ShownState) -> BoundsOfSchema:
+        found = self._bounds.get(schema_id)
+        if found is None:
+            found = BoundsOfSchema(shown.files.at_schema(schema_id).schema)
+            self._bounds[schema_id] = found
+        return found
 
     def _deletes_file(self, vector: ShownVector, shown: ShownState) -> DataFile:
         path, spec_id, values = self._placed(vector.of)
