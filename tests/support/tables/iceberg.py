@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
+
 import pyarrow as pa
 from pyiceberg.table import StaticTable
 
@@ -12,6 +16,8 @@ from lakewright.storage.operations.inspection.system_tables import (
     read_system_table,
 )
 from tests.support.tables.builders import comparable
+
+_HOUR_S = 3_600
 
 
 def opened(table: Table) -> StaticTable:
@@ -77,3 +83,18 @@ def assert_seen_alike(table: Table) -> None:
         if each.snapshot_id in there:
             seen = iceberg_rows(table, each.snapshot_id)
             assert comparable_rows(seen) == comparable_rows(shown_rows(table, each.snapshot_id))
+
+
+def grow_older(table: Table, hours: float) -> None:
+    """Make all files of metadata older, and what they say of times."""
+    folder = Path(MetadataFiles.of(table.table_files).folder)
+    for path in folder.iterdir():
+        at = path.stat().st_mtime - hours * _HOUR_S
+        if path.name.endswith(".metadata.json"):
+            told = json.loads(path.read_text())
+            retired = json.loads(told["properties"].get("lakewright.retired", "{}"))
+            past = {name: ms - int(hours * _HOUR_S * 1000) for name, ms in retired.items()}
+            if retired:
+                told["properties"]["lakewright.retired"] = json.dumps(past)
+                path.write_text(json.dumps(told))
+        os.utime(path, (at, at))

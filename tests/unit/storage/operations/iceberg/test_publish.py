@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,13 +30,13 @@ from tests.support.tables.builders import ANY_LOSS, compact, events, expire, new
 from tests.support.tables.iceberg import (
     assert_seen_alike,
     comparable_rows,
+    grow_older,
     iceberg_rows,
     opened,
     shown_rows,
 )
 
 PUBLISHED = {"metadata.iceberg.storage": "table-location"}
-HOUR_S = 3_600
 
 
 def published(catalog: Catalog, **given: Any) -> Table:
@@ -55,21 +54,6 @@ def seen(table: Table) -> list[int]:
 
 def metadata(table: Table) -> list[str]:
     return sorted(each.name for each in MetadataFiles.of(table.table_files).listed())
-
-
-def grow_older(table: Table, hours: float) -> None:
-    """Make all files of metadata older, and what they say of times."""
-    folder = Path(MetadataFiles.of(table.table_files).folder)
-    for path in folder.iterdir():
-        at = path.stat().st_mtime - hours * HOUR_S
-        if path.name.endswith(".metadata.json"):
-            told = json.loads(path.read_text())
-            retired = json.loads(told["properties"].get("lakewright.retired", "{}"))
-            past = {name: ms - int(hours * HOUR_S * 1000) for name, ms in retired.items()}
-            if retired:
-                told["properties"]["lakewright.retired"] = json.dumps(past)
-                path.write_text(json.dumps(told))
-        os.utime(path, (at, at))
 
 
 def is_metadata(call: Call) -> bool:
