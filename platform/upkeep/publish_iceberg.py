@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lakewright.platform.upkeep.measures import Cost, Measures
 from lakewright.platform.upkeep.procedure import Command, Keeping, Outcome, Procedure, Report
 from lakewright.platform.upkeep.words import counted, duration_text
 from lakewright.storage.operations.iceberg.publish_iceberg import (
@@ -63,13 +62,6 @@ def _report(
     )
 
 
-def _measures(
-    _: object, done: Outcome[PublishIcebergOptions, PublishIcebergPlan, PublishIcebergResult]
-) -> Measures:
-    written = 0 if done.result is None else done.result.metadata_files_written
-    return Measures(cost=Cost(files=written))
-
-
 PUBLISH_ICEBERG = Procedure(
     verb=Upkeep.publish_iceberg,
     options=PublishIcebergOptions,
@@ -85,5 +77,4 @@ lakewright publish-iceberg nyc.flights
         section=lambda policy: policy.iceberg,
         options=lambda _: PublishIcebergOptions(),
     ),
-    measures=_measures,
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
 from typing import NamedTuple
 
 from pyiceberg.conversions import to_bytes
@@ -188,11 +187,6 @@ class _Bounded(NamedTuple):
 def _bounded(field: DataField) -> _Bounded:
     kind = _atomic(field.type) if isinstance(field.type, AtomicType) else None
     return _Bounded(field.id, field.type, kind)
-
-
-def partition_key(values: Iterable[object]) -> str:
-    """Values of a partition as a text, by which two of a spec are equal; NaN equals NaN."""
-    return repr([each.normalize() if isinstance(each, Decimal) else each for each in values])
 
 
 # --- columns that changed -----------------------------------------------------------------------

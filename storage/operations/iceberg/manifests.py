@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 
+import fastavro
 from pyiceberg.conversions import from_bytes
 from pyiceberg.manifest import (
     DataFile,
@@ -32,7 +33,6 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import PrimitiveType
 
-from lakewright.storage.operations.iceberg.iceberg_types import partition_key
 from lakewright.storage.operations.iceberg.metadata_io import MetadataIO
 
 # What all Iceberg readers decompress; some know no zstd.
@@ -54,18 +54,19 @@ class _DeletesWriter(ManifestWriterV2):
         return {**super()._meta, "content": "deletes"}
 
 
-def values_of(file: DataFile) -> list[object]:
-    """The partition of a file, in the order of its spec."""
-    return [file.partition[at] for at in range(len(file.partition))]
-
-
-# A file in a manifest: its location, its spec and its partition. A change of keys restates these.
-FileKey = tuple[str, int, str]
+# A file in a manifest: its location and its spec, as a change of keys restates in which it is.
+FileKey = tuple[str, int]
 
 
 def key_of(file: DataFile) -> FileKey:
     """What tells a file in a manifest from others."""
-    return file.file_path, file.spec_id, partition_key(values_of(file))
+    return file.file_path, file.spec_id
+
+
+def _partition_of(entry: ManifestEntry) -> str:
+    """The partition of a file as a text, to sort by."""
+    partition = entry.data_file.partition
+    return repr([partition[at] for at in range(len(partition))])
 
 
 @dataclass
@@ -79,6 +80,7 @@ class ManifestSets:
     # The schema in which the columns of a spec are looked up.
     schema_of: Callable[[PartitionSpec], Schema]
     _read: dict[str, list[ManifestEntry]] = field(default_factory=dict)
+    _keys: dict[str, set[FileKey]] = field(default_factory=dict)
     _lists: dict[str, tuple[ManifestFile, ...]] = field(default_factory=dict)
 
     def of_list(self, location: str) -> tuple[ManifestFile, ...]:
@@ -95,9 +97,21 @@ class ManifestSets:
             found = self._read[manifest.manifest_path] = manifest.fetch_manifest_entry(self.io)
         return found
 
+    def keys(self, manifest: ManifestFile) -> set[FileKey]:
+        """The live files of a manifest; some ten times faster than `entries`."""
+        found = self._keys.get(manifest.manifest_path)
+        if found is None:
+            with self.io.new_input(manifest.manifest_path).open() as source:
+                found = self._keys[manifest.manifest_path] = {
+                    (each["data_file"]["file_path"], manifest.partition_spec_id)
+                    for each in fastavro.reader(source)
+                    if isinstance(each, dict) and each["status"] != ManifestEntryStatus.DELETED
+                }
+        return found
+
     def all_keys(self, manifests: Iterable[ManifestFile]) -> set[FileKey]:
         """The live files of manifests."""
-        return {key_of(each.data_file) for one in manifests for each in self.entries(one)}
+        return {key for manifest in manifests for key in self.keys(manifest)}
 
     def changed(
         self,
@@ -118,14 +132,15 @@ class ManifestSets:
         made: list[ManifestFile] = []
         gone = set(removed)
         for manifest in before:
-            if not gone or not self._may_hold(manifest, bounds):
+            if (
+                not gone
+                or not self._may_hold(manifest, bounds)
+                or gone.isdisjoint(self.keys(manifest))
+            ):
                 kept.append(manifest)
                 continue
-            entries = self.entries(manifest)
-            left = [each for each in entries if key_of(each.data_file) not in gone]
-            if len(left) == len(entries):
-                kept.append(manifest)
-            elif left:
+            left = [e for e in self.entries(manifest) if key_of(e.data_file) not in gone]
+            if left:
                 made += self._written(left, snapshot_id, content)
         kept = self._merged(kept, snapshot_id, content)
         new = [_entry(ManifestEntryStatus.ADDED, snapshot_id, each) for each in added]
@@ -183,7 +198,7 @@ class ManifestSets:
             by_spec[each.data_file.spec_id].append(each)
         found = []
         for spec_id, some in by_spec.items():
-            some.sort(key=lambda each: partition_key(values_of(each.data_file)))
+            some.sort(key=_partition_of)
             for begin in range(0, len(some), _FILES_A_MANIFEST):
                 part = some[begin : begin + _FILES_A_MANIFEST]
                 found.append(self._write(spec_id, part, snapshot_id, content))

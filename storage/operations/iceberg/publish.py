@@ -41,6 +41,7 @@ from lakewright.storage.errors import (
     TagNotFound,
     UnsupportedError,
 )
+from lakewright.storage.files.put_files import put_new
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.iceberg.iceberg_types import (
@@ -201,7 +202,7 @@ class _Round:
         if version in self.versions:
             fs.replace(path, data)
             return True
-        return fs.put_if_absent(path, data) or fs.read_bytes(path) == data
+        return put_new(fs, path, data)
 
     def _base(self) -> TableMetadata | None:
         """The newest version, if it can be read and means this place; a part of it may be right."""

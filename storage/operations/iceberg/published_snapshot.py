@@ -31,7 +31,6 @@ from lakewright.storage.operations.iceberg.iceberg_types import (
     Bounds,
     BoundsOfSchema,
     iceberg_value,
-    partition_key,
 )
 from lakewright.storage.operations.iceberg.manifests import FileKey, ManifestSets, key_of
 from lakewright.storage.operations.iceberg.metadata_files import (
@@ -129,15 +128,15 @@ class SnapshotMaker:
             changes = shown.delta()
             added = [self._data_file(each, shown) for each in changes.added.values()]
             gone = [self._placed(each) for each in changes.removed.values()]
-            removed = {(loc, spec, partition_key(values)) for loc, spec, values in gone}
+            removed = {(location, spec) for location, spec, _ in gone}
             bounds = [(spec, values) for _, spec, values in gone]
         else:
             every = shown.all_files()
             there = self.sets.all_keys(data)
-            wanted = {self._key(each): each for each in every.values()}
+            wanted = {self._placed(each)[:2]: each for each in every.values()}
             removed = there - wanted.keys()
             added = [self._data_file(f, shown) for key, f in wanted.items() if key not in there]
-        gone_paths = {location for location, _, _ in removed}
+        gone_paths = {location for location, _ in removed}
         paths = {
             name: (file.lower_bounds or {}).get(_PATH_ID, b"").decode()
             for name, file in known.items()
@@ -197,10 +196,6 @@ class SnapshotMaker:
             for value, kind in zip(file.partition.values, keys.types, strict=True)
         ]
         return file.location, spec.spec_id, values
-
-    def _key(self, file: ShownFile) -> FileKey:
-        location, spec_id, values = self._placed(file)
-        return location, spec_id, partition_key(values)
 
     def _data_file(self, file: ShownFile, shown: ShownState) -> DataFile:
         meta = file.entry.file

@@ -58,7 +58,7 @@ REFUSED: list[tuple[str, str, set[Use] | frozenset[Use]]] = [
     ("tag.create-success-file", "true", {WRITE, TAG}),
     ("record-level.expire-time", "1 d", {COMPACT}),
     ("clustering.incremental", "true", {COMPACT}),
-    ("metadata.iceberg.storage", "table-location", EVERY - {READ}),
+    ("metadata.iceberg.storage", "hive-catalog", EVERY - {READ}),
     ("pk-btree.index.columns", "v", EVERY - {READ}),
     ("bucket-order-of-a-later-version", "x", EVERY - {READ}),
     ("sequence.of-a-later-version", "x", EVERY - {READ}),
