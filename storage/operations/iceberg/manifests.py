@@ -42,6 +42,9 @@ _FILES_A_MANIFEST = 500
 # So many manifests with fewer than these files each are merged.
 _SMALL_FILES, _SMALL_MANIFESTS = 100, 20
 
+# From so many files on, decoding a manifest takes no longer than looking for each in its bytes.
+_MOST_LOOKED_FOR = 500
+
 
 class _DeletesWriter(ManifestWriterV2):
     """A manifest of files with position deletes."""
@@ -97,8 +100,19 @@ class ManifestSets:
             found = self._read[manifest.manifest_path] = manifest.fetch_manifest_entry(self.io)
         return found
 
+    def _names(self, manifest: ManifestFile, wanted: Collection[FileKey]) -> bool:
+        """Whether a manifest may name one of some files, by a look at its bytes.
+
+        Decoding all manifests of a large table takes a minute, where no partitions tell them apart.
+        """
+        if manifest.manifest_path in self._keys or len(wanted) > _MOST_LOOKED_FOR:
+            return not self.keys(manifest).isdisjoint(wanted)
+        with self.io.new_input(manifest.manifest_path).open() as source:
+            data = b"".join(block.bytes_.getvalue() for block in fastavro.block_reader(source))
+        return any(location.encode() in data for location, _ in wanted)
+
     def keys(self, manifest: ManifestFile) -> set[FileKey]:
-        """The live files of a manifest; some ten times faster than `entries`."""
+        """The live files of a manifest; some times faster than `entries`."""
         found = self._keys.get(manifest.manifest_path)
         if found is None:
             with self.io.new_input(manifest.manifest_path).open() as source:
@@ -132,15 +146,14 @@ class ManifestSets:
         made: list[ManifestFile] = []
         gone = set(removed)
         for manifest in before:
-            if (
-                not gone
-                or not self._may_hold(manifest, bounds)
-                or gone.isdisjoint(self.keys(manifest))
-            ):
+            if not gone or not self._may_hold(manifest, bounds) or not self._names(manifest, gone):
                 kept.append(manifest)
                 continue
-            left = [e for e in self.entries(manifest) if key_of(e.data_file) not in gone]
-            if left:
+            entries = self.entries(manifest)
+            left = [each for each in entries if key_of(each.data_file) not in gone]
+            if len(left) == len(entries):
+                kept.append(manifest)
+            elif left:
                 made += self._written(left, snapshot_id, content)
         kept = self._merged(kept, snapshot_id, content)
         new = [_entry(ManifestEntryStatus.ADDED, snapshot_id, each) for each in added]
