@@ -171,9 +171,14 @@ class BoundsOfSchema:
                     continue
                 # Bounds of Iceberg tell zeros by their signs; a bound of zero is that of both.
                 low, high = (-0.0 if low == 0 else low), (0.0 if high == 0 else high)  # noqa: PLW2901
-            lower[column.id] = to_bytes(column.kind, iceberg_value(low, column.type))
-            upper[column.id] = to_bytes(column.kind, iceberg_value(high, column.type))
+            lower[column.id] = _bytes(column.kind, iceberg_value(low, column.type))
+            upper[column.id] = _bytes(column.kind, iceberg_value(high, column.type))
         return lower, upper, nulls
+
+
+def _bytes(kind: PrimitiveType, value: Value) -> bytes:
+    assert value is not None
+    return to_bytes(kind, value)
 
 
 class _Bounded(NamedTuple):

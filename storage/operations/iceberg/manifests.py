@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
+from typing import Any, Literal
 
 import fastavro
 from pyiceberg.conversions import from_bytes
@@ -36,7 +37,7 @@ from pyiceberg.types import PrimitiveType
 from lakewright.storage.operations.iceberg.metadata_io import MetadataIO
 
 # What all Iceberg readers decompress; some know no zstd.
-CODEC = "deflate"
+CODEC: Literal["deflate"] = "deflate"
 # pyiceberg writes some thousand entries a second, and a removed file takes its manifest with it.
 _FILES_A_MANIFEST = 500
 # So many manifests with fewer than these files each are merged.
@@ -107,20 +108,19 @@ class ManifestSets:
         """
         if manifest.manifest_path in self._keys or len(wanted) > _MOST_LOOKED_FOR:
             return not self.keys(manifest).isdisjoint(wanted)
-        with self.io.new_input(manifest.manifest_path).open() as source:
-            data = b"".join(block.bytes_.getvalue() for block in fastavro.block_reader(source))
+        blocks: Any = fastavro.block_reader(self.io.source(manifest.manifest_path))
+        data = b"".join(block.bytes_.getvalue() for block in blocks)
         return any(location.encode() in data for location, _ in wanted)
 
     def keys(self, manifest: ManifestFile) -> set[FileKey]:
         """The live files of a manifest; some times faster than `entries`."""
         found = self._keys.get(manifest.manifest_path)
         if found is None:
-            with self.io.new_input(manifest.manifest_path).open() as source:
-                found = self._keys[manifest.manifest_path] = {
-                    (each["data_file"]["file_path"], manifest.partition_spec_id)
-                    for each in fastavro.reader(source)
-                    if isinstance(each, dict) and each["status"] != ManifestEntryStatus.DELETED
-                }
+            found = self._keys[manifest.manifest_path] = {
+                (each["data_file"]["file_path"], manifest.partition_spec_id)
+                for each in fastavro.reader(self.io.source(manifest.manifest_path))
+                if isinstance(each, dict) and each["status"] != ManifestEntryStatus.DELETED
+            }
         return found
 
     def all_keys(self, manifests: Iterable[ManifestFile]) -> set[FileKey]:

@@ -131,9 +131,8 @@ def java_identity(snapshot: Snapshot) -> str:
     return f"{snapshot.commit_user}:{snapshot.commit_identifier}:{snapshot.time_millis}"
 
 
-def is_made_of(summary: Mapping[str, Any] | None, snapshot: Snapshot) -> bool:
+def is_made_of(said: Mapping[str, Any], snapshot: Snapshot) -> bool:
     """Whether the summary of an Iceberg snapshot proves that it was made of this snapshot."""
-    said = summary or {}
     if said.get(DELTA_LIST) is not None:
         return bool(said[DELTA_LIST] == snapshot.delta_manifest_list)
     return bool(said.get(JAVA_IDENTITY) == java_identity(snapshot))

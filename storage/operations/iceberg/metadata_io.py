@@ -71,6 +71,10 @@ class MetadataIO(FileIO):
     def path(self, location: str) -> str:
         return f"{self._folder}/{location.rpartition('/')[2]}"
 
+    def source(self, location: str) -> BytesIO:
+        """A file as it is stored."""
+        return BytesIO(self._fs.read_bytes(self.path(location)))
+
     def new_input(self, location: str) -> InputFile:
         return _Input(self._fs, self.path(location), location)
 

@@ -250,11 +250,9 @@ class _Round:
         if latest_id not in shown:
             raise CorruptionError(f"snapshot {latest_id} of {files.name} went as it was published")
         refs = {
-            name: SnapshotRef(snapshot_id=each, snapshot_ref_type=SnapshotRefType.TAG)
-            for name, each in tagged.items()
-            if each in shown and name != _MAIN
+            name: _ref(each, SnapshotRefType.TAG) for name, each in tagged.items() if each in shown
         }
-        refs[_MAIN] = SnapshotRef(snapshot_id=latest_id, snapshot_ref_type=SnapshotRefType.BRANCH)
+        refs[_MAIN] = _ref(latest_id, SnapshotRefType.BRANCH)
         mapping = name_mapping(schemas.values(), schemas[files.schema.id])
         retired = self._retired(base, shown, maker)
         properties = {**({} if base is None else base.properties)}
@@ -385,7 +383,7 @@ class _Round:
         """Whether one rule says what is shown of both, and all entries have the table's keys."""
         if snapshot.schema_id != before.schema_id:
             return False
-        if (before.summary or {}).get(DELTA_LIST) is None:
+        if _said(before).get(DELTA_LIST) is None:
             # Java shows other files of some tables.
             return False
         return ShownState.of(self.own.files, snapshot, "").state.is_settled
@@ -469,7 +467,7 @@ class _Kept:
         wanted = {*there, *self.tagged.values()}
         known = [each for each in base.snapshots if each.snapshot_id in wanted]
         if current is not None and current.snapshot_id in there and self._is_right(current):
-            marked = [e for e in known if (e.summary or {}).get(DELTA_LIST) is not None]
+            marked = [each for each in known if _said(each).get(DELTA_LIST) is not None]
             ids = {e.snapshot_id for e in marked if e.snapshot_id in there}
             return {e.snapshot_id: e for e in known if e.snapshot_id in ids or self._is_right(e)}
         return {each.snapshot_id: each for each in known if self._is_right(each)}
@@ -478,8 +476,16 @@ class _Kept:
         if self.round.is_of_unread_tag(published.snapshot_id):
             return True
         snapshot = self.round.snapshot(published.snapshot_id)
-        said = published.summary.additional_properties if published.summary else None
-        return snapshot is not None and is_made_of(said, snapshot)
+        return snapshot is not None and is_made_of(_said(published), snapshot)
+
+
+def _ref(snapshot_id: int, kind: SnapshotRefType) -> SnapshotRef:
+    return SnapshotRef(**{"snapshot-id": snapshot_id, "type": kind})
+
+
+def _said(snapshot: Snapshot) -> Mapping[str, str]:
+    """What the summary of a snapshot says besides its operation."""
+    return snapshot.summary.additional_properties if snapshot.summary else {}
 
 
 def retired_of(base: TableMetadata | None) -> dict[str, int]:

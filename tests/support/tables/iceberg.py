@@ -43,8 +43,8 @@ def iceberg_rows(table: Table, snapshot: int | None = None) -> pa.Table:
 def shown_rows(table: Table, snapshot: int | None = None) -> pa.Table:
     """The rows that Iceberg readers should see."""
     if table.schema.has_primary_key and not table.options.deletion_vectors_enabled:
-        number = snapshot if snapshot is not None else table.history.latest_snapshot().id
-        at = table.table_files.snapshots.read(number)
+        number = snapshot if snapshot is not None else table.table_files.snapshots.latest_id()
+        at = table.table_files.snapshots.read(number or 0)
         files = table.table_files if snapshot is None else table.table_files.at_schema(at.schema_id)
         return read_system_table(files, READ_OPTIMIZED, at)
     return table.read() if snapshot is None else table.at(snapshot=snapshot).read()
