@@ -37,8 +37,6 @@ REFUSED: list[tuple[str, str, set[Use] | frozenset[Use]]] = [
     ("index-file-in-data-file-dir", "true", EVERY),
     ("branch", "other", EVERY),
     ("merge-engine", "of-a-later-version", {READ, WRITE, COMPACT}),
-    ("row-tracking.enabled", "true", {READ, WRITE, COMPACT}),
-    ("data-evolution.enabled", "true", {READ, WRITE, COMPACT}),
     ("query-auth.enabled", "true", {READ, WRITE, COMPACT}),
     ("sequence.snapshot-ordering", "true", {READ, WRITE, COMPACT}),
     ("bucket-function.type", "hive", {READ, WRITE, COMPACT}),
