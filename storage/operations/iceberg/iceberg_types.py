@@ -40,6 +40,7 @@ from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.spec import data_types as ours
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, RowType, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.row_tracking import with_row_ids
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.values import Value
 
@@ -157,7 +158,8 @@ class BoundsOfSchema:
         names = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
         columns = self._known.get(names)
         if columns is None:
-            fields = self._schema.fields if names is None else self._schema.fields_of(names)
+            known = {each.name: each for each in with_row_ids(self._schema).fields}
+            fields = self._schema.fields if names is None else [known[name] for name in names]
             columns = self._known[names] = [_bounded(each) for each in fields]
         types = [each.type for each in columns]
         least, most = (decode_row(row, types) for row in (stats.min_values, stats.max_values))

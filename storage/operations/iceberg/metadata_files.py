@@ -124,6 +124,11 @@ def check_publishable(files: TableFiles) -> None:
         raise UnsupportedError(
             f"{files.name} cannot be published for Iceberg readers: its files count equal rows"
         )
+    if files.options.data_evolution_enabled:
+        raise UnsupportedError(
+            f"{files.name} cannot be published for Iceberg readers: columns of a row may lie in "
+            "several files, as data-evolution.enabled says"
+        )
 
 
 def java_identity(snapshot: Snapshot) -> str:

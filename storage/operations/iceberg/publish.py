@@ -180,7 +180,7 @@ class _Round:
                 return True
             version = metadata.current_snapshot_id
             assert version is not None
-            own.files.fs.make_durable(io.written, below=own.folder)
+            own.files.fs.make_durable(io.written, below=own.folder.rpartition("/")[0])
             data = metadata.model_dump_json(exclude_none=True).encode()
             if not self._put(version, data):
                 # Another publication was faster.
