@@ -93,7 +93,8 @@ class History:
         self.table.write(rows(self.table, self.some_rows()), mode="overwrite")
 
     def do_delete(self) -> None:
-        self.table.delete(f"id % {self.random.randrange(2, 9)} = 0")
+        first = self.random.randrange(30)
+        self.table.delete(f"id >= {first} and id < {first + self.random.randrange(1, 9)}")
 
     def do_update(self) -> None:
         self.table.update({"v": "'changed'"}, f"id = {self.random.randrange(30)}")
