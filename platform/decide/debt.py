@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakewright.platform.decide.survey import TableSurvey
@@ -21,6 +21,13 @@ _MANY_SCHEMAS = 20
 # From so many sorted runs, or small files, of one bucket on, the state of a table is poor. A
 # compaction by the defaults of Paimon leaves fewer than 5 of each.
 POOR_RUNS, POOR_FILES = 10, 50
+# The uses of a table that a person asks about.
+_DONE = {
+    "read": "read",
+    "compact": "compacted",
+    "expire": "expired",
+    "orphans": "cleared of orphans",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +87,30 @@ def findings(survey: TableSurvey) -> tuple[str, ...]:
     return tuple(_findings(survey))
 
 
+def refused_text(refused: Mapping[str, str]) -> str | None:
+    """What cannot be done to a table, what can, and why; None if all can. One line.
+
+    The reasons are by use, as in a survey.
+    """
+    barred = [use for use in _DONE if use in refused]
+    if not barred:
+        return None
+    reasons = dict.fromkeys(refused[use].partition("; the table cannot be ")[0] for use in barred)
+    done = [word for use, word in _DONE.items() if use not in refused]
+    rest = f"; it can be {_listed(done, 'and')}" if done else ""
+    return f"cannot be {_listed([_DONE[use] for use in barred], 'or')}: {'; '.join(reasons)}{rest}"
+
+
+def _listed(words: Sequence[str], last: str) -> str:
+    return f" {last} ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
+
+
 def _findings(survey: TableSurvey) -> Iterator[str]:
     files, history = survey.files, survey.history
     if survey.read_only is not None:
         yield f"can only be read: {survey.read_only}"
-    for use, reason in sorted(survey.refused.items()):
-        if survey.read_only is None and use in ("compact", "expire", "orphans"):
-            yield f"cannot be kept by {use}: {reason}"
+    elif (told := refused_text(survey.refused)) is not None:
+        yield told
     if survey.has_other_keys:
         yield other_keys_text(survey.table, survey.partition_keys, survey.late_writers)
     if files.away_files:

@@ -11,7 +11,7 @@ Nothing is written, and no data file is opened.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
@@ -45,8 +45,7 @@ from lakewright.storage import (
 from lakewright.storage.codec.manifest_columns import NO_NUMBER
 from lakewright.storage.errors import SnapshotNotFound, TableNotFound
 from lakewright.storage.inspection import Inspection
-from lakewright.storage.spec.known_options import UPKEEP
-from lakewright.storage.spec.supported_options import check_readable
+from lakewright.storage.spec.known_options import UPKEEP, Use
 
 # Which folders are listed for orphans: equal surveys look into the same ones.
 _SEED = 20_240_229
@@ -238,7 +237,6 @@ def _survey(table: Table, worst: int) -> TableSurvey:
     if known.kind == table.schema.options.get("type"):
         what = f"it is a {known.kind}, without snapshots that upkeep could work on"
         return replace(known, read_only=what)
-    check_readable(table.schema, table=table.name)
     snapshot = table.history.latest_snapshot()
     inspect = Inspection(table.table_files, snapshot)
     refused = inspect.refused_uses()
@@ -252,13 +250,18 @@ def _survey(table: Table, worst: int) -> TableSurvey:
         has_other_keys = not inspect.files_fit(layout)
         return replace(
             _laid_out(table, known, layout, worst),
-            read_only=next(iter(refused.values())) if refused.keys() == UPKEEP else None,
+            read_only=_read_only(refused),
             refused={use.value: reason for use, reason in refused.items()},
             history=_history(span, snapshot, len(layout.buckets.schema_ids)),
             orphans=_orphans(unnamed),
             has_other_keys=has_other_keys,
             late_writers=inspect.late_writers() if has_other_keys else (),
         )
+
+
+def _read_only(refused: Mapping[Use, str]) -> str | None:
+    """Why a table can be read, and nothing else."""
+    return refused[Use.COMPACT] if refused.keys() == UPKEEP else None
 
 
 def _laid_out(table: Table, known: TableSurvey, layout: Layout, worst: int) -> TableSurvey:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 
-from lakewright.platform.decide.debt import debt_of, poor_state
+from lakewright.platform.decide.debt import debt_of, poor_state, refused_text
 from lakewright.platform.decide.kept_tables import IN_FORCE, KeptTable
 from lakewright.platform.decide.upkeep_state import UpkeepState
 from lakewright.platform.ledger.action import Action, Verdict
@@ -203,6 +203,8 @@ def _description(
             lines[-1] += "; the check warns, because upkeep is late"
     if kept.problems:
         lines += ["", f"**Policy**: {kept.problems[0]}; {IN_FORCE}"]
+    if (refused := refused_text(state.survey.refused)) is not None:
+        lines += ["", f"**Refused**: {refused}"]
     lines += ["", f"**Upkeep**: {_headline(decisions)}"]
     concerned = [
         decision for decision in decisions if isinstance(decision, Intent) or decision.why_not.waits
