@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Collection
 from contextlib import suppress
+from typing import Any
 
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.extras import needed_for
@@ -88,7 +89,12 @@ def _leave_version(own: MetadataFiles, going: Collection[str], why: UnsupportedE
     """Take snapshots out of the current version, where a new one cannot be made."""
     version = max(versions_of(own.listed()))
     data = own.read(version)
-    metadata = {} if data is None else json.loads(data)
+    metadata: dict[str, Any] = {}
+    with suppress(ValueError):
+        metadata = json.loads(data or b"{}")
+    if "snapshots" not in metadata:
+        # No reader can read it either.
+        return
     paths = own.files.paths
     gone = {
         each["snapshot-id"]

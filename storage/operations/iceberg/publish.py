@@ -22,12 +22,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from pydantic import ValidationError
+from pyiceberg.exceptions import ValidationError
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, TableMetadataV2
@@ -37,6 +38,7 @@ from pyiceberg.table.snapshots import Snapshot
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import (
     CorruptionError,
+    FileMissing,
     SnapshotNotFound,
     TagNotFound,
     UnsupportedError,
@@ -76,6 +78,11 @@ _VERSIONS_AT_ONCE = 8
 _LOST_MS = 86_400_000
 # A first publication, or one after a long time, makes no more snapshots than these.
 _MOST_MADE = 100
+# What reading damaged metadata raises, of the table and in pyiceberg.
+_DAMAGED = (
+    *(CorruptionError, FileMissing, ValidationError),
+    *(ValueError, LookupError, TypeError, EOFError, zlib.error),
+)
 # Times of files may be rounded.
 _ROUNDED_MS = 2_000
 
@@ -114,17 +121,20 @@ def publish(files: TableFiles, *, going: Collection[str] = (), sweeps: bool = Fa
     check_publishable(own.files)
     done = Publication()
     rounds = Rounds(files.name, "its Iceberg metadata was written")
+    anew = False
     while True:
         rounds.begin()
         seen = _look(own.files, going)
         files = own.files.refreshed().reading_once()
-        one = _Round(MetadataFiles(files, own.folder), seen, done)
+        one = _Round(MetadataFiles(files, own.folder), seen, done, anew)
         try:
             is_current = one.run()
-        except CorruptionError:
-            # An expiry may have deleted what was read.
+        except _DAMAGED:
+            # An expiry may have deleted what was read; else it may be the metadata of before.
             if _look(own.files, going) == seen:
-                raise
+                if anew:
+                    raise
+                anew = True
             continue
         if is_current or _look(own.files, going) == seen:
             break
@@ -164,6 +174,8 @@ class _Round:
     own: MetadataFiles
     seen: _Seen
     done: Publication
+    # Whether to take nothing from the current version, which may be damaged.
+    anew: bool = False
     versions: dict[int, FileStatus] = field(default_factory=dict)
     _of_tags: dict[int, ours.Snapshot] = field(default_factory=dict)
 
@@ -206,7 +218,7 @@ class _Round:
 
     def _base(self) -> TableMetadata | None:
         """The newest version, if it can be read and means this place; a part of it may be right."""
-        for version in sorted(self.versions, reverse=True):
+        for version in sorted(self.versions, reverse=True) if not self.anew else ():
             data = self.own.read(version)
             if data is None:
                 continue
@@ -413,7 +425,7 @@ class _Round:
         named = {name for each in shown.values() for name in maker.names_of(each)}
         for each in left:
             # Another client may have deleted its files.
-            with suppress(FileNotFoundError, OSError, ValueError):
+            with suppress(*_DAMAGED):
                 found |= dict.fromkeys(maker.names_of(each) - named - found.keys(), now_ms)
         return found
 

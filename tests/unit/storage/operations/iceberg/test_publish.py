@@ -281,6 +281,26 @@ def _named(table: Table) -> set[str]:
     return lists | manifests
 
 
+@pytest.mark.parametrize("damage", ["gone", "cut short", "no Avro"])
+@pytest.mark.parametrize("kind", ["m-", "snap-", "v"])
+def test_damaged_metadata_is_made_anew(catalog: Catalog, kind: str, damage: str) -> None:
+    table = published(catalog)
+    write(table, 0, 1)
+    write(table, 1, 2)
+    folder = Path(MetadataFiles.of(table.table_files).folder)
+    for path in sorted(folder.glob(f"{kind}*")):
+        data = path.read_bytes()
+        path.write_bytes(
+            {"cut short": data[: len(data) // 2], "no Avro": b"?", "gone": b""}[damage]
+        )
+        if damage == "gone":
+            path.unlink()
+    compact(table, full=True)
+    assert_seen_alike(table)
+    grow_older(table, 48)
+    table.upkeep.publish_iceberg()
+
+
 def test_orphan_removal_keeps_metadata(catalog: Catalog) -> None:
     table = published(catalog)
     write(table, 0, 1)
