@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lakewright.platform.decide.survey import TableSurvey
+from lakewright.platform.upkeep.refused import refused_text
 from lakewright.platform.upkeep.respec import other_keys_text
 from lakewright.platform.upkeep.settle import away_text
 from lakewright.platform.upkeep.words import counted, size_text
@@ -21,13 +22,6 @@ _MANY_SCHEMAS = 20
 # From so many sorted runs, or small files, of one bucket on, the state of a table is poor. A
 # compaction by the defaults of Paimon leaves fewer than 5 of each.
 POOR_RUNS, POOR_FILES = 10, 50
-# The uses of a table that a person asks about.
-_DONE = {
-    "read": "read",
-    "compact": "compacted",
-    "expire": "expired",
-    "orphans": "cleared of orphans",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,24 +79,6 @@ def findings(survey: TableSurvey) -> tuple[str, ...]:
     if survey.problem is not None:
         return (f"cannot be read: {survey.problem}",)
     return tuple(_findings(survey))
-
-
-def refused_text(refused: Mapping[str, str]) -> str | None:
-    """What cannot be done to a table, what can, and why; None if all can. One line.
-
-    The reasons are by use, as in a survey.
-    """
-    barred = [use for use in _DONE if use in refused]
-    if not barred:
-        return None
-    reasons = dict.fromkeys(refused[use].partition("; the table cannot be ")[0] for use in barred)
-    done = [word for use, word in _DONE.items() if use not in refused]
-    rest = f"; it can be {_listed(done, 'and')}" if done else ""
-    return f"cannot be {_listed([_DONE[use] for use in barred], 'or')}: {'; '.join(reasons)}{rest}"
-
-
-def _listed(words: Sequence[str], last: str) -> str:
-    return f" {last} ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
 
 
 def _findings(survey: TableSurvey) -> Iterator[str]:

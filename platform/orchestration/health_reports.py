@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 
-from lakewright.platform.decide.debt import debt_of, poor_state, refused_text
+from lakewright.platform.decide.debt import debt_of, poor_state
 from lakewright.platform.decide.kept_tables import IN_FORCE, KeptTable
 from lakewright.platform.decide.upkeep_state import UpkeepState
 from lakewright.platform.ledger.action import Action, Verdict
@@ -40,6 +40,7 @@ from lakewright.platform.orchestration.upkeep_links import upkeep_links
 from lakewright.platform.tables.partition_keys import first_few
 from lakewright.platform.tables.upkeep_policies import UpkeepMode
 from lakewright.platform.upkeep.measures import Benefit
+from lakewright.platform.upkeep.refused import refused_text
 from lakewright.platform.upkeep.retention import age_text, holder_text
 from lakewright.platform.upkeep.words import (
     counted,

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from lakewright.cli.output.tables import Block, Facts, Heading, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, iso_time, time_text
-from lakewright.platform.decide.debt import refused_text
+from lakewright.platform.upkeep.refused import refused_text
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import CondemnedRun, Lease, PartitionStats, Snapshot, Table, TableSchema
 from lakewright.storage.errors import SchemaMoved, StorageError
