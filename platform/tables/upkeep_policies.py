@@ -275,7 +275,7 @@ class ManifestPolicy(Declared):
 
 
 class IcebergPolicy(Declared):
-    """When Iceberg metadata is brought up to the table, whoever wrote to it."""
+    """When Iceberg metadata is brought up to commits of any writer."""
 
     lag: DurationMs | None = Field(
         default=None,

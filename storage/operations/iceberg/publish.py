@@ -1,4 +1,4 @@
-"""Publishing: brings a table's Iceberg metadata up to its snapshots, whoever made these.
+"""Publishing: brings a table's Iceberg metadata up to its snapshots, of any writer.
 
 1. List snapshots, tags, and records of roots that are about to go (`references/condemn.py`). Read
    the current version of the metadata.

@@ -1,4 +1,4 @@
-"""The verb that brings Iceberg metadata up to the table, whoever made its snapshots.
+"""The verb that brings Iceberg metadata up to the snapshots of any writer.
 
 1. Plan: compare what Iceberg readers see with the latest snapshot.
 2. Run: publish (`publish.py`), and delete what dead publications have left.
