@@ -666,6 +666,15 @@ CASES = (
     Case("postpone compact", _run("postpone_compact"), POSTPONED, steps=True),
     Case("analyze", _run("analyze"), EVERY_KIND),
     Case("rewrite manifests", _run("rewrite_manifests"), EVERY_KIND),
+    # What a dead publication leaves, a later one deletes after a day.
+    Case(
+        "publish iceberg",
+        _run("publish_iceberg"),
+        ("append",),
+        cleans_up=False,
+        repeats=True,
+        names_places=True,
+    ),
     # Expiring.
     Case("expire snapshots", _run("expire_snapshots", **ONE_LEFT), EVERY_KIND, cleans_up=False),
     Case(
