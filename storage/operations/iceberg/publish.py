@@ -61,6 +61,7 @@ from lakewright.storage.operations.iceberg.metadata_files import (
     versions_of,
 )
 from lakewright.storage.operations.iceberg.metadata_io import MetadataIO
+from lakewright.storage.operations.iceberg.named_files import unnamed_files
 from lakewright.storage.operations.iceberg.published_snapshot import SnapshotMaker, Specs
 from lakewright.storage.operations.iceberg.shown_files import ShownState
 from lakewright.storage.operations.running.delete_files import delete_files, discard_files
@@ -545,24 +546,12 @@ def _retire(own: MetadataFiles, done: Publication, *, sweeps: bool) -> None:
         there = {each.name for each in listed}
         retired = {name for name, ms in retired_of(base).items() if ms < now_ms - _KEPT_MS}
         former += [own.path(name) for name in sorted(retired & there)]
-        if sweeps and base is not None:
-            former += _lost(own, base, listed, now_ms)
     done.files_deleted += delete_files(own.files.fs, dict.fromkeys(former))
+    if sweeps:
+        done.files_deleted += delete_files(own.files.fs, _lost(own, listed, now_ms))
 
 
-def _lost(
-    own: MetadataFiles, base: TableMetadata, listed: Sequence[FileStatus], now_ms: int
-) -> list[str]:
-    """Files of our names that no snapshot names, and that are a day old."""
-    io = MetadataIO(own.files.fs, own.folder)
-    sets = ManifestSets(io, str, str, {}, lambda _: base.schema())
-    maker = SnapshotMaker(own, base.location, Specs({}), {}, sets)
-    named = {name for each in base.snapshots for name in maker.names_of(each)}
-    named |= retired_of(base).keys()
-    return [
-        each.path
-        for each in listed
-        if each.name.endswith((".avro", ".parquet"))
-        and each.name not in named
-        and each.modified_ms < now_ms - _LOST_MS
-    ]
+def _lost(own: MetadataFiles, listed: Sequence[FileStatus], now_ms: int) -> list[str]:
+    """Files of our names that no version names, and that are a day old."""
+    lost = set(unnamed_files(own) or ())
+    return [e.path for e in listed if e.name in lost and e.modified_ms < now_ms - _LOST_MS]

@@ -239,7 +239,7 @@ class RawTable:
                     for entry in _records(self.fs.read_bytes(folder + name)):
                         if entry["status"] != _DELETED:
                             found.add(entry["data_file"]["file_path"])
-                below = {each.removeprefix("file:").removeprefix(f"{self.root}/") for each in found}
+                below = {each.rpartition(f"{self.root}/")[2] for each in found}
                 named |= {each for each in below if each.startswith("metadata/")}
                 if number == max(versions.values()):
                     needed |= below

@@ -301,13 +301,19 @@ def test_damaged_metadata_is_made_anew(catalog: Catalog, kind: str, damage: str)
     table.upkeep.publish_iceberg()
 
 
-def test_orphan_removal_keeps_metadata(catalog: Catalog) -> None:
-    table = published(catalog)
-    write(table, 0, 1)
+def test_orphan_removal_keeps_what_versions_name_and_takes_the_rest(catalog: Catalog) -> None:
+    table = published(catalog, options={"deletion-vectors.enabled": "true"})
+    write(table, 0, 3)
+    table.delete("id = 1")
     before = metadata(table)
+    folder = Path(MetadataFiles.of(table.table_files).folder)
+    for name in ("m-lost.avro", "deletes-lost-1.x.parquet", "notes.txt"):
+        (folder / name).write_bytes(b"?")
     removed = table.upkeep.remove_orphans(older_than_ms=0, even_recent=True, grace_ms=0)
-    assert removed.files_deleted == 0
-    assert metadata(table) == before
+    assert removed.files_deleted == 2
+    assert metadata(table) == sorted([*before, "notes.txt"])
+    (folder / "notes.txt").unlink()
+    assert_seen_alike(table)
 
 
 # --- where, and for whom --------------------------------------------------------------------------
