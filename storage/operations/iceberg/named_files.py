@@ -21,10 +21,8 @@ from lakewright.storage.operations.iceberg.metadata_files import (
     versions_of,
 )
 
-# Names that we give files, and Java's of manifests and their lists.
-OWN_NAME = (
-    r"(?:m-|snap-|deletes-)[^/]+\.(?:avro|parquet)|[0-9a-f-]{36}-m\d+\.avro|snap-\d+-[^/]+\.avro"
-)
+# Names that we give files, Java's of manifests and their lists, and those of unfinished files.
+OWN_NAME = r"(?:m-|snap-|deletes-)[^/]+\.(?:avro|parquet)|[0-9a-f-]{36}-m\d+\.avro|\.[^/]+\.tmp"
 _OWN = re.compile(OWN_NAME)
 _DELETES = 1
 

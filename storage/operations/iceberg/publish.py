@@ -191,18 +191,19 @@ class _Round:
             metadata = self._metadata(base, root, io)
             if metadata is None:
                 return True
-            version = metadata.current_snapshot_id
-            assert version is not None
             own.files.fs.make_durable(io.written, below=own.folder.rpartition("/")[0])
-            data = metadata.model_dump_json(exclude_none=True).encode()
-            if not self._put(version, data):
-                # Another publication was faster.
-                discard_files(own.files.fs, io.written)
-                return self.run()
         except BaseException:
+            # A second failure must not hide the first.
             with suppress(Exception):
                 discard_files(own.files.fs, io.written)
             raise
+        version = metadata.current_snapshot_id
+        assert version is not None
+        # A version that failed to be put may be there nevertheless, so its files stay.
+        if not self._put(version, metadata.model_dump_json(exclude_none=True).encode()):
+            # Another publication was faster.
+            discard_files(own.files.fs, io.written)
+            return self.run()
         beyond = sorted((each for each in self.versions if each > version), reverse=True)
         own.set_hint(version)
         delete_files(own.files.fs, [own.version_path(each) for each in beyond])
