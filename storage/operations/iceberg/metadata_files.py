@@ -133,7 +133,8 @@ def check_publishable(files: TableFiles) -> None:
 
 def java_identity(snapshot: Snapshot) -> str:
     """What tells a snapshot from another of its id, as Java writes it."""
-    return f"{snapshot.commit_user}:{snapshot.commit_identifier}:{snapshot.time_millis}"
+    own = f"{snapshot.commit_user}:{snapshot.commit_identifier}:{snapshot.time_millis}"
+    return snapshot.uuid or own
 
 
 def is_made_of(said: Mapping[str, Any], snapshot: Snapshot) -> bool:
