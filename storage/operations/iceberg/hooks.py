@@ -40,7 +40,7 @@ def publish_after_change(files: TableFiles) -> None:
 
     A process that published meanwhile may not have seen it.
     """
-    if not files.paths.branch and (is_published(files) or _is_there(files)):
+    if not files.paths.branch and (is_published(files) or _is_found(files)):
         _publish(files)
 
 
@@ -77,6 +77,13 @@ def _publish(files: TableFiles) -> None:
             error,
             files.name,
         )
+
+
+def _is_found(files: TableFiles) -> bool:
+    """Whether readers find metadata by its hint; cheaper than `_is_there`."""
+    with suppress(UnsupportedError):
+        return MetadataFiles.of(files).hint() is not None
+    return False
 
 
 def _is_there(files: TableFiles) -> bool:
