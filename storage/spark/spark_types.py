@@ -14,9 +14,11 @@ from lakewright.storage.spec.data_types import (
     DataType,
     MapType,
     MultisetType,
+    OpaqueType,
     RowType,
     TypeRoot,
     nested_fields,
+    not_decoded,
 )
 
 _PLAIN: dict[TypeRoot, t.DataType] = {
@@ -51,6 +53,8 @@ def to_spark_type(data_type: DataType) -> t.DataType:
     match data_type:
         case AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale):
             return t.DecimalType(precision, scale)
+        case OpaqueType():
+            raise not_decoded(data_type)
         case AtomicType(root=root):
             if root not in _PLAIN:
                 raise UnsupportedError(

@@ -115,6 +115,7 @@ def check_supported(schema: TableSchema, use: Use, *, table: str) -> None:
         return
     read_merge_spec(schema, table=table)
     _check_counted(schema, options, table)
+    _check_types(schema, options, table, use)
     _check_bucket(schema, options, table, use)
     if use is not Use.READ:
         _check_formats(schema, options, table)
@@ -279,6 +280,20 @@ def _check_formats(schema: TableSchema, options: TableOptions, table: str) -> No
         raise type(error)(f"{table}: {error.message}", **error.details) from error
     for format_name in sorted({encoding.format for encoding in encodings}):
         check_holds(format_name, schema.fields, table=table)
+
+
+def _check_types(schema: TableSchema, options: TableOptions, table: str, use: Use) -> None:
+    """Refuse uses that decode all columns, if values of one are not decoded."""
+    opaque = next(iter(schema.opaque_fields), None)
+    is_copied = not schema.is_keyed and options.file_encoding(0).format == PARQUET
+    if opaque is None or use is Use.READ or (use is Use.COMPACT and is_copied):
+        return
+    raise UnsupportedError(
+        f"{table}: column {opaque.name} is of type {opaque.type}, whose values this release does "
+        f"not decode; the table cannot be {_DONE[use]}, and was not changed; its other columns "
+        "can be read",
+        column=opaque.name,
+    )
 
 
 def _check_counted(schema: TableSchema, options: TableOptions, table: str) -> None:

@@ -57,7 +57,7 @@ from lakewright.storage.operations.read.unfit_values import (
 from lakewright.storage.operations.running.task_memory import BATCH_BYTES
 from lakewright.storage.operations.state.file_schemas import FileSchemas
 from lakewright.storage.spec.cast_mode import CAST_MODE, CastMode, cast_mode, combines_rows
-from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot, is_opaque
 from lakewright.storage.spec.file_format import ORC, PARQUET
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta
@@ -481,17 +481,19 @@ class FileRows:
         key = (file.schema_id, file.write_cols)
         if key not in self._readings:
             types, cut = dict[str, pa.DataType](), set[str]()
-            kept = {field.id for field in self.schemas.schema_of(file).fields}
+            fields = self.schemas.schema_of(file).fields
+            kept = {field.id for field in fields if not is_opaque(field.type)}
             for column in self.schemas.mapping_of(file).columns.values():
                 stored, values = column.stored, column.values
+                if is_opaque(values.read):
+                    continue
                 if stored is not None and not isinstance(values, SameValues):
                     kept.discard(stored.id)
                     read = to_arrow_type(values.read)
                     if pa.types.is_timestamp(read) and read.unit != "ns":
                         cut.add(stored.name)
-            for field in self.schemas.schema_of(file).fields:
-                kind = to_arrow_type(field.type)
-                if field.id in kept and holds_timestamps(kind):
+            for field in fields:
+                if field.id in kept and holds_timestamps(kind := to_arrow_type(field.type)):
                     types[field.name] = kind
             self._readings[key] = Reading(types, frozenset(cut), of_table=True)
         return self._readings[key]
@@ -502,7 +504,9 @@ class FileRows:
         """For a rewrite the days of timestamps that may be INT96, read apart from them."""
         fields = self.schemas.schema_of(file).fields
         may_be_int96 = any(
-            holds_timestamps(to_arrow_type(field.type), unit="ns") for field in fields
+            holds_timestamps(to_arrow_type(field.type), unit="ns")
+            for field in fields
+            if not is_opaque(field.type)
         )
         if not self.proved or not may_be_int96 or format_of_path(path) != PARQUET:
             return None

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import NoReturn
 
 import numpy as np
@@ -113,8 +114,11 @@ class Proof:
         self._files = files
         self.level = level
         self._ordered = ordered
-        self._stored = stored_schema(files)
         self._due = self._checksum()
+
+    @cached_property
+    def _stored(self) -> pa.Schema:
+        return stored_schema(self._files)
 
     def expect(self, rows: pa.Table) -> None:
         """Expect these rows in the files; they have at least the columns of data files."""
