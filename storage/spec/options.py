@@ -11,6 +11,7 @@ from functools import lru_cache
 from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.data_types import DataField, TypeRoot
 from lakewright.storage.spec.file_format import (
+    AVRO,
     COMPRESSIONS,
     COUNTED,
     ORC,
@@ -118,6 +119,7 @@ _COMPRESSION = choice(_COMPRESSIONS)
 _MANIFEST_COMPRESSION = choice(
     {"zstd": "zstandard", "none": "null", "null": "null", "deflate": "deflate"}
 )
+_MANIFEST_FORMAT = choice({name: name for name in (AVRO, ORC, PARQUET)})
 # Other functions are refused where a row's bucket matters.
 _FUNCTION = CHOICE.parsed_by(
     lambda text: BucketFunction.MOD if text.lower() == "mod" else BucketFunction.DEFAULT
@@ -252,6 +254,7 @@ class TableOptions:
     manifest_full_compaction_threshold = Option(
         "manifest.full-compaction-threshold-size", SIZE, "16 mb"
     )
+    manifest_format = Option("manifest.format", _MANIFEST_FORMAT, AVRO, immutable=True)
     manifest_compression = Option("manifest.compression", _MANIFEST_COMPRESSION, "zstd")
 
     _compactions = Heading("which files a compaction picks, and when")

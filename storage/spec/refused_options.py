@@ -30,8 +30,6 @@ _BY_QUERY = Refusal({Use.WRITE}, "its query defines its rows", unless={"table"})
 REFUSED_OPTIONS = options_under(
     Heading("what kind of table it is"),
     Option("type", CHOICE, "table", refusals=(_NO_SNAPSHOTS, _BY_QUERY), immutable=True),
-    Refusal(ALL, "manifests of another format are not read"),
-    Option("manifest.format", CHOICE, "avro"),
     Refusal(ALL, "index files in the folders of buckets are not supported"),
     Option("index-file-in-data-file-dir", BOOLEAN, "false", immutable=True),
     Refusal(ALL, "the table would be another branch than the requested one"),
@@ -132,7 +130,7 @@ REFUSED_OPTIONS = options_under(
     Refusal(UPKEEP, "Iceberg readers need Iceberg metadata for each snapshot"),
     Option("metadata.iceberg.storage", CHOICE, "disabled"),
     Option("metadata.iceberg-compatible", BOOLEAN, "false"),
-    Refusal(UPKEEP, "each compaction and snapshot must maintain indexes on the primary key"),
+    Refusal(WRITES, "each commit of rows must maintain indexes beside them"),
     Option("pk-bitmap.index.columns", TEXT),
     Option("pk-btree.index.columns", TEXT),
     Option("pk-full-text.index.columns", TEXT),

@@ -33,7 +33,6 @@ EVERY = frozenset(Use)
 REFUSED: list[tuple[str, str, set[Use] | frozenset[Use]]] = [
     ("type", "format-table", EVERY),
     ("type", "materialized-table", {WRITE}),
-    ("manifest.format", "orc", EVERY),
     ("index-file-in-data-file-dir", "true", EVERY),
     ("branch", "other", EVERY),
     ("merge-engine", "of-a-later-version", {READ, WRITE, COMPACT}),
@@ -59,7 +58,7 @@ REFUSED: list[tuple[str, str, set[Use] | frozenset[Use]]] = [
     ("record-level.expire-time", "1 d", {COMPACT}),
     ("clustering.incremental", "true", {COMPACT}),
     ("metadata.iceberg.storage", "table-location", EVERY - {READ}),
-    ("pk-btree.index.columns", "v", EVERY - {READ}),
+    ("pk-btree.index.columns", "v", {WRITE, COMPACT}),
     ("bucket-order-of-a-later-version", "x", EVERY - {READ}),
     ("sequence.of-a-later-version", "x", EVERY - {READ}),
     ("deletion-vectors.of-a-later-version", "x", EVERY - {READ}),
@@ -305,7 +304,7 @@ REFUSED_VERBS: dict[str, Any] = {
 def test_nothing_is_touched_when_a_table_is_refused(catalog: Catalog, verb: str) -> None:
     table = new_table(catalog)
     table.write(rows(table, events(0, 1)))
-    refused, fs = watched(with_options(table, manifest__format="orc"))
+    refused, fs = watched(with_options(table, type="object-table"))
     with pytest.raises(UnsupportedError, match="and was not changed"):
         REFUSED_VERBS[verb](refused)
     assert fs.changes == []
