@@ -27,6 +27,8 @@ IGNORED_OPTIONS = options_under(
     Option("auto-create", BOOLEAN, "false"),
     Option("table.type", CHOICE, "managed"),
     Option("object-location", TEXT),
+    Heading("was read for null before Paimon 1.3; later releases and this one read what is stored"),
+    Option("fields.*.default-value", TEXT),
     Heading("tunes memory, buffers, threads or caches of Java"),
     Option("async-file-write", BOOLEAN, "true"),
     Option("page-size", SIZE, "64 kb"),

@@ -26,6 +26,7 @@ from lakewright.storage.spec.known_options import (
     Heading,
     Option,
     Refusal,
+    Use,
     optional,
     options_under,
 )
@@ -133,6 +134,10 @@ _TAG_FORMATS = {
 }
 _COLUMN_STATS_MODE = re.compile(r"fields\.(.+)\.stats-mode")
 _WRITABLE = Refusal(WRITES, "files of this format are not written", COMPRESSIONS)
+_STAMPED = Refusal({Use.WRITE}, "new files must bear the number of their snapshot", {"false"})
+_CLUSTERED = Refusal(
+    WRITES, "compactions must sort by other columns than the key and mark older rows", {"false"}
+)
 _HASHED = Refusal(ROWS, "another function assigns rows to buckets", ("default", "mod"))
 
 
@@ -173,8 +178,17 @@ class TableOptions:
 
     _merging = MERGE_OPTIONS
 
+    _order = Heading("which row of a key is the latest, and how rows lie in files")
+    snapshot_ordering = Option(
+        "sequence.snapshot-ordering", BOOLEAN, "false", refusals=(_STAMPED,), immutable=True
+    )
+    pk_clustering_override = Option(
+        "pk-clustering-override", BOOLEAN, "false", refusals=(_CLUSTERED,), immutable=True
+    )
+
     _deletions = Heading("deletion vectors, and whether rows are looked up for them")
     deletion_vectors_enabled = Option("deletion-vectors.enabled", BOOLEAN, "false")
+    deletion_vectors_merge_on_read = Option("deletion-vectors.merge-on-read", BOOLEAN, "false")
     deletion_vectors_bitmap64 = Option("deletion-vectors.bitmap64", BOOLEAN, "false")
     _vector_changes = options_under(
         _deletions, Option("deletion-vectors.modifiable", BOOLEAN, "false")

@@ -116,6 +116,12 @@ def check_supported(schema: TableSchema, use: Use, *, table: str) -> None:
     read_merge_spec(schema, table=table)
     _check_counted(schema, options, table)
     _check_types(schema, options, table, use)
+    if options.pk_clustering_override and options.deletion_vectors_merge_on_read:
+        raise UnsupportedError(
+            f"{table} sets pk-clustering-override and deletion-vectors.merge-on-read, and files "
+            f"that are not sorted by key cannot be merged; the table cannot be {_DONE[use]}",
+            option="pk-clustering-override",
+        )
     _check_bucket(schema, options, table, use)
     if use is not Use.READ:
         _check_formats(schema, options, table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -129,3 +130,95 @@ def test_a_table_with_indexes_on_its_key_is_read_and_expired_and_not_written(
         compact(table, full=True)
     with pytest.raises(UnsupportedError, match=r"pk-btree\.index\.columns"):
         table.write(rows(table, [{"dt": "d0", "id": 1}]))
+
+
+@pytest.mark.parametrize("kind", ["dv_merge_on_read", "snapord", "pk_clustering"])
+def test_a_table_whose_rows_win_in_another_way_reads_as_java_reads_it(
+    catalog: Catalog, kind: str
+) -> None:
+    table = java_kind(catalog, kind)
+    due = rows_of_java(kind)
+    assert rows_as_java(table) == due
+    assert rows_as_java(table, where="id = 7") == [row for row in due if row[0] == 7]
+    assert rows_as_java(table, where="n = 3") == [row for row in due if row[3] == 3]
+    expire(table)
+    assert rows_as_java(table) == due
+
+
+ENGINES: dict[str, dict[str, str]] = {
+    "deduplicate": {},
+    "partial-update": {},
+    "aggregation": {"fields.v.aggregate-function": "max"},
+}
+
+
+@pytest.mark.parametrize(
+    "engine",
+    ["deduplicate", "aggregation", pytest.param("partial-update", marks=pytest.mark.deep)],
+)
+def test_rows_that_no_compaction_has_merged_are_read_as_java_reads_them_after_one(
+    catalog: Catalog, java_latest: LatestJavaOracle, engine: str
+) -> None:
+    options = {
+        "bucket": "2",
+        "merge-engine": engine,
+        "deletion-vectors.enabled": "true",
+        "deletion-vectors.merge-on-read": "true",
+        "write-only": "true",
+        **ENGINES[engine],
+    }
+    table = new_table(catalog, keys=("id",), options=options)
+    for number in range(5):
+        some = events(number, number + 7, day=None if number % 2 else "c", v=f"{9 - number}-")
+        java_latest.write(catalog.root, table.name, some)
+        table.write(rows(table, events(number + 3, number + 5, v="ours")))
+        found = content(table)
+        assert len(found) == number + 7
+        assert content(table, where="id > 4") == [row for row in found if json.loads(row)["id"] > 4]
+        java_latest.compact(
+            catalog.root, table.name, options={"write-only": "false"}, full=number == 2
+        )
+        assert content(table) == as_read_by(java_latest, catalog, table) == found
+
+
+def test_files_that_java_sorted_by_other_columns_than_the_key_are_read(
+    catalog: Catalog, java_latest: LatestJavaOracle
+) -> None:
+    options = {
+        "bucket": "2",
+        "pk-clustering-override": "true",
+        "clustering.columns": "v",
+        "deletion-vectors.enabled": "true",
+        "file.format": "parquet",
+    }
+    java_latest.create(
+        catalog.root,
+        "db.t",
+        {"id": "BIGINT NOT NULL", "day": "STRING", "v": "STRING"},
+        primary_keys=["id"],
+        options=options,
+    )
+    table = catalog.table("db.t")
+    for number in range(4):
+        some = [
+            {"id": each, "day": f"d{number}", "v": f"{(each * 7) % 10}-{number}"}
+            for each in range(number * 3, number * 3 + 12)
+        ]
+        java_latest.write(catalog.root, table.name, some)
+        java_latest.compact(catalog.root, table.name, full=number == 2)
+        due = as_read_by(java_latest, catalog, table)
+        assert content(table) == due
+        assert len(due) == 12 + 3 * number
+        for where in ("id = 8", "id < 4", "v > '5'"):
+            column, sign, value = where.split()
+            said = (column, sign, int(value) if value.isdigit() else value.strip("'"))
+            assert content(table, where=where) == as_read_by(
+                java_latest, catalog, table, where=[said]
+            )
+    with pytest.raises(UnsupportedError, match="pk-clustering-override"):
+        compact(table, full=True)
+    with pytest.raises(UnsupportedError, match="pk-clustering-override"):
+        table.lookup([{"id": 3}])
+    table.upkeep.rewrite_manifests()
+    expire(table)
+    assert content(table) == as_read_by(java_latest, catalog, table) == due

@@ -60,7 +60,7 @@ from lakewright.storage.spec.cast_mode import CAST_MODE, CastMode, cast_mode, co
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot, is_opaque
 from lakewright.storage.spec.file_format import ORC, PARQUET
 from lakewright.storage.spec.index import DeletionVectorRange
-from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.manifest import DataFileMeta, FileSource
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import COUNT, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from lakewright.storage.spec.schema_casts import casts_of
@@ -181,6 +181,7 @@ class FileRows:
         batch_rows = reading.get("batch_rows")
         placed = reading.get("placed", False)
         system = reading.get("system", (SEQUENCE_NUMBER, VALUE_KIND))
+        self._check_source(file)
         keys, fields = self.files.schema.key_fields, self._with_keys()
         names = [field.name for field in self.fields]
         if self.files.schema.counts_rows:
@@ -372,6 +373,8 @@ class FileRows:
         arrow_fields = [pa.field(name, kind) for name, kind in system.items()]
         arrow_fields += [to_arrow_field(field).with_nullable(True) for field in fields]
         schema = pa.schema(arrow_fields)
+        # The committer numbered these rows, in the metadata of their file alone.
+        is_stamped = self.files.options.snapshot_ordering and file.file_source is FileSource.APPEND
         days = self._whole_days(path, wanted, file, batch_rows)
         for start, piece in self.pieces(path, wanted, file, batch_rows):
             if days is not None:
@@ -381,7 +384,14 @@ class FileRows:
             held = self._with_partition(kept, asked, split, file)
             rows = self._as_written(held, asked, split, file, path)
             # Files may store the same timestamp column in different units.
-            columns = [rows.column(name).cast(kind) for name, kind in system.items()]
+            columns = [
+                pa.chunked_array(
+                    [pa.repeat(pa.scalar(file.min_sequence_number, kind), rows.num_rows)]
+                )
+                if name == SEQUENCE_NUMBER and is_stamped
+                else rows.column(name).cast(kind)
+                for name, kind in system.items()
+            ]
             mapped = [self._mapped(rows, column, path) for column in asked]
             if self.proved and file.schema_id != self.files.schema.id:
                 _prove(rows, asked, mapped, path)
@@ -534,6 +544,15 @@ class FileRows:
             self._deletions = (split.deletions, by_file)
         found = by_file.get(file.file_name)
         return None if found is None else self.files.indexes.read_deletion_vector(*found)
+
+    def _check_source(self, file: DataFileMeta) -> None:
+        """Refuse a file whose metadata does not say whether its rows have numbers of snapshots."""
+        if self.files.options.snapshot_ordering and file.file_source is None:
+            raise UnsupportedError(
+                f"{self.files.name} sets sequence.snapshot-ordering, and the metadata of its file "
+                f"{file.file_name} does not say whether a compaction wrote it",
+                option="sequence.snapshot-ordering",
+            )
 
     def _some_column(self, file: DataFileMeta) -> str:
         return (file.write_cols or self.schemas.schema_of(file).field_names)[0]
