@@ -55,7 +55,7 @@ def from_avro(data: bytes, form: str) -> bytes:
         return data
     reader = fastavro.reader(BytesIO(data))
     fields = _arrow_fields(reader.writer_schema)
-    rows = pa.Table.from_pylist(list(reader), pa.schema(fields))  # type: ignore[arg-type]
+    rows = pa.Table.from_pylist(list(reader), pa.schema(fields))
     sink = BytesIO()
     is_packed = reader.codec != "null"
     if form == ORC:
@@ -69,7 +69,7 @@ def _count_time(record: Record) -> None:
     """Give the time of an entry's file as the number that Avro stores."""
     file = record.get("_FILE")
     moment = file.get(_CREATION_TIME) if isinstance(file, dict) else None
-    if isinstance(moment, datetime):
+    if isinstance(file, dict) and isinstance(moment, datetime):
         file[_CREATION_TIME] = round(moment.replace(tzinfo=UTC).timestamp() * 1000)
 
 

@@ -268,7 +268,6 @@ IGNORED_OPTIONS = options_under(
     Heading("says what another option means, and that option is refused"),
     Option("chain-table.chain-partition-keys", TEXT),
     Option("chain-table.split.key-range-enabled", BOOLEAN, "true"),
-    Option("record-level.time-field", TEXT),
     Option("record-level.time-field-type", CHOICE, "seconds-int"),
     Option("materialized-table.definition-query", TEXT),
     Option("materialized-table.interval-freshness", TEXT),

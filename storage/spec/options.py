@@ -178,6 +178,10 @@ class TableOptions:
 
     _merging = MERGE_OPTIONS
 
+    _record_expiry = Heading("which rows of a primary-key table its compactions drop by their time")
+    record_level_expire_ms = optional(Option("record-level.expire-time", DURATION))
+    record_level_time_field = optional(Option("record-level.time-field", TEXT))
+
     _order = Heading("which row of a key is the latest, and how rows lie in files")
     snapshot_ordering = Option(
         "sequence.snapshot-ordering", BOOLEAN, "false", refusals=(_STAMPED,), immutable=True

@@ -16,7 +16,7 @@ from lakewright.storage.spec.known_options import (
     Use,
     options_under,
 )
-from lakewright.storage.spec.option_values import BOOLEAN, CHOICE, DURATION, INTEGER, TEXT
+from lakewright.storage.spec.option_values import BOOLEAN, CHOICE, INTEGER, TEXT
 
 FALLBACK_BRANCH = "scan.fallback-branch"
 _NO_SNAPSHOTS = Refusal(
@@ -111,8 +111,6 @@ REFUSED_OPTIONS = options_under(
     Option("tag.create-success-file", BOOLEAN, "false"),
     Refusal({Use.WRITE, Use.TAG}, "each tag must be reported to a Java class", unless={""}),
     Option("tag.callbacks", TEXT),
-    Refusal({Use.COMPACT}, "compactions must drop expired rows"),
-    Option("record-level.expire-time", DURATION),
     Refusal({Use.COMPACT}, "compactions must sort files by columns, level by level"),
     Option("clustering.incremental", BOOLEAN, "false"),
     Refusal(UPKEEP, "Iceberg readers need Iceberg metadata for each snapshot"),

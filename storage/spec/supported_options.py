@@ -16,11 +16,13 @@ from typing import TypeVar
 from lakewright.storage.errors import InvalidOption, UnsupportedError
 from lakewright.storage.secret_texts import shown_option
 from lakewright.storage.spec.cast_mode import CAST_MODE, cast_mode
+from lakewright.storage.spec.data_types import AtomicType, DataType, TypeRoot
 from lakewright.storage.spec.file_format import PARQUET, check_holds
 from lakewright.storage.spec.ignored_options import IGNORED_OPTIONS
 from lakewright.storage.spec.kept_secrets import check_no_secret
 from lakewright.storage.spec.known_options import ROWS, Option, Refusal, Use
 from lakewright.storage.spec.log_options import KEPT_LOG, LOG, as_written
+from lakewright.storage.spec.lookup_strategy import lookup_strategy
 from lakewright.storage.spec.merge_option_reader import is_merge_option
 from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.option_reader import OptionReader
@@ -116,6 +118,8 @@ def check_supported(schema: TableSchema, use: Use, *, table: str) -> None:
     read_merge_spec(schema, table=table)
     _check_counted(schema, options, table)
     _check_types(schema, options, table, use)
+    if use is Use.COMPACT and schema.has_primary_key:
+        _check_record_expiry(schema, options, table)
     if options.pk_clustering_override and options.deletion_vectors_merge_on_read:
         raise UnsupportedError(
             f"{table} sets pk-clustering-override and deletion-vectors.merge-on-read, and files "
@@ -286,6 +290,39 @@ def _check_formats(schema: TableSchema, options: TableOptions, table: str) -> No
         raise type(error)(f"{table}: {error.message}", **error.details) from error
     for format_name in sorted({encoding.format for encoding in encodings}):
         check_holds(format_name, schema.fields, table=table)
+
+
+def _check_record_expiry(schema: TableSchema, options: TableOptions, table: str) -> None:
+    """Refuse to drop rows by a time that is not there, or where rows are looked up."""
+    if options.record_level_expire_ms is None:
+        return
+    name = options.record_level_time_field
+    found = next((field for field in schema.fields if field.name == name), None)
+    if found is None or not _is_time(found.type):
+        what = "not set" if name is None else "no column" if found is None else str(found.type)
+        raise InvalidOption(
+            f"{table} sets record-level.expire-time, and its record-level.time-field ({name}) is "
+            f"{what}; name a column of type INT, BIGINT or TIMESTAMP",
+            option="record-level.time-field",
+        )
+    told = options.changelog_producer in (
+        ChangelogProducer.LOOKUP,
+        ChangelogProducer.FULL_COMPACTION,
+    )
+    if told or lookup_strategy(options, read_merge_spec(schema, table=table)).needed:
+        raise UnsupportedError(
+            f"{table} sets option record-level.expire-time, which is not implemented together with "
+            "deletion vectors, merge-engine=first-row and changelogs that compactions write; the "
+            "table cannot be compacted, and was not changed",
+            option="record-level.expire-time",
+        )
+
+
+def _is_time(data_type: DataType) -> bool:
+    roots = (TypeRoot.INT, TypeRoot.BIGINT)
+    return isinstance(data_type, AtomicType) and (
+        data_type.root in roots or data_type.root.is_timestamp
+    )
 
 
 def _check_types(schema: TableSchema, options: TableOptions, table: str, use: Use) -> None:

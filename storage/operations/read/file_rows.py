@@ -44,6 +44,7 @@ from lakewright.storage.files.data_files import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import ORIGIN, POSITION
+from lakewright.storage.lsm.record_expiry import RecordExpiry
 from lakewright.storage.operations.read.row_group_filter import row_group_filter
 from lakewright.storage.operations.read.row_positions import kept_positions, placed_rows
 from lakewright.storage.operations.read.scan import DataSplit
@@ -118,7 +119,8 @@ class FileRows:
     schemas, and raises `VerificationFailed` if they differ. With `shown` the rows are only shown: a
     value without an exact equivalent in the column's new type may change. `nulled` counts values
     that were read as null because they do not fit. With `where` the reader may leave out row groups
-    that hold no row which matches; the other rows are all given, whether they match or not.
+    that hold no row which matches; the other rows are all given, whether they match or not. Rows
+    that are past by `expiry` are left out of key-value rows.
     """
 
     def __init__(
@@ -130,10 +132,12 @@ class FileRows:
         shown: bool = False,
         nulled: NulledValues | None = None,
         where: Predicate | None = None,
+        expiry: RecordExpiry | None = None,
     ) -> None:
         self.files = files
         self.fields = tuple(fields)
         self.where = where
+        self.expiry = expiry
         self.proved = proved
         self.shown = shown
         self.schemas = FileSchemas(files)
@@ -194,7 +198,8 @@ class FileRows:
             rows = with_marks(read) if marks_stay else self.settled(read, split)
             columns = [(f"{KEY_PREFIX}{key.name}", rows.column(key.name)) for key in keys]
             columns += [(name, rows.column(name)) for name in (*system, *names, *places)]
-            yield pa.table([column for _, column in columns], names=[name for name, _ in columns])
+            made = pa.table([column for _, column in columns], [name for name, _ in columns])
+            yield made if self.expiry is None else self.expiry.kept(made)
 
     def batch_rows(
         self, split: DataSplit, *metas: DataFileMeta, batch_bytes: int = BATCH_BYTES

@@ -54,7 +54,6 @@ REFUSED: list[tuple[str, str, set[Use] | frozenset[Use]]] = [
     ("postpone.batch-write-fixed-bucket", "true", {WRITE}),
     ("upsert-key", "v", {WRITE}),
     ("tag.create-success-file", "true", {WRITE, TAG}),
-    ("record-level.expire-time", "1 d", {COMPACT}),
     ("clustering.incremental", "true", {COMPACT}),
     ("metadata.iceberg.storage", "table-location", EVERY - {READ}),
     ("pk-btree.index.columns", "v", {WRITE, COMPACT}),
@@ -311,8 +310,8 @@ def test_nothing_is_touched_when_a_table_is_refused(catalog: Catalog, verb: str)
 
 def test_rows_are_not_written_when_their_writer_could_not_compact_them(catalog: Catalog) -> None:
     table = new_table(catalog)
-    refused, fs = watched(with_options(table, record_level__expire_time="1 d"))
-    with pytest.raises(UnsupportedError, match=r"record-level\.expire-time=1 d"):
+    refused, fs = watched(with_options(table, clustering__incremental="true"))
+    with pytest.raises(UnsupportedError, match=r"clustering\.incremental=true"):
         refused.write(rows(table, events(0, 1)), compact=True)
     assert fs.changes == []
     refused.write(rows(table, events(0, 1)))
