@@ -109,7 +109,6 @@ IGNORED_OPTIONS = options_under(
     Heading("order or number of rows in the files of a write, which no reader relies on"),
     Option("bucket-append-ordered", BOOLEAN, "true"),
     Option("target-file-row-num", INTEGER, "9223372036854775807"),
-    Option("clustering.columns", TEXT, older_names=("sink.clustering.by-columns",)),
     Option("clustering.strategy", TEXT, "auto", older_names=("sink.clustering.strategy",)),
     Option("clustering.history-partition.idle-to-full-sort", DURATION),
     Option("clustering.history-partition.limit", INTEGER, "5"),

@@ -275,6 +275,11 @@ class TableOptions:
     manifest_format = Option("manifest.format", _MANIFEST_FORMAT, AVRO, immutable=True)
     manifest_compression = Option("manifest.compression", _MANIFEST_COMPRESSION, "zstd")
 
+    _sorting = Heading("by which columns `lakewright sort-compact` sorts")
+    clustering_columns = Option(
+        "clustering.columns", NAMES, older_names=("sink.clustering.by-columns",)
+    )
+
     _compactions = Heading("which files a compaction picks, and when")
     write_only = Option("write-only", BOOLEAN, "false", older_names=("write.compaction-skip",))
     # The format's default is that of splits to read. Compactions of so few files would write

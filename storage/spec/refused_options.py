@@ -19,6 +19,7 @@ from lakewright.storage.spec.known_options import (
 from lakewright.storage.spec.option_values import BOOLEAN, CHOICE, INTEGER, TEXT
 
 FALLBACK_BRANCH = "scan.fallback-branch"
+CLUSTERING = "clustering.incremental"
 _NO_SNAPSHOTS = Refusal(
     ALL,
     "the table has no snapshots; a format table is opened by `lakewright format-table`, by "
@@ -111,8 +112,12 @@ REFUSED_OPTIONS = options_under(
     Option("tag.create-success-file", BOOLEAN, "false"),
     Refusal({Use.WRITE, Use.TAG}, "each tag must be reported to a Java class", unless={""}),
     Option("tag.callbacks", TEXT),
-    Refusal({Use.COMPACT}, "compactions must sort files by columns, level by level"),
-    Option("clustering.incremental", BOOLEAN, "false"),
+    Refusal(
+        {Use.COMPACT},
+        "compactions must sort files by columns, level by level; in their place "
+        "`lakewright sort-compact` sorts whole partitions by the option clustering.columns",
+    ),
+    Option(CLUSTERING, BOOLEAN, "false"),
     Refusal(UPKEEP, "Iceberg readers need Iceberg metadata for each snapshot"),
     Option("metadata.iceberg.storage", CHOICE, "disabled"),
     Option("metadata.iceberg-compatible", BOOLEAN, "false"),

@@ -35,7 +35,7 @@ from lakewright.storage.spec.options import (
     trimmed,
 )
 from lakewright.storage.spec.partition_expiry import check_partition_times
-from lakewright.storage.spec.refused_options import FALLBACK_BRANCH, REFUSED_OPTIONS
+from lakewright.storage.spec.refused_options import CLUSTERING, FALLBACK_BRANCH, REFUSED_OPTIONS
 from lakewright.storage.spec.schema import VALUE_COUNT, TableSchema
 from lakewright.storage.spec.untold_partitions import UNTOLD, untold_partitions
 
@@ -51,6 +51,7 @@ __all__ = [
     "find_option",
     "paimon_group",
     "read_option",
+    "without_clustering",
     "without_fallback",
 ]
 
@@ -142,7 +143,16 @@ def check_readable(schema: TableSchema, *, table: str) -> None:
 
 def without_fallback(schema: TableSchema) -> TableSchema:
     """A schema without the option that names a fallback branch."""
-    kept = {name: text for name, text in schema.options.items() if name.strip() != FALLBACK_BRANCH}
+    return _without(schema, FALLBACK_BRANCH)
+
+
+def without_clustering(schema: TableSchema) -> TableSchema:
+    """A schema without the option in whose place rows are sorted."""
+    return _without(schema, CLUSTERING)
+
+
+def _without(schema: TableSchema, option: str) -> TableSchema:
+    kept = {name: text for name, text in schema.options.items() if name.strip() != option}
     return replace(schema, options=kept)
 
 
@@ -405,7 +415,7 @@ def _check_bucket(schema: TableSchema, options: TableOptions, table: str, use: U
 
 
 def _refuse_cross_partition(schema: TableSchema, table: str, use: Use) -> None:
-    if use is not Use.READ:
+    if use is Use.WRITE:
         outside = [key for key in schema.partition_keys if key not in schema.primary_keys]
         raise UnsupportedError(
             f"{table}: partition key {outside[0]!r} is not in the primary key "

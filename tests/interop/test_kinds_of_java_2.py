@@ -222,3 +222,51 @@ def test_files_that_java_sorted_by_other_columns_than_the_key_are_read(
     table.upkeep.rewrite_manifests()
     expire(table)
     assert content(table) == as_read_by(java_latest, catalog, table) == due
+
+
+def test_a_table_that_java_clusters_is_sorted_by_the_same_columns_in_its_place(
+    catalog: Catalog,
+) -> None:
+    table = java_kind(catalog, "clust_incremental")
+    due = rows_of_java("clust_incremental")
+    with pytest.raises(UnsupportedError, match="`lakewright sort-compact` sorts"):
+        compact(table, full=True)
+
+    table.upkeep.run(table.upkeep.plan_sort_compact())
+
+    assert rows_as_java(table) == due
+    numbers = table.read().column("n").to_pylist()
+    assert numbers == sorted(numbers)
+    assert_only_reachable_files(table)
+
+
+def test_buckets_of_keys_that_move_between_partitions_are_compacted(
+    catalog: Catalog, java_latest: LatestJavaOracle
+) -> None:
+    java_latest.create(
+        catalog.root,
+        "db.crossing",
+        {"id": "BIGINT NOT NULL", "day": "STRING NOT NULL", "v": "STRING"},
+        partition_keys=["day"],
+        primary_keys=["id"],
+        options={"bucket": "-1", "write-only": "true"},
+    )
+    table = catalog.table("db.crossing")
+    for number in range(3):
+        for day in "ab":
+            some = [each for each in range(number, number + 4) if "ab"[each % 2] == day]
+            java_latest.write(
+                catalog.root, table.name, [{"id": i, "day": day, "v": f"{number}"} for i in some]
+            )
+    moved = [{"id": 1, "day": "b", "v": "2"}, {"id": 1, "day": "a", "v": "moved"}]
+    java_latest.write(catalog.root, table.name, moved, kinds=["-D", "+I"])
+    due = as_read_by(java_latest, catalog, table)
+    assert content(table) == due
+    compact(table, full=True)
+    assert content(table) == as_read_by(java_latest, catalog, table) == due
+    java_latest.write(catalog.root, table.name, [{"id": 2, "day": "a", "v": "last"}])
+    java_latest.compact(catalog.root, table.name, options={"write-only": "false"})
+    assert content(table) == as_read_by(java_latest, catalog, table)
+    with pytest.raises(UnsupportedError, match="a key may move between partitions"):
+        table.write(rows(table, [{"id": 1, "day": "b"}]))
+    assert_only_reachable_files(table)

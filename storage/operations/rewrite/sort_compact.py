@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +62,7 @@ from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import BucketMode
-from lakewright.storage.spec.supported_options import Use, check_supported
+from lakewright.storage.spec.supported_options import Use, check_supported, without_clustering
 
 # The target memory of one part; sorting takes about as much again.
 PART_BYTES = 256 * 1024 * 1024
@@ -75,6 +76,8 @@ _WEIGHED_ROWS = 4096
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortCompactionPlan(BucketsPlan[CompactionResult]):
     """Which files are sorted, and how."""
+
+    sorts: ClassVar[bool] = True
 
     order: SortOrder
     by: tuple[str, ...]
@@ -97,7 +100,7 @@ def sort_order(name: str) -> SortOrder:
 class SortCompactOptions:
     """What is sorted, and how."""
 
-    by: Sequence[str] = option(names(), (), "The columns to sort by.")
+    by: Sequence[str] = option(names(), (), "The columns to sort by (default: clustering.columns).")
     order: str | SortOrder = option(
         choice(SortOrder),
         SortOrder.ORDER,
@@ -115,7 +118,8 @@ def plan_sort_compact(files: TableFiles, options: SortCompactOptions) -> SortCom
     `order` is order, zorder or hilbert. Planned are all files of the partitions that
     have other files than their last sorting wrote.
 
-    A partition may be named by some of its columns; None means all of them.
+    A partition may be named by some of its columns; None means all of them. Without columns to sort
+    by, those of the option `clustering.columns` are taken.
 
     Raises:
         UnsupportedError: the table has an option that is not implemented.
@@ -124,8 +128,8 @@ def plan_sort_compact(files: TableFiles, options: SortCompactOptions) -> SortCom
     """
     partitions = listed_partitions(options.partitions, "partitions")
     order = options.order if isinstance(options.order, SortOrder) else sort_order(options.order)
-    check_supported(files.schema, Use.COMPACT, table=files.name)
-    by = listed_names(options.by, "by")
+    check_supported(without_clustering(files.schema), Use.COMPACT, table=files.name)
+    by = listed_names(options.by, "by") or files.options.clustering_columns
     _check_sortable(files, by)
     columns = files.schema.fields_of(by)
 
