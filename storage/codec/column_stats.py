@@ -19,6 +19,7 @@ from lakewright.storage.codec.binary_row import decode_row, encode_row, row_arit
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot, is_opaque
 from lakewright.storage.spec.manifest import DataFileMeta, SimpleStats
 from lakewright.storage.spec.predicate import Bounds
+from lakewright.storage.spec.row_tracking import TRACKING_FIELDS
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.values import Value, order_key
 
@@ -193,7 +194,8 @@ def covered_fields(file: DataFileMeta, schema: TableSchema) -> Sequence[DataFiel
         covered = file.value_stats_cols
     else:
         covered = file.write_cols if file.write_cols is not None else schema.field_names
-    fields = schema.fields_of(name for name in covered if name in schema.field_names)
+    known = {field.name: field for field in (*TRACKING_FIELDS, *schema.fields)}
+    fields = tuple(known[name] for name in covered if name in known)
     return fields if len(fields) == len(covered) else ()
 
 

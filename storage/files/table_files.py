@@ -34,6 +34,7 @@ from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.merge_spec import MergeSpec
 from lakewright.storage.spec.options import TableOptions, read_options
 from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.row_tracking import with_row_ids, without_row_ids
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.untold_partitions import is_untold, untold_partitions
 
@@ -141,6 +142,21 @@ class TableFiles:
         schema = self._schemas_read.get(schema_id) if is_read_once else None
         if schema is None:
             schema = self._schemas_read[schema_id] = self.schemas.read(schema_id)
+        return self._under(schema)
+
+    def with_row_ids(self) -> TableFiles:
+        """The same table for rows that move to other files: they take their ids along."""
+        if not self.options.row_tracking_enabled:
+            return self
+        return self._under(with_row_ids(self.schema))
+
+    def without_row_ids(self) -> TableFiles:
+        """The same table for new rows, which have no ids yet."""
+        if not self.options.row_tracking_enabled:
+            return self
+        return self._under(without_row_ids(self.schema))
+
+    def _under(self, schema: TableSchema) -> TableFiles:
         seen = replace(self, schema=schema)
         vars(seen)["_schemas_read"] = self._schemas_read
         vars(seen)["_decoded"] = self._decoded

@@ -120,7 +120,8 @@ def _divided(
     predicate = reader.predicate
     needed = _needed(reader, predicate)
     understood = (
-        (base is not None or reader.files.fs.scheme in _LISTED_STORES)
+        not reader.files.options.data_evolution_enabled
+        and (base is not None or reader.files.fs.scheme in _LISTED_STORES)
         and all(reads_natively(field) for field in needed)
         and (predicate is None or is_spark_filter(predicate, reader.files.schema))
     )

@@ -189,6 +189,18 @@ def _changelog(judged: _Judged) -> Iterator[Broken]:
         yield Broken(name, f"{name}=true needs a primary key")
 
 
+def _row_tracking(judged: _Judged) -> Iterator[Broken]:
+    name = "row-tracking.enabled"
+    if not judged.boolean(name):
+        if judged.boolean("data-evolution.enabled"):
+            yield Broken("data-evolution.enabled", f"data-evolution.enabled=true needs {name}=true")
+        return
+    if judged.schema.has_primary_key:
+        yield Broken(name, f"{name}=true does not go with a primary key")
+    if judged.integer("bucket") != -1:
+        yield Broken(name, f"{name}=true needs bucket=-1")
+
+
 def _choices(judged: _Judged) -> Iterator[Broken]:
     for name, values in _CHOICES.items():
         if name in judged.options and judged.text(name).lower() not in values:
@@ -344,6 +356,7 @@ _RULES: tuple[_Rule, ...] = (
     _retention,
     _row_count_of_files,
     _changelog,
+    _row_tracking,
     _choices,
     _merging,
     _fields,

@@ -72,6 +72,9 @@ class DataFileMeta:
     external_path: str | None = None
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
+    # A plan's, and in no manifest: files that hold newer values of some columns of these rows, the
+    # newest first, of a table whose columns are updated alone.
+    newer: tuple[DataFileMeta, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

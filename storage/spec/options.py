@@ -199,6 +199,10 @@ class TableOptions:
     )
     force_lookup = Option("force-lookup", BOOLEAN, "false", immutable=True)
 
+    _tracking = Heading("whether each row has an id, and the snapshot that wrote it last")
+    row_tracking_enabled = Option("row-tracking.enabled", BOOLEAN, "false", immutable=True)
+    data_evolution_enabled = Option("data-evolution.enabled", BOOLEAN, "false", immutable=True)
+
     _formats = Heading("the format of new files")
     # Schemas before version 3 were written when ORC was the default.
     file_format = Option(

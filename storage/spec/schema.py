@@ -33,6 +33,8 @@ SCHEMA_VERSION = 3
 KEY_PREFIX = "_KEY_"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
+# The id of a row, in tables with row tracking.
+ROW_ID = "_ROW_ID"
 # The column with the count of a row, in tables that count rows.
 COUNT = "_VALUE_COUNT"
 
@@ -44,9 +46,7 @@ _UNFIT_FOR_NAMES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _MOST_FOLDER_BYTES = 255
 _AFTER_KEY = f"={DEFAULT_PARTITION_NAME}"
 # Names of columns that data files add, and of the input column with the row kind.
-RESERVED_NAMES = frozenset(
-    {SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "_ROW_ID", "rowkind", "_rowkind"}
-)
+RESERVED_NAMES = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", ROW_ID, "rowkind", "_rowkind"})
 
 
 @dataclass(frozen=True, slots=True)

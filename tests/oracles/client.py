@@ -367,6 +367,20 @@ class WritingOracle(Oracle):
         self._call("fast_forward", warehouse, table, branch=branch)
 
 
+class PypaimonOracle(WritingOracle):
+    """pypaimon, which can also update single columns of a table with data evolution."""
+
+    def update_columns(
+        self,
+        warehouse: str | Path,
+        table: str,
+        columns: Sequence[str],
+        rows: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Give rows, by their `_ROW_ID`, new values of some columns."""
+        self._call("update_columns", warehouse, table, columns=list(columns), rows=list(rows))
+
+
 class JavaOracle(WritingOracle):
     """Java Paimon, which can also maintain tables."""
 
@@ -550,14 +564,14 @@ class LatestJavaOracle(JavaOracle):
 
 def start_pypaimon(
     venv_dir: Path, *, read_java_0_9: bool = False, timeout_seconds: float = TIMEOUT_SECONDS
-) -> WritingOracle:
+) -> PypaimonOracle:
     """pypaimon from the environment at `venv_dir`.
 
     As released it cannot read a manifest that Java 0.9 wrote or merged. `read_java_0_9` mends that
     one line, so that pypaimon can still judge tables which the Java oracle maintained.
     """
     flags = ("--read-java-0.9",) if read_java_0_9 else ()
-    return WritingOracle(
+    return PypaimonOracle(
         "pypaimon", (*driver(venv_dir, "pypaimon_driver"), *flags), timeout_seconds
     )
 

@@ -17,7 +17,7 @@ from tests.oracles.client import (
     JavaOracle,
     LatestJavaOracle,
     Oracle,
-    WritingOracle,
+    PypaimonOracle,
     start_java,
     start_java_latest,
     start_pypaimon,
@@ -46,7 +46,7 @@ def running(start: Callable[[Path], AnyOracle], name: str) -> Iterator[AnyOracle
         yield oracle
 
 
-def _start_mended_pypaimon(venv_dir: Path) -> WritingOracle:
+def _start_mended_pypaimon(venv_dir: Path) -> PypaimonOracle:
     return start_pypaimon(venv_dir, read_java_0_9=True)
 
 
@@ -68,13 +68,13 @@ def java_latest() -> Iterator[LatestJavaOracle]:
 
 
 @pytest.fixture(scope="session")
-def pypaimon() -> Iterator[WritingOracle]:
+def pypaimon() -> Iterator[PypaimonOracle]:
     """pypaimon 2.1.0, mended so that it reads what Java 0.9 wrote."""
     yield from running(_start_mended_pypaimon, "pypaimon")
 
 
 @pytest.fixture(scope="session")
-def released_pypaimon() -> Iterator[WritingOracle]:
+def released_pypaimon() -> Iterator[PypaimonOracle]:
     """pypaimon 2.1.0 as it is."""
     yield from running(start_pypaimon, "pypaimon")
 

@@ -874,7 +874,7 @@ class JavaPaimon(wire.Client):
             groups.setdefault(partition, (data_split.partition(), []))[1].extend(
                 data_split.dataFiles()
             )
-        store_write = table.store().newWrite("java-oracle")
+        store_write = self._compaction_write(table)
         try:
             return [
                 self._compaction_task(partition, files).doCompact(table, store_write)
@@ -883,6 +883,9 @@ class JavaPaimon(wire.Client):
             ]
         finally:
             store_write.close()
+
+    def _compaction_write(self, table: Any) -> Any:
+        return table.store().newWrite("java-oracle")
 
     def _buckets(self, splits: Any, merge: bool = True) -> Iterator[tuple[str, int, Any]]:
         seen = set()

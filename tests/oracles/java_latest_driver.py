@@ -87,6 +87,14 @@ class LatestJavaPaimon(JavaPaimon):
     def _compaction_task(self, partition: Any, files: list[Any]) -> Any:
         return self._paimon.append.AppendCompactTask(partition, files)
 
+    def _compaction_write(self, table: Any) -> Any:
+        """A write that keeps the ids of rows, as those of Flink and Spark do."""
+        write = super()._compaction_write(table)
+        if table.coreOptions().rowTrackingEnabled():
+            fields = self._paimon.table.SpecialFields
+            write.withWriteType(fields.rowTypeWithRowTracking(table.rowType()))
+        return write
+
     def _schema_change(self, change: Mapping[str, Any]) -> Any:
         """A change of `JavaPaimon`, or one whose column is a path into nested rows."""
         make = self._paimon.schema.SchemaChange

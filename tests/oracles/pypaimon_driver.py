@@ -41,7 +41,7 @@ class Pypaimon(wire.Client):
     names = """
         create alter read open read_opened planned_files write begin_write finish_write
         snapshots create_tag delete_tag rollback_to create_branch delete_branch fast_forward
-        use_catalog
+        use_catalog update_columns
     """
 
     def __init__(self) -> None:
@@ -134,6 +134,22 @@ class Pypaimon(wire.Client):
             commit.close()
         latest = target.snapshot_manager().get_latest_snapshot()
         return None if latest is None else latest.id
+
+    def update_columns(
+        self, warehouse: str, table: str, columns: Sequence[str], rows: Sequence[Row]
+    ) -> None:
+        """Give rows, by their `_ROW_ID`, new values of some columns, in files of their own."""
+        target = self._table(warehouse, table)
+        builder = target.new_batch_write_builder()
+        schema = PyarrowFieldParser.from_paimon_schema(target.table_schema.fields)
+        fields = [pa.field("_ROW_ID", pa.int64()), *(schema.field(name) for name in columns)]
+        update = builder.new_update().with_update_type(list(columns))
+        messages = update.update_by_arrow_with_row_id(arrow_table(rows, pa.schema(fields)))
+        commit = builder.new_commit()
+        try:
+            commit.commit(messages)
+        finally:
+            commit.close()
 
     def begin_write(
         self,

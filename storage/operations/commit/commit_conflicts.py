@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 
 from lakewright.storage.errors import (
     BucketCountChanged,
+    CorruptionError,
     FilesGone,
     IndexMoved,
     KeyRangesOverlap,
@@ -15,6 +16,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import first_overlap
+from lakewright.storage.operations.read.column_files import with_newer_files
 from lakewright.storage.operations.state.keys import key_decoder
 from lakewright.storage.operations.state.live_files import grouped_by_bucket
 from lakewright.storage.operations.state.table_state import TableState
@@ -170,6 +172,7 @@ def check_conflicts(state: TableState, change: Change, committable: Committable)
         IndexMoved: another commit replaced an index file that this change replaces.
         BucketCountChanged: a partition would hold files of two bucket counts.
         KeyRangesOverlap: two files of one level above 0 would have overlapping key ranges.
+        StalePlan: files would hold columns of some common rows, but not of the same.
     """
     files, latest = state.files, state.snapshot
     _check_indexes(state, change)
@@ -194,6 +197,8 @@ def check_conflicts(state: TableState, change: Change, committable: Committable)
     _check_bucket_counts(files, merged.values())
     if files.schema.is_keyed:
         _check_key_ranges(files, merged.values())
+    if files.options.data_evolution_enabled:
+        _check_row_ranges(files, merged.values())
 
 
 def _check_indexes(state: TableState, change: Change) -> None:
@@ -223,6 +228,21 @@ def _check_bucket_counts(files: TableFiles, entries: Iterable[ManifestEntry]) ->
                 f"{' and '.join(map(str, sorted(found)))} buckets; overwrite the partition to "
                 "change its bucket count"
             )
+
+
+def _check_row_ranges(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:
+    """Check that files hold the same rows, or none in common: a column may be newer meanwhile."""
+    for group in grouped_by_bucket(entries).values():
+        # New rows get ids that no others have.
+        numbered = (entry.file for entry in group if entry.file.first_row_id is not None)
+        try:
+            with_newer_files(numbered, table=files.name)
+        except CorruptionError as error:
+            raise StalePlan(
+                f"commit to {files.name} conflicts: in {files.partitions.of_entry(group[0]).named} "
+                f"{error.message}, since another commit updated columns of rows that this one "
+                "joins; plan again from the latest snapshot"
+            ) from error
 
 
 def _check_key_ranges(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:

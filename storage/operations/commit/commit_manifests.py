@@ -22,6 +22,8 @@ from lakewright.storage.spec.bucketing import have_same_bucket_keys
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.index import IndexEntry, check_known_indexes
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
+from lakewright.storage.spec.options import read_options
+from lakewright.storage.spec.row_tracking import tracked_entries
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import (
     FIRST_SNAPSHOT_ID,
@@ -63,7 +65,13 @@ def write_manifests(
     _check_added_rows(files, schema, change, committable)
     base, base_size = _write_base_list(state, change, written, merges)
     prepared = () if change.delta is None else change.delta.manifests
-    delta, delta_size = _write_entries(files, change.entries, written, prepared)
+    snapshot_id = FIRST_SNAPSHOT_ID if latest is None else latest.id + 1
+    entries, next_row_id = change.entries, None if latest is None else latest.next_row_id
+    if read_options(schema, table=files.name).row_tracking_enabled:
+        entries, next_row_id = tracked_entries(
+            entries, snapshot_id=snapshot_id, next_row_id=next_row_id or 0
+        )
+    delta, delta_size = _write_entries(files, entries, written, prepared)
     changelog, changelog_size = None, None
     if change.changelog:
         changelog, changelog_size = _write_entries(files, change.changelog, written)
@@ -80,7 +88,7 @@ def write_manifests(
     elif change.base is not None and change.base.rows is not None:
         rows_before = change.base.rows
     return Snapshot(
-        id=FIRST_SNAPSHOT_ID if latest is None else latest.id + 1,
+        id=snapshot_id,
         schema_id=schema_id,
         base_manifest_list=base,
         base_manifest_list_size=base_size,
@@ -99,6 +107,7 @@ def write_manifests(
         watermark=_later(change.watermark, None if latest is None else latest.watermark),
         statistics=change.statistics or _inherited_statistics(latest, schema_id),
         properties=_properties(files, latest, change),
+        next_row_id=next_row_id,
     )
 
 

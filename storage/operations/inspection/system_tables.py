@@ -1,9 +1,10 @@
 """System tables: a table's metadata as rows, with the names, columns and order of the format.
 
-They are read from metadata alone, except two. `audit_log` holds the table's rows with their kinds,
-including deletions that files still hold. `ro` holds the rows that a full compaction has merged, or
-all rows of tables without keys. Partitions are printed as `{v1, v2}`, in `partitions` as
-`k1=v1/k2=v2`; times are UTC.
+They are read from metadata alone, except three. `audit_log` holds the table's rows with their
+kinds, including deletions that files still hold. `ro` holds the rows that a full compaction has
+merged, or all rows of tables without keys. `row_tracking` holds the rows of a table with row
+tracking, with their ids and the snapshots that wrote them last. Partitions are printed as
+`{v1, v2}`, in `partitions` as `k1=v1/k2=v2`; times are UTC.
 
 Source: Paimon, classes of `table.system`.
 """
@@ -54,6 +55,7 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 
 AUDIT_LOG = "audit_log"
 READ_OPTIMIZED = "ro"
+ROW_TRACKING = "row_tracking"
 # The column of row kinds in `audit_log`.
 ROW_KIND_NAME = "rowkind"
 
@@ -68,7 +70,7 @@ class SystemTable:
 
 def system_table_names() -> tuple[str, ...]:
     """The names of all system tables."""
-    return tuple(sorted((*_TABLES, AUDIT_LOG, READ_OPTIMIZED)))
+    return tuple(sorted((*_TABLES, AUDIT_LOG, READ_OPTIMIZED, ROW_TRACKING)))
 
 
 def check_system_table(files: TableFiles, name: str) -> None:
@@ -93,6 +95,8 @@ def system_table_schema(files: TableFiles, name: str) -> TableSchema:
     check_system_table(files, name)
     if name == READ_OPTIMIZED:
         return files.schema
+    if name == ROW_TRACKING:
+        return _tracked(files).schema
     if name != AUDIT_LOG:
         fields = _TABLES[name].fields
     else:
@@ -112,6 +116,8 @@ def read_system_table(
     schema = system_table_schema(files, name)
     if name == READ_OPTIMIZED:
         return _merged_already(files, snapshot, predicate)
+    if name == ROW_TRACKING:
+        return _merged_already(_tracked(files), snapshot, predicate)
     arrow_schema = to_arrow_schema(schema.fields)
     if name == AUDIT_LOG:
         plan = plan_audit_log(files, snapshot)
@@ -126,6 +132,15 @@ def read_system_table(
         ]
         rows = pa.table(columns, schema=arrow_schema)
     return keep_matching(rows, predicate, schema)
+
+
+def _tracked(files: TableFiles) -> TableFiles:
+    if not files.options.row_tracking_enabled:
+        raise InvalidRequestError(
+            f"{files.name} does not track rows: row-tracking.enabled is not true, so it has no "
+            f"system table {ROW_TRACKING}"
+        )
+    return files.with_row_ids()
 
 
 def _merged_already(

@@ -65,6 +65,7 @@ from lakewright.storage.operations.running.verb_options import (
 from lakewright.storage.operations.state.latest import read_latest, stale_if_replaced
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
+from lakewright.storage.operations.state.row_ids import refuse_row_ids
 from lakewright.storage.operations.write.copy_files import CopyRun
 from lakewright.storage.spec.arguments import list_argument, mapping_argument, text_argument
 from lakewright.storage.spec.file_names import exchanged_name, is_copy, is_place_below, origin_of
@@ -214,6 +215,7 @@ def _check_alike(files: TableFiles, other: TableFiles) -> None:
     """Check that files of one table mean the same rows in the other."""
     for table in (files, other):
         check_partitioned(table)
+        refuse_row_ids(table, "an exchange of partitions")
     one, two = files.schema, other.schema
     for what, own, others in (
         ("partition keys", one.partition_keys, two.partition_keys),

@@ -54,6 +54,7 @@ from lakewright.storage.spec.index import HASH_INDEX
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.partition import Partition
 from lakewright.storage.spec.partition_words import describe_partition
+from lakewright.storage.spec.row_tracking import refuse_columns_apart
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -113,6 +114,7 @@ def plan_rename_partition(
     """
     check_partitioned(files)
     check_supported(files.schema, Use.COMPACT, table=files.name)
+    refuse_columns_apart(files.schema, "another name of a partition", table=files.name)
     named = needed(
         options.partition,
         f"name a partition of {files.name}: partition is not given (--partition K=V,… on the "
@@ -215,6 +217,7 @@ def run_rename_partition(
     started = files.env.now_ms()
     check_partitioned(files)
     check_supported(files.schema, Use.COMPACT, table=files.name)
+    refuse_columns_apart(files.schema, "another name of a partition", table=files.name)
     planned = planned_rows(files, [plan.renamed])
     (row,) = planned
     target = files.partitions.planned(plan.to)
@@ -285,4 +288,5 @@ def _tasks(files: TableFiles, now: HeldNow, row: bytes, target: Partition) -> li
 def _write_one(
     files: TableFiles, run_id: str, verify: VerifyLevel, task: RenameTask
 ) -> CommitMessage:
+    files = files.with_row_ids()
     return write_renamed(files, f"{run_id}-{files.env.new_id()[:8]}", task, verify)

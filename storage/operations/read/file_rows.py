@@ -45,6 +45,7 @@ from lakewright.storage.files.data_files import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import ORIGIN, POSITION
 from lakewright.storage.lsm.record_expiry import RecordExpiry
+from lakewright.storage.operations.read.column_files import beside_each_other
 from lakewright.storage.operations.read.row_group_filter import row_group_filter
 from lakewright.storage.operations.read.row_positions import kept_positions, placed_rows
 from lakewright.storage.operations.read.scan import DataSplit
@@ -63,11 +64,13 @@ from lakewright.storage.spec.file_format import ORC, PARQUET
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource
 from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.row_tracking import ROW_ID_FIELD, TRACKING_FIELDS, VERSION_FIELD
 from lakewright.storage.spec.schema import COUNT, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from lakewright.storage.spec.schema_casts import casts_of
 from lakewright.storage.spec.schema_mapping import CastValues, FieldMapping, SameValues
 from lakewright.storage.spec.values import Value
 
+_TRACKING = {field.id for field in TRACKING_FIELDS}
 _SYSTEM_COLUMNS = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8(), COUNT: pa.int64()}
 # A reader that stops early should not have read many more rows than this.
 _MOST_BATCH_ROWS = 1 << 18
@@ -367,6 +370,60 @@ class FileRows:
         *,
         placed: bool = False,
     ) -> Iterator[pa.Table]:
+        if not self.files.options.data_evolution_enabled or file.newer == ():
+            return self._read_file(split, file, fields, system, batch_rows, placed=placed)
+        if file.newer is None or placed:
+            raise UnsupportedError(
+                f"{self.files.name} sets data-evolution.enabled=true: columns of a row lie in "
+                "several files, and this way of reading is not implemented for it; read the rows "
+                "of a state"
+            )
+        return self._read_columns(split, (*file.newer, file), fields, batch_rows)
+
+    def _read_columns(
+        self,
+        split: DataSplit,
+        newest_first: Sequence[DataFileMeta],
+        fields: Sequence[DataField],
+        batch_rows: int | None,
+    ) -> Iterator[pa.Table]:
+        """Rows whose columns lie in several files, each column from the newest that has it."""
+        oldest = newest_first[-1]
+        by_file: dict[DataFileMeta, list[DataField]] = {}
+        for field in fields:
+            # Ids and snapshots of rows are of their newest file.
+            holding = (
+                each
+                for each in newest_first
+                if field.id in _TRACKING or self.schemas.mapping_of(each).columns[field.id].stored
+            )
+            file = next(holding, oldest)
+            if self._casts(file, [field]):
+                raise UnsupportedError(
+                    f"column {field.name} of {self.files.name} has another type than in data file "
+                    f"{file.file_name}, which holds it apart from other columns; reading that is "
+                    "not implemented"
+                )
+            by_file.setdefault(file, []).append(field)
+        readers = [
+            self._read_file(split, file, of_file, {}, batch_rows)
+            for file, of_file in by_file.items()
+        ]
+        names = [field.name for field in fields]
+        for pieces in beside_each_other(readers):
+            columns = {name: each.column(name) for each in pieces for name in each.column_names}
+            yield pa.table([columns[name] for name in names], names=names)
+
+    def _read_file(
+        self,
+        split: DataSplit,
+        file: DataFileMeta,
+        fields: Sequence[DataField],
+        system: Mapping[str, pa.DataType],
+        batch_rows: int | None,
+        *,
+        placed: bool = False,
+    ) -> Iterator[pa.Table]:
         path = self.files.readable_path(split.place, file)
         mapping = self.schemas.mapping_of(file)
         asked = [mapping.columns[field.id] for field in fields]
@@ -400,13 +457,39 @@ class FileRows:
             mapped = [self._mapped(rows, column, path) for column in asked]
             if self.proved and file.schema_id != self.files.schema.id:
                 _prove(rows, asked, mapped, path)
-            columns += mapped
+            columns += self._tracked(asked, mapped, file, start, positions)
             read = pa.table(columns, schema=schema)
             if placed:
                 read = placed_rows(read, split.files.index(file), start, positions)
             if casts:
                 read = self._with_marks(read, rows, asked, mapped, split.files.index(file))
             yield read
+
+    def _tracked(
+        self,
+        asked: Sequence[FieldMapping],
+        mapped: Sequence[pa.ChunkedArray],
+        file: DataFileMeta,
+        start: int,
+        positions: np.ndarray | None,
+    ) -> Iterator[pa.ChunkedArray]:
+        """The columns; ids and snapshots of rows that the file does not hold are from metadata."""
+        for column, values in zip(asked, mapped, strict=True):
+            if column.field.id == ROW_ID_FIELD.id and values.null_count:
+                places = np.arange(start, start + len(values)) if positions is None else positions
+                yield pc.coalesce(values, pa.array(places + self._first_row_id(file)))
+            elif column.field.id == VERSION_FIELD.id:
+                yield pc.fill_null(values, file.max_sequence_number)
+            else:
+                yield values
+
+    def _first_row_id(self, file: DataFileMeta) -> int:
+        if file.first_row_id is None:
+            raise CorruptionError(
+                f"data file {file.file_name} of {self.files.name}, which sets "
+                "row-tracking.enabled=true, has rows without an id, and its metadata has none"
+            )
+        return file.first_row_id
 
     def _with_partition(
         self, rows: pa.Table, asked: Sequence[FieldMapping], split: DataSplit, file: DataFileMeta
@@ -462,7 +545,8 @@ class FileRows:
     ) -> Iterator[tuple[int, pa.Table]]:
         """Rows under the file's own column names, each piece with the index of its first row."""
         fields = self.files.schema.fields
-        chosen = row_group_filter(self.where, self.schemas.mapping_of(file), fields)
+        where = None if self.files.options.data_evolution_enabled else self.where
+        chosen = row_group_filter(where, self.schemas.mapping_of(file), fields)
         if chosen is not None and format_of_path(path) in (PARQUET, ORC):
             yield from read_pieces(
                 self.files.fs,

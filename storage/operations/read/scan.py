@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from lakewright.storage.codec.manifest_columns import NO_NUMBER
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.read.column_files import with_newer_files
 from lakewright.storage.operations.read.key_sections import key_sections
 from lakewright.storage.operations.read.prune_files import FilePruner
 from lakewright.storage.operations.state.live_columns import LiveColumns, PlannedFiles
@@ -143,6 +144,9 @@ class _Splitter:
         if self._merges:
             yield from self._section_splits(buckets, chosen)
             return
+        if self._files.options.data_evolution_enabled:
+            yield from self._column_splits(buckets, chosen)
+            return
         # Append tables have no keys; deletion vectors, or first rows, are one row of each key.
         self._check_clustered(buckets.rows[chosen])
         chosen = chosen[self._pruner.takes_values(buckets.rows[chosen])]
@@ -160,6 +164,13 @@ class _Splitter:
                 "rows, which are not merged in files that are sorted by other columns than the key",
                 option="pk-clustering-override",
             )
+
+    def _column_splits(self, buckets: _Buckets, chosen: np.ndarray) -> Iterator[DataSplit]:
+        """Statistics of a file tell nothing of the columns that newer files have."""
+        rows = buckets.rows[chosen]
+        for index, begin, end in _runs(buckets.index_of_row[chosen]):
+            split = self._split(buckets.places[index], PlannedFiles(self._live, rows, begin, end))
+            yield replace(split, files=with_newer_files(split.files, table=self._files.name))
 
     def _buckets(self, rows: np.ndarray) -> _Buckets:
         live = self._live

@@ -50,6 +50,7 @@ from lakewright.storage.operations.running.verb_options import COUNT, names, opt
 from lakewright.storage.operations.state.latest import is_latest, read_latest, stale_if_replaced
 from lakewright.storage.operations.state.live_files import deletions_by_bucket, grouped_by_bucket
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
+from lakewright.storage.operations.state.row_ids import refuse_row_ids
 from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.operations.write.dealt_files import DealtFiles
 from lakewright.storage.operations.write.stored_rows import key_value_table
@@ -251,6 +252,7 @@ def run_add_primary_key(
 
 
 def _check_possible(files: TableFiles) -> None:
+    refuse_row_ids(files, "a primary key")
     schema, name = files.schema, files.name
     if schema.is_keyed:
         told = f"the primary key {', '.join(schema.primary_keys)}" if schema.primary_keys else "one"

@@ -10,6 +10,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.pending import pending_batches
 from lakewright.storage.operations.respec.keyed_checks import check_keyed, with_primary_key
 from lakewright.storage.operations.state.keys_of_files import keys_since_ms
+from lakewright.storage.operations.state.row_ids import refuse_row_ids
 from lakewright.storage.spec.arguments import listed_names
 from lakewright.storage.spec.client_rules import check_clients_open
 from lakewright.storage.spec.data_types import AtomicType
@@ -66,6 +67,7 @@ def check_keys(
         UnsupportedError: the table is of a kind whose keys cannot change.
     """
     schema = files.schema
+    refuse_row_ids(files, "a change of the partition keys")
     if len(set(keys)) < len(keys):
         raise InvalidRequestError(
             f"the partition keys {', '.join(keys)} repeat a column; name each once"

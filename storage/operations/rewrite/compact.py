@@ -20,6 +20,7 @@ from lakewright.storage.lsm.levels import levels_of
 from lakewright.storage.lsm.universal_compaction import CompactionUnit, may_merge
 from lakewright.storage.operations.rewrite.compact_append import (
     AppendTask,
+    joined_rows,
     rewrite_append,
     stretches_of,
 )
@@ -306,6 +307,16 @@ def _work_of(
     rest: tuple[DataFileMeta, ...],
 ) -> BucketWork | None:
     total_buckets = held.entries[0].total_buckets
+    if files.options.data_evolution_enabled:
+        joined = joined_rows(files, metas, rest)
+        if joined is None:
+            return None
+        return AppendTask(
+            partition=held.partition,
+            bucket=held.bucket,
+            total_buckets=total_buckets,
+            stretches=(joined,),
+        )
     if not files.schema.is_keyed:
         in_order = files.options.bucket_mode is BucketMode.FIXED
         return AppendTask(

@@ -10,13 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.read.column_files import (
+    files_of_rows,
+    holds_one_column,
+    with_newer_files,
+)
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.read.unfit_values import NulledValues
 from lakewright.storage.operations.rewrite.compact_outputs import (
@@ -64,7 +69,49 @@ class AppendTask:
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
-        return tuple(file for stretch in self.stretches for file in stretch)
+        """The files as the manifests have them."""
+        stretched = (file for stretch in self.stretches for file in stretch)
+        return tuple(each for file in stretched for each in files_of_rows(file))
+
+
+def joined_rows(
+    files: TableFiles, metas: Sequence[DataFileMeta], rest: Sequence[DataFileMeta]
+) -> tuple[DataFileMeta, ...] | None:
+    """Files of columns as one file a range of row ids; None if they do not follow each other.
+
+    Another commit may have updated a column of their rows in one of the `rest`.
+    """
+    joined = with_newer_files(metas, table=files.name)
+    places = [(file.first_row_id or 0, file.row_count) for file in joined]
+    follows = all(one[0] + one[1] == other[0] for one, other in pairwise(places))
+    starts = {each.first_row_id for each in rest if not holds_one_column(each)}
+    return joined if follows and not starts & {first for first, _ in places} else None
+
+
+def _numbered(
+    files: TableFiles, task: AppendTask, written: Sequence[DataFileMeta]
+) -> list[DataFileMeta]:
+    """New files of rows that keep their ids, where the ids are in no column.
+
+    The snapshots of rows become that of the newest, as Java has it.
+    """
+    if not files.options.data_evolution_enabled:
+        return list(written)
+    first_row_id = task.stretches[0][0].first_row_id or 0
+    low = min(each.min_sequence_number for each in task.files)
+    high = max(each.max_sequence_number for each in task.files)
+    found: list[DataFileMeta] = []
+    for file in written:
+        found.append(
+            replace(
+                file,
+                first_row_id=first_row_id,
+                min_sequence_number=low,
+                max_sequence_number=high,
+            )
+        )
+        first_row_id += file.row_count
+    return found
 
 
 def stretches_of(
@@ -177,7 +224,7 @@ def write_append(
         bucket=task.bucket,
         total_buckets=task.total_buckets,
         compact_before=task.files,
-        compact_after=tuple(written),
+        compact_after=tuple(_numbered(files, task, written)),
         new_indexes=new_indexes,
         removed_indexes=removed_indexes,
         nulled_values=nulled.total,

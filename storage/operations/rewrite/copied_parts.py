@@ -34,6 +34,7 @@ from lakewright.storage.operations.write.verify import (
 from lakewright.storage.spec.file_format import PARQUET
 from lakewright.storage.spec.manifest import DataFileMeta, SimpleStats
 from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.row_tracking import holds_row_ids
 
 # Readers decide by row group what they read, and each costs a request: below this average, in
 # bytes of a file, rows are decoded and written in larger row groups.
@@ -104,9 +105,12 @@ def _footer(
         (file.file_size >= _LEAST_GROUP_BYTES or files.schema.opaque_fields)
         and file.schema_id == files.schema.id
         and file.write_cols is None
+        and not file.newer
         and file.file_name not in deleted
         and encoding.format == PARQUET
         and not files.schema.is_keyed
+        # Without these columns a file cannot hold rows of several others.
+        and not holds_row_ids(files.schema)
         and files.holds_partition_columns(file)
     )
     if not is_like_new:

@@ -23,6 +23,7 @@ from lakewright.storage.lsm.universal_compaction import (
     pick_full,
     pick_unit,
 )
+from lakewright.storage.operations.read.column_files import files_of_rows, with_newer_files
 from lakewright.storage.operations.rewrite.compact_levels import steps_of
 from lakewright.storage.operations.rewrite.compact_outputs import deletions_of
 from lakewright.storage.operations.rewrite.expiring_records import (
@@ -55,6 +56,8 @@ def pick_append(
     """The files of an append bucket to join, with the reason; or the reason for none."""
     options = files.options
     needed = 2 if full else least or options.compaction_min_file_num
+    if options.data_evolution_enabled:
+        return _pick_columns(files, metas, needed)
     takes_all = full and options.compaction_force_rewrite_all_files
     groups = (
         pack_all(metas, target_bytes=options.target_file_size)
@@ -77,6 +80,35 @@ def pick_append(
     elif stale:
         told = f"{count} files of {len(metas)}, {len(stale)} of them for their deleted rows"
     return [CompactionUnit(files=group, output_level=0, reason=told) for group in groups], told
+
+
+def _pick_columns(
+    files: TableFiles, metas: Sequence[DataFileMeta], needed: int
+) -> tuple[list[CompactionUnit], str]:
+    """Files of columns to join with those of their rows, and files of rows that follow each other.
+
+    Rows keep their ids, which a file has from its first on; so joined files leave no gap. As Java,
+    a unit ends at the target size (`DataEvolutionCompactCoordinator`).
+    """
+    target = files.options.target_file_size
+    units: list[list[DataFileMeta]] = [[]]
+    end = size = 0
+    for file in with_newer_files(metas, table=files.name):
+        first = file.first_row_id or 0
+        own = files_of_rows(file)
+        is_large = sum(each.file_size for each in own) > target
+        if first != end or size > target or is_large:
+            units.append([])
+            size = 0
+        units[-1] += own
+        size += sum(each.file_size for each in own)
+        end = first + file.row_count
+    chosen = [tuple(unit) for unit in units if len(unit) >= needed]
+    if not chosen:
+        return [], f"fewer than {needed} files of the same or the next rows, of {len(metas)}"
+    count = sum(map(len, chosen))
+    told = f"{count} files of {len(metas)}, of the same or the next rows, become {len(chosen)}"
+    return [CompactionUnit(files=unit, output_level=0, reason=told) for unit in chosen], told
 
 
 def _pack_append(

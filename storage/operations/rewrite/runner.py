@@ -50,6 +50,7 @@ from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.row_tracking import count_rows
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported, without_clustering
@@ -181,8 +182,8 @@ class TaskOutcome:
             "files_after": len(after),
             "bytes_before": sum(file.file_size for file in before),
             "bytes_after": sum(file.file_size for file in after),
-            "rows_before": sum(file.row_count for file in before),
-            "rows_after": sum(file.row_count for file in after),
+            "rows_before": count_rows(before),
+            "rows_after": count_rows(after),
             "nulled_values": sum(message.nulled_values for message in messages),
             "duration_ms": self.duration_ms,
         }
@@ -361,6 +362,8 @@ def _write(
     """Do one job; None if the lease no longer covers it."""
     if given_up(files, lease, job.places):
         return None
+    if not files.options.data_evolution_enabled:
+        files = files.with_row_ids()
     return tuple(write(files, f"{job.run_id}-{files.env.new_id()[:8]}", job.work))
 
 

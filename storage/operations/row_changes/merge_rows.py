@@ -66,6 +66,7 @@ from lakewright.storage.operations.write.write import StagingWriter
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.merge_spec import MergeEngine
 from lakewright.storage.spec.predicate import Leaf, Operator, Predicate, conjunction
+from lakewright.storage.spec.row_tracking import holds_row_ids
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -211,6 +212,7 @@ def run_merge_rows(files: TableFiles, plan: MergeRowsPlan, engine: Engine) -> Ro
         job = job_on(files, snapshot)
         with swept_on_failure(job):
             writer = StagingWriter(job)
+            inserts = StagingWriter(replace(job, files=files.without_row_ids()))
             removals: list[Removal] = []
             try:
                 for split in splits:
@@ -225,11 +227,13 @@ def run_merge_rows(files: TableFiles, plan: MergeRowsPlan, engine: Engine) -> Ro
                         all_rows = Match(split, 0, whole=True).all_rows
                         whole = len(positions) == all_rows
                         removals.append(Removal(split, whole=whole, positions=positions))
+                of_inserts = inserts if holds_row_ids(files.schema) else writer
                 for new in merging.inserts():
-                    writer.write(new)
-                staged = writer.close()
+                    of_inserts.write(new)
+                staged = (*writer.close(), *inserts.close())
             except BaseException:
                 writer.abandon()
+                inserts.abandon()
                 raise
             removed = remove_rows(files, snapshot, removals, engine, job.write_id)
         # What no row matched may be matched by rows that came since.
@@ -388,6 +392,8 @@ class _Merging:
         """The rows of the source that matched none, as rows of the table."""
         if not self.merge.not_matched:
             return
+        # They get their ids when they are committed.
+        files = self.files.without_row_ids()
         left = self._numbered.filter(pa.array(~self._found))
         cases = _cases(self.merge.not_matched)
         name = self.merge.source
@@ -396,7 +402,7 @@ class _Merging:
                 f"SELECT {quoted(_ROW)} AS {_OF_SOURCE}, {cases} AS {_CLAUSE} FROM {quoted(name)} "  # noqa: S608
                 f"ORDER BY {_OF_SOURCE}"
             )
-            chosen = query_rows(connection, query, self.files.name)
+            chosen = query_rows(connection, query, files.name)
         rows: list[pa.Table] = []
         for number, clause in enumerate(self.merge.not_matched):
             of_clause = chosen.filter(pc.equal(chosen.column(_CLAUSE), number))
@@ -407,18 +413,19 @@ class _Merging:
             )
             at = of_clause.column(_OF_SOURCE).combine_chunks()
             sides = {name: Side(self._numbered, at, is_query=self.merge.of_query)}
-            new = clause.values.computed(self.files, query, sides, {_PAIRS: of_clause})
+            new = clause.values.computed(files, query, sides, {_PAIRS: of_clause})
             self.counts["inserted"] += new.num_rows
             if new.num_rows:
-                new = with_left_out_columns(new, self.files)
+                new = with_left_out_columns(new, files)
                 self._check_columns(new)
-                new = clause.values.conformed(self.files, new)
-                rows.append(with_defaults(new, self.files))
+                new = clause.values.conformed(files, new)
+                rows.append(with_defaults(new, files))
         self._check_keys(rows)
         yield from rows
 
     def _check_columns(self, new: pa.Table) -> None:
-        lacking = [name for name in self.files.schema.field_names if name not in new.column_names]
+        names = self.files.without_row_ids().schema.field_names
+        lacking = [name for name in names if name not in new.column_names]
         if lacking:
             raise InvalidRows(
                 f"{new.num_rows} rows of the source match none of {self.files.name}, and to insert "

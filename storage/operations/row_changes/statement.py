@@ -361,7 +361,7 @@ def carried_out(
             check_current_schema(files)
             # A compaction is no sign that the run has carried its statement out.
             _settle(replace(files, run=None), engine)
-            result = attempt(files)
+            result = attempt(files.with_row_ids())
         except (RetriesExhausted, SchemaMoved, CommitOutcomeUnknownError):
             raise
         except (CommitConflictError, SnapshotNotFound, FileMissing):

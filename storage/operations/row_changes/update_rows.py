@@ -35,7 +35,9 @@ from lakewright.storage.operations.row_changes.statement import (
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.spec.options import ChangelogProducer
 from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.row_tracking import holds_row_ids
 from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.schema import SEQUENCE_NUMBER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,9 @@ def replaced_rows(files: TableFiles, before: pa.Table, after: pa.Table) -> pa.Ta
     Raises:
         InvalidRows: the merge engine would keep a row of before.
     """
+    if holds_row_ids(files.schema):
+        at = after.column_names.index(SEQUENCE_NUMBER)
+        return after.set_column(at, SEQUENCE_NUMBER, pa.nulls(after.num_rows, pa.int64()))
     if not files.schema.is_keyed:
         return after
     check_new_values(files, before, after)

@@ -12,6 +12,7 @@ from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.file_format import ORC
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.predicate import Bounds
+from lakewright.storage.spec.row_tracking import TRACKING_FIELDS, without_row_ids
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_mapping import SchemaMapping, schema_mapping
 
@@ -43,9 +44,10 @@ class FileSchemas:
         """
         key = (file.schema_id, file.write_cols)
         if key not in self._mappings:
-            stored = self.schema_of(file).fields
+            stored = without_row_ids(self.schema_of(file)).fields
             if file.write_cols is not None:
-                stored = tuple(field for field in stored if field.name in file.write_cols)
+                every = (*stored, *TRACKING_FIELDS)
+                stored = tuple(field for field in every if field.name in file.write_cols)
             self._mappings[key] = schema_mapping(stored, self._files.schema.fields)
         return self._mappings[key]
 

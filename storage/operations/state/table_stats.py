@@ -98,7 +98,9 @@ def _partition(
 ) -> PartitionStats:
     target_bytes = max(files.options.target_file_size, 1)
     row_count = int(columns.row_count[buckets].sum())
-    is_merged = columns.is_merged[buckets].all() and not files.options.deletion_vectors_enabled
+    options = files.options
+    holds_more = options.deletion_vectors_enabled or options.data_evolution_enabled
+    is_merged = columns.is_merged[buckets].all() and not holds_more
     created = int(columns.last_creation_ms[buckets].max())
     return PartitionStats(
         partition=partition,

@@ -8,6 +8,7 @@ from itertools import count
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_values import value_of
 from lakewright.storage.codec.binary_row import encode_row
@@ -25,6 +26,7 @@ from lakewright.storage.operations.write.stored_rows import file_schema, stored_
 from lakewright.storage.spec.file_format import ORC, FileEncoding
 from lakewright.storage.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
 from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.row_tracking import UNKNOWN_VERSION, holds_row_ids
 from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER
 
 
@@ -183,6 +185,8 @@ class RollingWriter:
         row_count = current.writer.row_count
         if self._keyed:
             low, high = current.min_sequence, current.max_sequence
+        elif current.tracked:
+            low, high = current.versions
         else:
             low, high = self._sequence, self._sequence + row_count - 1
             self._sequence += row_count
@@ -215,6 +219,8 @@ class _OpenFile:
         self.min_sequence = 2**63 - 1
         self.max_sequence = -1
         self._delete_count = 0
+        self.tracked = holds_row_ids(files.schema)
+        self._has_changed_rows = False
 
     def write(self, rows: pa.Table) -> None:
         if rows.num_rows == 0:
@@ -224,6 +230,8 @@ class _OpenFile:
             self._witness.add(stored)
         self.writer.write(stored)
         self._values.add(rows)
+        if self.tracked:
+            self._add_versions(rows.column(SEQUENCE_NUMBER))
         if not self._keyed:
             return
         self._keys.add(rows.select([field.name for field in self._files.schema.key_fields]))
@@ -234,6 +242,21 @@ class _OpenFile:
         self.min_sequence = min(self.min_sequence, int(sequence.min()))
         self.max_sequence = max(self.max_sequence, int(sequence.max()))
         self._delete_count += int(np.count_nonzero(retracting(rows)))
+
+    def _add_versions(self, column: pa.ChunkedArray) -> None:
+        self._has_changed_rows |= column.null_count > 0
+        bounds = pc.min_max(column)
+        if bounds["min"].is_valid:
+            self.min_sequence = min(self.min_sequence, bounds["min"].as_py())
+            self.max_sequence = max(self.max_sequence, bounds["max"].as_py())
+
+    @property
+    def versions(self) -> tuple[int, int]:
+        """The snapshots of the rows; the commit replaces one that it alone can know."""
+        if self.max_sequence < 0:
+            return UNKNOWN_VERSION, UNKNOWN_VERSION
+        highest = UNKNOWN_VERSION if self._has_changed_rows else self.max_sequence
+        return self.min_sequence, highest
 
     def _key_at(self, rows: pa.Table, index: int) -> bytes:
         fields = self._files.schema.key_fields
@@ -262,6 +285,7 @@ class _OpenFile:
             creation_time=self._files.env.now_ms(),
             delete_row_count=self._delete_count,
             file_source=target.source,
+            write_cols=tuple(self._stored.names) if self.tracked else None,
         )
 
 

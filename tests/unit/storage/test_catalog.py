@@ -91,7 +91,7 @@ def test_a_name_that_is_no_folder_is_refused(catalog: Catalog, name: str) -> Non
 
 def test_a_refused_table_leaves_nothing_behind(catalog: Catalog) -> None:
     with pytest.raises(UnsupportedError):
-        new_table(catalog, options={"row-tracking.enabled": "true"})
+        new_table(catalog, options={"chain-table.enabled": "true"})
     with pytest.raises(InvalidSchema):
         new_table(catalog, {"a": "INT"}, keys=["b"])
     assert not Path(catalog.root).exists()

@@ -44,7 +44,10 @@ def plain_value(value: object) -> object:
 
 def rows_title(files: TableFiles) -> str:
     """What counts of rows in files are called, of which readers may not see all."""
-    is_hidden = files.schema.is_keyed or files.options.deletion_vectors_enabled
+    options = files.options
+    is_hidden = (
+        files.schema.is_keyed or options.deletion_vectors_enabled or options.data_evolution_enabled
+    )
     return "rows in files" if is_hidden else "rows"
 
 

@@ -290,6 +290,8 @@ def _contents(report: TableReport) -> dict[str, str]:
         contents["rows"] += " in files, including older versions of a key"
     elif report.table.options.deletion_vectors_enabled:
         contents["rows"] += " in files, including deleted ones"
+    elif report.table.options.data_evolution_enabled:
+        contents["rows"] += " in files, of which some hold single columns of the same rows"
     return contents
 
 

@@ -36,8 +36,6 @@ REFUSED: list[tuple[str, str, set[Use] | frozenset[Use]]] = [
     ("index-file-in-data-file-dir", "true", EVERY),
     ("branch", "other", EVERY),
     ("merge-engine", "of-a-later-version", {READ, WRITE, COMPACT}),
-    ("row-tracking.enabled", "true", {READ, WRITE, COMPACT}),
-    ("data-evolution.enabled", "true", {READ, WRITE, COMPACT}),
     ("query-auth.enabled", "true", {READ, WRITE, COMPACT}),
     ("sequence.snapshot-ordering", "true", {WRITE}),
     ("pk-clustering-override", "true", {WRITE, COMPACT}),
