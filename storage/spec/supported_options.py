@@ -338,9 +338,10 @@ def _is_time(data_type: DataType) -> bool:
 def _check_types(schema: TableSchema, options: TableOptions, table: str, use: Use) -> None:
     """Refuse uses that decode all columns, if values of one are not decoded."""
     opaque = next(iter(schema.opaque_fields), None)
-    is_parquet = options.file_encoding(0).format == PARQUET
-    is_copied = is_parquet and not (schema.is_keyed or options.row_tracking_enabled)
-    if opaque is None or use is Use.READ or (use is Use.COMPACT and is_copied):
+    if opaque is None or use is Use.READ:
+        return
+    is_copied = not schema.is_keyed and not options.row_tracking_enabled
+    if use is Use.COMPACT and is_copied and options.file_encoding(0).format == PARQUET:
         return
     raise UnsupportedError(
         f"{table}: column {opaque.name} is of type {opaque.type}, whose values this release does "
