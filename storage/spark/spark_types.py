@@ -17,6 +17,7 @@ from lakewright.storage.spec.data_types import (
     OpaqueType,
     RowType,
     TypeRoot,
+    is_opaque,
     nested_fields,
     not_decoded,
 )
@@ -74,9 +75,7 @@ def to_spark_type(data_type: DataType) -> t.DataType:
 
 def to_spark_schema(fields: Iterable[DataField]) -> t.StructType:
     """Columns in field order, all nullable, because Spark checks nullability only on writes."""
-    return t.StructType(
-        [t.StructField(field.name, to_spark_type(field.type), True) for field in fields]
-    )
+    return t.StructType([t.StructField(field.name, _type_of(field), True) for field in fields])
 
 
 def reads_natively(field: DataField) -> bool:
@@ -113,3 +112,9 @@ def _is_native(data_type: DataType) -> bool:
     # Files store finer timestamps as INT96, which Spark reads as instants.
     too_fine = data_type.root.is_timestamp and data_type.precision > _SPARK_PRECISION
     return not too_fine and data_type.root is not TypeRoot.TIME
+
+
+def _type_of(field: DataField) -> t.DataType:
+    if is_opaque(field.type):
+        raise not_decoded(field.type, field.name)
+    return to_spark_type(field.type)

@@ -127,6 +127,11 @@ class TableSchema:
         """All other columns."""
         return tuple(field for field in self.fields if not is_opaque(field.type))
 
+    @property
+    def counting_names(self) -> tuple[str, ...]:
+        """The name of one column, which reads that count rows read; one that is decoded, if any."""
+        return tuple(field.name for field in (*self.known_fields, *self.fields)[:1])
+
     def field(self, name: str) -> DataField:
         """The field of that name.
 

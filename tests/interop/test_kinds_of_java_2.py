@@ -35,6 +35,7 @@ def test_a_table_with_a_variant_is_kept_without_decoding_it(unchecked_catalog: C
     table.history.create_tag("kept")
     table.upkeep.rewrite_manifests()
     compact(table, full=True)
+    table.upkeep.run(table.upkeep.plan_analyze())
     expire(table)
 
     assert sorted(table.read(columns=["id"]).column("id").to_pylist()) == ids
