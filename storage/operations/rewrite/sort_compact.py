@@ -57,7 +57,7 @@ from lakewright.storage.operations.running.verb_options import (
 from lakewright.storage.operations.write.verify import Proof, VerifyLevel, rows_to_rewrite
 from lakewright.storage.spec.arguments import listed_names, listed_partitions
 from lakewright.storage.spec.commit import CommitMessage
-from lakewright.storage.spec.data_types import AtomicType
+from lakewright.storage.spec.data_types import AtomicType, not_decoded
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta
@@ -166,6 +166,8 @@ def _check_sortable(files: TableFiles, by: Sequence[str]) -> None:
             f"rows of {files.name} lie in {kept}, which readers rely on; only append tables with "
             "bucket=-1 can be sorted"
         )
+    for field in files.schema.opaque_fields:
+        raise not_decoded(field.type, field.name)
     if not by:
         raise InvalidRequestError(
             f"the columns to sort {files.name} by are missing (--by COLUMN,… on the command "
