@@ -397,7 +397,11 @@ def test_partitions_that_are_missing_are_read_from_the_branch_that_an_option_nam
 
 
 @pytest.mark.parametrize(
-    "options", [{"clustering.incremental": "true"}, {"record-level.expire-time": "1 d"}]
+    "options",
+    [
+        {"clustering.incremental": "true"},
+        {"record-level.expire-time": "1 d", "deletion-vectors.enabled": "true"},
+    ],
 )
 def test_a_table_that_cannot_be_compacted_is_expired_and_cleaned(
     unchecked_catalog: Catalog, java_latest: LatestJavaOracle, options: dict[str, str]
