@@ -14,6 +14,7 @@ from tests.interop.test_they_read_ours import as_read_by
 from tests.oracles.client import LatestJavaOracle
 from tests.support.tables.builders import (
     compact,
+    comparable,
     content,
     events,
     expire,
@@ -142,6 +143,7 @@ def test_a_table_whose_rows_win_in_another_way_reads_as_java_reads_it(
     assert rows_as_java(table) == due
     assert rows_as_java(table, where="id = 7") == [row for row in due if row[0] == 7]
     assert rows_as_java(table, where="n = 3") == [row for row in due if row[3] == 3]
+    assert table.count() == len(due)
     expire(table)
     assert rows_as_java(table) == due
 
@@ -174,7 +176,10 @@ def test_rows_that_no_compaction_has_merged_are_read_as_java_reads_them_after_on
         java_latest.write(catalog.root, table.name, some)
         table.write(rows(table, events(number + 3, number + 5, v="ours")))
         found = content(table)
-        assert len(found) == number + 7
+        assert len(found) == table.count() == number + 7
+        assert comparable(table.lookup([{"id": number + 3}])) == content(
+            table, where=f"id = {number + 3}"
+        )
         assert content(table, where="id > 4") == [row for row in found if json.loads(row)["id"] > 4]
         java_latest.compact(
             catalog.root, table.name, options={"write-only": "false"}, full=number == 2
@@ -209,7 +214,7 @@ def test_files_that_java_sorted_by_other_columns_than_the_key_are_read(
         java_latest.compact(catalog.root, table.name, full=number == 2)
         due = as_read_by(java_latest, catalog, table)
         assert content(table) == due
-        assert len(due) == 12 + 3 * number
+        assert len(due) == table.count() == 12 + 3 * number
         for where in ("id = 8", "id < 4", "v > '5'"):
             column, sign, value = where.split()
             said = (column, sign, int(value) if value.isdigit() else value.strip("'"))
