@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lakewright.storage.operations.inspection.layout import Layout, UnnamedFiles
     from lakewright.storage.operations.partitions.partition_properties import PartitionProperties
     from lakewright.storage.operations.partitions.repair_partitions import RepairMode
+    from lakewright.storage.operations.references.backup import BackupFile
     from lakewright.storage.operations.references.branches import Branch
     from lakewright.storage.operations.references.collect import CondemnedRun
     from lakewright.storage.operations.references.consumers import Consumer
@@ -77,6 +78,7 @@ _NAMES = {
     "operations.inspection.layout": "Layout UnnamedFiles",
     "operations.partitions.partition_properties": "PartitionProperties",
     "operations.partitions.repair_partitions": "RepairMode",
+    "operations.references.backup": "BackupFile",
     "operations.references.branches": "Branch",
     "operations.references.collect": "CondemnedRun",
     "operations.references.consumers": "Consumer",
@@ -108,6 +110,7 @@ _MODULES = {name: module for module, names in _NAMES.items() for name in names.s
 
 __all__ = [
     "AddColumn",
+    "BackupFile",
     "Branch",
     "BucketStats",
     "Catalog",

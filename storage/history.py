@@ -13,6 +13,12 @@ from lakewright.storage.operations.commit.stream_positions import (
     forget_stream,
     list_streams,
 )
+from lakewright.storage.operations.references.backup import (
+    BackupFile,
+    backup_files,
+    check_backup,
+    restore_backup,
+)
 from lakewright.storage.operations.references.branches import (
     Branch,
     DeleteBranchOptions,
@@ -234,6 +240,33 @@ class History:
         files = create_branch(self.table_files, name, tag=tag, snapshot_id=snapshot)
         carry_into(files, self.table_files)
         return replace(self.table, table_files=files)
+
+    def backup_files(self, tag: str) -> tuple[BackupFile, ...]:
+        """Every file of the table that a copy of the state of a tag needs, data files first.
+
+        Raises:
+            TagNotFound: the table has no such tag.
+            UnsupportedError: data files lie outside of the table.
+        """
+        return backup_files(self.table_files, tag)
+
+    def check_backup(self, tag: str) -> tuple[BackupFile, ...]:
+        """Check that every file of a tag is here, and as long as it should be; these files.
+
+        Raises:
+            CorruptionError: files are missing or of another length.
+            TagNotFound: the copy has no such tag.
+        """
+        return check_backup(self.table_files, tag)
+
+    def restore_backup(self, tag: str) -> Snapshot:
+        """Make the state of a tag the only snapshot of a copy that has none.
+
+        Raises:
+            AlreadyExistsError: the table has a snapshot.
+            CorruptionError, TagNotFound: as `check_backup`; nothing was written.
+        """
+        return restore_backup(self.table_files, tag)
 
     def consumers(self) -> tuple[Consumer, ...]:
         """Readers of changes by name, and how far they are."""

@@ -194,5 +194,5 @@ class Inspection:
         return unnamed_files(layout, most_folders=most_folders, seed=seed)
 
     def refused_uses(self) -> dict[Use, str]:
-        """The uses of upkeep that this release refuses for the table, each with the reason."""
+        """The uses that this release refuses for the table, each with the reason."""
         return refused_uses(self.table_files, self.snapshot)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lakewright.platform.decide.survey import TableSurvey
+from lakewright.platform.upkeep.refused import refused_text
 from lakewright.platform.upkeep.respec import other_keys_text
 from lakewright.platform.upkeep.settle import away_text
 from lakewright.platform.upkeep.words import counted, size_text
@@ -84,9 +85,8 @@ def _findings(survey: TableSurvey) -> Iterator[str]:
     files, history = survey.files, survey.history
     if survey.read_only is not None:
         yield f"can only be read: {survey.read_only}"
-    for use, reason in sorted(survey.refused.items()):
-        if survey.read_only is None and use in ("compact", "expire", "orphans"):
-            yield f"cannot be kept by {use}: {reason}"
+    elif (told := refused_text(survey.refused)) is not None:
+        yield told
     if survey.has_other_keys:
         yield other_keys_text(survey.table, survey.partition_keys, survey.late_writers)
     if files.away_files:

@@ -615,7 +615,12 @@ class _Look:
         policy = self.policy.statistics
         if policy.enabled:
             told = "statistics of the rows"
-            yield self._scheduled(ANALYZE, policy, told)
+            unread = self._is_refused(Use.READ)
+            yield (
+                self._refused(ANALYZE, Use.READ)
+                if unread
+                else self._scheduled(ANALYZE, policy, told)
+            )
 
     def rescale(self) -> Iterator[Decision]:
         hint = bucket_hint(self.state.survey, self.policy.rescale)

@@ -112,7 +112,8 @@ def propose(surveys: Iterable[TableSurvey], *, warehouse: str) -> str:
 
 def _wishes(survey: TableSurvey) -> Wishes:
     """What should hold for a table by itself."""
-    if survey.problem is not None or survey.read_only is not None:
+    is_left = survey.read_only is not None or survey.refused.keys() >= _SWITCHES.keys()
+    if survey.problem is not None or is_left:
         return {FREEZE: "true"}
     wishes = {SMALL_FILES: str(_threshold(survey))}
     if _has_tiny_files(survey):

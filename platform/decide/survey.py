@@ -117,14 +117,14 @@ class OrphanFigures:
 class TableSurvey:
     """The state of one table at one moment.
 
-    `problem` says why a table could not be read, with all figures zero. `read_only` says why this
-    platform must not write it; `refused` says by verb (compact, expire, orphans, …) what must not
-    be done although others may. `options` are those that concern upkeep. `worst` are the partitions
-    with the most files to join, worst first, as many as were asked for. `empty_bytes` are about
-    those of a data file without rows. `has_other_keys` says that live files have other partition
-    keys than the table: a change of the keys is under way or was stopped, or a client that opened
-    the table before wrote them; `late_writers` are those clients. `sorts` says that rows may be
-    sorted although files may not be joined.
+    `problem` says why nothing is known of a table, with all figures zero. `read_only` says why this
+    platform must not write it; `refused` says by use (read, compact, expire, orphans, …) what
+    cannot be done although others can. `options` are those that concern upkeep. `worst` are the
+    partitions with the most files to join, worst first, as many as were asked for. `empty_bytes`
+    are about those of a data file without rows. `has_other_keys` says that live files have other
+    partition keys than the table: a change of the keys is under way or was stopped, or a client
+    that opened the table before wrote them; `late_writers` are those clients. `sorts` says that
+    rows may be sorted although files may not be joined.
     """
 
     table: str

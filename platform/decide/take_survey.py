@@ -11,7 +11,7 @@ Nothing is written, and no data file is opened.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
@@ -52,7 +52,6 @@ from lakewright.storage.errors import (
 from lakewright.storage.inspection import Inspection
 from lakewright.storage.spec.known_options import UPKEEP, Use
 from lakewright.storage.spec.supported_options import (
-    check_readable,
     check_supported,
     without_clustering,
 )
@@ -247,7 +246,6 @@ def _survey(table: Table, worst: int) -> TableSurvey:
     if known.kind == table.schema.options.get("type"):
         what = f"it is a {known.kind}, without snapshots that upkeep could work on"
         return replace(known, read_only=what)
-    check_readable(table.schema, table=table.name)
     snapshot = table.history.latest_snapshot()
     inspect = Inspection(table.table_files, snapshot)
     refused = inspect.refused_uses()
@@ -261,7 +259,7 @@ def _survey(table: Table, worst: int) -> TableSurvey:
         has_other_keys = not inspect.files_fit(layout)
         return replace(
             _laid_out(table, known, layout, worst),
-            read_only=next(iter(refused.values())) if refused.keys() == UPKEEP else None,
+            read_only=_read_only(refused),
             refused={use.value: reason for use, reason in refused.items()},
             history=_history(span, snapshot, len(layout.buckets.schema_ids)),
             orphans=_orphans(unnamed),
@@ -278,6 +276,11 @@ def _sorts(table: Table) -> bool:
     except (UnsupportedError, InvalidOption):
         return False
     return True
+
+
+def _read_only(refused: Mapping[Use, str]) -> str | None:
+    """Why a table can be read, and nothing else."""
+    return refused[Use.COMPACT] if refused.keys() == UPKEEP else None
 
 
 def _laid_out(table: Table, known: TableSurvey, layout: Layout, worst: int) -> TableSurvey:

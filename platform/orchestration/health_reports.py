@@ -40,6 +40,7 @@ from lakewright.platform.orchestration.upkeep_links import upkeep_links
 from lakewright.platform.tables.partition_keys import first_few
 from lakewright.platform.tables.upkeep_policies import UpkeepMode
 from lakewright.platform.upkeep.measures import Benefit
+from lakewright.platform.upkeep.refused import refused_text
 from lakewright.platform.upkeep.retention import age_text, holder_text
 from lakewright.platform.upkeep.words import (
     counted,
@@ -203,6 +204,8 @@ def _description(
             lines[-1] += "; the check warns, because upkeep is late"
     if kept.problems:
         lines += ["", f"**Policy**: {kept.problems[0]}; {IN_FORCE}"]
+    if (refused := refused_text(state.survey.refused)) is not None:
+        lines += ["", f"**Refused**: {refused}"]
     lines += ["", f"**Upkeep**: {_headline(decisions)}"]
     concerned = [
         decision for decision in decisions if isinstance(decision, Intent) or decision.why_not.waits

@@ -27,6 +27,11 @@ from lakewright.storage.spec.merge_spec import (
     SequenceGroup,
 )
 
+# What becomes of sums and products of whole numbers that their type cannot hold: they are refused,
+# or wrap around, as other clients have it. Where a table does not say, others may have written it.
+OVERFLOW = "lakewright.overflow"
+REFUSE, WRAP = "refuse", "wrap"
+_ARITHMETIC = {AggregateFunction.SUM, AggregateFunction.PRODUCT}
 # The name that versions before 0.9 gave to a function.
 _OLD_NAMES = {"first_not_null_value": AggregateFunction.FIRST_NON_NULL_VALUE}
 # Functions over serialised sketches and bitmaps of Java libraries.
@@ -117,6 +122,7 @@ def _aggregate(
         ignore_retract=reader.value(MergeOptions.ignore_retract, name),
         delimiter=_delimiter(reader, name),
         distinct=reader.value(MergeOptions.distinct, name),
+        wraps=function in _ARITHMETIC and _wraps(reader),
     )
     match function:
         case AggregateFunction.NESTED_UPDATE | AggregateFunction.NESTED_PARTIAL_UPDATE:
@@ -125,6 +131,13 @@ def _aggregate(
             return replace(aggregate, time_field=_time_field(reader, column))
         case _:
             return aggregate
+
+
+def _wraps(reader: MergeOptionReader) -> bool:
+    value = reader.options.get(OVERFLOW, WRAP)
+    if value not in (REFUSE, WRAP):
+        reader.invalid(OVERFLOW, value, f"is neither {REFUSE} nor {WRAP}; write one of them")
+    return value == WRAP
 
 
 def _check_function_type(

@@ -104,7 +104,8 @@ class Lease:
     """A holder's claim on a part of a table; times are by the clock of the holder.
 
     `owner` is the same in every attempt of one piece of work; a later attempt replaces the earlier
-    ones. `given_up_to` names the writers that took partitions out of the scope.
+    ones. `given_up_to` names the writers that took partitions out of the scope. `process` tells
+    others on the holder's machine when it is dead; empty if it does not.
     """
 
     id: str
@@ -116,6 +117,7 @@ class Lease:
     renewed_ms: int
     expires_ms: int
     given_up_to: tuple[str, ...] = ()
+    process: str = ""
 
     @property
     def duration_ms(self) -> int:

@@ -75,7 +75,10 @@ class NestedKeyNulls(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldAggregate:
-    """How one column is aggregated; settings that the function does not use keep their default."""
+    """How one column is aggregated; settings that the function does not use keep their default.
+
+    With `wraps` whole numbers wrap around where their type cannot hold them.
+    """
 
     function: AggregateFunction
     ignore_retract: bool = False
@@ -86,6 +89,7 @@ class FieldAggregate:
     nested_sequence: tuple[str, ...] = ()
     count_limit: int = NO_LIMIT
     time_field: str | None = None
+    wraps: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from lakewright.storage.errors import InvalidOption, UnsupportedError
 from lakewright.storage.secret_texts import shown_option
+from lakewright.storage.spec.aggregate_options import OVERFLOW
 from lakewright.storage.spec.cast_mode import CAST_MODE, cast_mode
 from lakewright.storage.spec.data_types import AtomicType, DataType, TypeRoot
 from lakewright.storage.spec.file_format import PARQUET, check_holds
@@ -181,11 +182,11 @@ def check_option_name(name: str, value: str, *, table: str) -> None:
             secret, which the file of the schema would keep.
     """
     check_option_secret(name, value, table=table)
-    is_ours = name in (CAST_MODE, UNTOLD) or name.startswith(KEPT_LOG)
+    is_ours = name in (CAST_MODE, UNTOLD, OVERFLOW) or name.startswith(KEPT_LOG)
     if name.startswith(_OURS) and not is_ours:
         raise InvalidOption(
             f"{table}: {_shown(name, value)} is not an option of a table; did you mean "
-            f"{CAST_MODE!r}?",
+            f"{difflib.get_close_matches(name, (CAST_MODE, OVERFLOW), n=1, cutoff=0)[0]!r}?",
             option=name,
         )
     names = {option.name for option in KNOWN_OPTIONS if "*" not in option.name} - _COMMON_WORDS

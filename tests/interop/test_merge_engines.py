@@ -9,7 +9,8 @@ import pytest
 from pyroaring import BitMap
 
 from lakewright.storage import Catalog
-from lakewright.storage.errors import InvalidRows
+from lakewright.storage.errors import InvalidOption, InvalidRows
+from lakewright.storage.spec.schema_change import SetOption
 from tests.interop.test_they_read_ours import as_read_by
 from tests.oracles.arrow_values import canonical_rows
 from tests.oracles.client import JavaOracle, LatestJavaOracle
@@ -192,3 +193,51 @@ def test_bitmaps_are_united_to_the_bytes_that_java_writes(
     table.write(rows(table, [{"id": 1, "at": 9, "r": b"no bitmap"}]))
     with pytest.raises(InvalidRows, match="not a Roaring bitmap"):
         table.read()
+
+
+@pytest.mark.parametrize("function", ["sum", "product"])
+def test_whole_numbers_that_do_not_fit_are_what_java_makes_of_them(
+    function: str, catalog: Catalog, java: JavaOracle
+) -> None:
+    root, bits = catalog.root, {"t": 8, "s": 16, "i": 32, "b": 64}
+    kinds = {"t": "TINYINT", "s": "SMALLINT", "i": "INT", "b": "BIGINT"}
+    options = {
+        "bucket": "1",
+        "file.format": "parquet",
+        "write-only": "true",
+        "merge-engine": "aggregation",
+        **{f"fields.{name}.aggregate-function": function for name in kinds},
+    }
+    for table, last in (("db.added", "+I"), ("db.retracted", "-D")):
+        java.create(
+            root, table, {"k": "INT NOT NULL", **kinds}, primary_keys=["k"], options=options
+        )
+        for kind, number in (("+I", 1), ("+I", 3), ("+I", 2), (last, 7)):
+            greatest = {name: 2 ** (size - 1) - number for name, size in bits.items()}
+            java.write(root, table, [{"k": 1, **greatest}], kinds=[kind])
+        merged = java.read(root, table)
+        found = catalog.table(table)
+        assert canonical_rows(found.read()) == merged
+        compact(found, full=True)
+        assert java.read(root, table) == canonical_rows(found.read()) == merged
+
+
+def test_a_table_made_here_refuses_sums_that_do_not_fit_until_it_may_wrap(
+    unchecked_catalog: Catalog, java: JavaOracle
+) -> None:
+    options = {"bucket": "1", "merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+    table = unchecked_catalog.create_table(
+        "db.t", {"k": "INT NOT NULL", "v": "TINYINT"}, primary_keys=["k"], options=options
+    )
+    for _ in range(2):
+        table.write([{"k": 1, "v": 100}])
+    with pytest.raises(InvalidRows, match=r"does not fit .* set lakewright\.overflow=wrap"):
+        table.read()
+    table = table.alter(SetOption("lakewright.overflow", "wrap"))
+    assert (
+        table.read().to_pylist()
+        == java.read(unchecked_catalog.root, "db.t")
+        == [{"k": 1, "v": -56}]
+    )
+    with pytest.raises(InvalidOption, match="neither refuse nor wrap"):
+        table.alter(SetOption("lakewright.overflow", "saturate"))

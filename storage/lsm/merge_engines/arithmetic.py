@@ -31,11 +31,11 @@ class DoesNotFit(Exception):
         self.key = key
 
 
-def sum_values(column: pa.ChunkedArray, changes: Changes) -> pa.Array:
+def sum_values(column: pa.ChunkedArray, changes: Changes, *, wraps: bool = False) -> pa.Array:
     """The sum of each key's values, less the retracted ones; null without any value.
 
     A decimal of more than 18 digits becomes null when a partial sum has more digits than the
-    column; the next value begins a new sum.
+    column; the next value begins a new sum. Whole numbers wrap around if they may.
 
     Raises:
         DoesNotFit: another sum is outside of the column's type.
@@ -46,11 +46,13 @@ def sum_values(column: pa.ChunkedArray, changes: Changes) -> pa.Array:
         return _sum_floats(array, changes, counts)
     if pa.types.is_decimal(array.type):
         return _sum_decimals(array, changes, counts)
-    return _sum_integers(array, changes, counts)
+    return _sum_integers(array, changes, counts, wraps=wraps)
 
 
-def multiply_values(column: pa.ChunkedArray, changes: Changes) -> pa.Array:
+def multiply_values(column: pa.ChunkedArray, changes: Changes, *, wraps: bool = False) -> pa.Array:
     """The product of each key's values, divided by those retracted; null without any value.
+
+    Whole numbers wrap around at each step if they may.
 
     Raises:
         DoesNotFit: a product is outside of the column's type, or a quotient does not exist.
@@ -71,7 +73,7 @@ def multiply_values(column: pa.ChunkedArray, changes: Changes) -> pa.Array:
     whole = array.type.bit_width if pa.types.is_integer(array.type) else 0
     present = keys.any(counts)
     for key in np.flatnonzero(by_rows).tolist():
-        product = _multiply_one_by_one(values, changes, counts, key)
+        product = _multiply_one_by_one(values, changes, counts, key, wraps=wraps)
         if whole and product is not None and not _fits(int(product), whole):
             raise DoesNotFit(key)
         present[key] = product is not None
@@ -82,7 +84,9 @@ def multiply_values(column: pa.ChunkedArray, changes: Changes) -> pa.Array:
 # --- sums ------------------------------------------------------------------------------------
 
 
-def _sum_integers(array: pa.Array, changes: Changes, counts: np.ndarray) -> pa.Array:
+def _sum_integers(
+    array: pa.Array, changes: Changes, counts: np.ndarray, *, wraps: bool
+) -> pa.Array:
     starts = changes.keys.starts
     values = _filled(array, counts, 0).astype(np.int64)
     signs = _SIGNS[changes.live]
@@ -93,7 +97,7 @@ def _sum_integers(array: pa.Array, changes: Changes, counts: np.ndarray) -> pa.A
     sums = (high << _LIMB_BITS) | (low & _LIMB_MASK)
     limits = np.iinfo(array.type.to_pandas_dtype())
     fits &= (sums >= limits.min) & (sums <= limits.max)
-    if not fits.all():
+    if not fits.all() and not wraps:
         raise DoesNotFit(int(np.argmin(fits)))
     present = changes.keys.any(counts)
     return pa.array(sums.astype(limits.dtype), type=array.type, mask=~present)
@@ -163,7 +167,9 @@ def _multiply_integers(
     return products.astype(dtype), too_big
 
 
-def _multiply_one_by_one(values: np.ndarray, changes: Changes, counts: np.ndarray, key: int) -> Any:
+def _multiply_one_by_one(
+    values: np.ndarray, changes: Changes, counts: np.ndarray, key: int, *, wraps: bool
+) -> Any:
     start = int(changes.keys.starts[key])
     integers = values.dtype.kind == "i"
     product: Any = None
@@ -179,7 +185,14 @@ def _multiply_one_by_one(values: np.ndarray, changes: Changes, counts: np.ndarra
         else:
             with np.errstate(all="ignore"):
                 product = value if product is None else product * value
+        if integers and wraps and product is not None:
+            product = _wrapped(product, values.dtype.itemsize * 8)
     return product
+
+
+def _wrapped(value: int, bit_width: int) -> int:
+    half = 1 << (bit_width - 1)
+    return (value + half) % (2 * half) - half
 
 
 def _divided(left: Any, right: Any, key: int, *, integers: bool) -> Any:

@@ -16,6 +16,7 @@ from lakewright.storage.lsm.merge_engines.changes import Changes, Keys
 from lakewright.storage.lsm.merge_engines.nested import NullInNestedKey, merge_nested
 from lakewright.storage.lsm.merge_engines.picks import PICKING, pick_rows
 from lakewright.storage.lsm.merge_engines.texts import join_texts
+from lakewright.storage.spec.aggregate_options import OVERFLOW, WRAP
 from lakewright.storage.spec.merge_spec import AggregateFunction, FieldAggregate
 from lakewright.storage.spec.schema import SEQUENCE_NUMBER, VALUE_KIND
 
@@ -80,9 +81,9 @@ def _merge_column(
     try:
         match function:
             case AggregateFunction.SUM:
-                return sum_values(column, changes)
+                return sum_values(column, changes, wraps=aggregate.wraps)
             case AggregateFunction.PRODUCT:
-                return multiply_values(column, changes)
+                return multiply_values(column, changes, wraps=aggregate.wraps)
             case AggregateFunction.LISTAGG:
                 return join_texts(column, changes, aggregate)
             case AggregateFunction.RBM32:
@@ -130,7 +131,8 @@ def _refuse_number(
     count = int(changes.keys.sizes[key])
     raise InvalidRows(
         f"{table}: the {function.value} of column {name!r} over {count} rows of one key does not "
-        f"fit {kind}; give the column a wider type; {_TO_READ}",
+        f"fit {kind}; give the column a wider type, or, for whole numbers that wrap around as "
+        f"other clients read them, set {OVERFLOW}={WRAP}; {_TO_READ}",
         column=name,
     )
 

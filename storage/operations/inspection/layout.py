@@ -27,12 +27,12 @@ from lakewright.storage.operations.state.live_files import index_entries, live_e
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.table_stats import PartitionStats, partition_stats
 from lakewright.storage.spec.index import IndexEntry, check_known_indexes
-from lakewright.storage.spec.known_options import UPKEEP, Use
+from lakewright.storage.spec.known_options import Use
 from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import Snapshot, check_known_fields
-from lakewright.storage.spec.supported_options import check_supported
+from lakewright.storage.spec.supported_options import check_readable, check_supported
 
 # The bits of the golden ratio: multiples of it, cut to 64 bits, lie as if they were drawn.
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -158,11 +158,14 @@ _COMMITS = {Use.WRITE, Use.COMPACT, Use.TAG}
 
 
 def refused_uses(files: TableFiles, snapshot: Snapshot | None) -> dict[Use, str]:
-    """The uses of upkeep that this release refuses for the table, each with the reason."""
+    """The uses that this release refuses for the table, each with the reason."""
     found: dict[Use, str] = {}
     indexes: Sequence[IndexEntry] | None = None
-    for use in sorted(UPKEEP, key=lambda each: each.value):
+    for use in Use:
         try:
+            if use is Use.READ:
+                check_readable(files.schema, table=files.name)
+                continue
             check_supported(files.schema, use, table=files.name)
             if snapshot is not None:
                 check_known_fields(snapshot, table=files.name)

@@ -5,7 +5,8 @@
    lease. Maintenance takes only free partitions.
 2. Keep: renew before each task and before the commit. The process deletes its files of partitions
    that it gave up, and publishes the others.
-3. Release. The lease of a dead process runs out, and is ignored a margin later.
+3. Release. The lease of a dead process ends at once for others on its machine; elsewhere it runs
+   out, and is ignored a margin later.
 
 Leases save work; they do not protect data. A process may lose its lease between the last check
 and the commit, and other writers of the format take no leases. Every commit checks for conflicts.
@@ -22,6 +23,7 @@ from lakewright.storage.codec.lease_json import decode_leases, encode_leases
 from lakewright.storage.errors import LeaseHeld, LeaseLost, NotFoundError, StorageError
 from lakewright.storage.files.numbered_files import NumberedFiles
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.leases.processes import is_dead, this_process
 from lakewright.storage.operations.running.register import Register
 from lakewright.storage.spec.lease import Lease, LeaseKind, LeaseScope
 from lakewright.storage.spec.partition import Place
@@ -146,7 +148,7 @@ def break_lease(files: TableFiles, lease_id: str) -> Lease:
 
 
 def list_leases(files: TableFiles) -> tuple[Lease, ...]:
-    """Leases that have not run out, in the order of their entry."""
+    """Leases that have not run out, of processes that may live, in the order of their entry."""
     return _running(_book(files).latest(), files.env.now_ms())
 
 
@@ -260,6 +262,7 @@ def _enter(files: TableFiles, request: LeaseRequest, lease_id: str) -> Lease:
             acquired_ms=now_ms,
             renewed_ms=now_ms,
             expires_ms=now_ms + request.duration_ms,
+            process=this_process(),
         )
         told = (
             each.given_up(scope, request.holder) if each in yielding else each for each in others
@@ -273,18 +276,23 @@ def _enter(files: TableFiles, request: LeaseRequest, lease_id: str) -> Lease:
 
 def _held(files: TableFiles, kind: LeaseKind, standing: Sequence[Lease], now_ms: int) -> LeaseHeld:
     first = standing[0]
+    left = -(min(now_ms - first.expires_ms - CLOCKS_DIFFER_MS, 0) // 1000)
     more = f", and {len(standing) - 1} more like it" if len(standing) > 1 else ""
     return LeaseHeld(
         f"{files.name} cannot be leased to {kind.value}: {first.holder} has {first.scope} to "
         f"{first.kind.value} until {_time(first.expires_ms)} by its clock (here it is "
-        f"{_time(now_ms)}){more}; try again later, or, if that is dead, end it with "
-        f"`lakewright lease break {files.name} {first.id[:8]}`",
+        f"{_time(now_ms)}){more}; it renews that while it lives, and ends in {left} s if it does "
+        f"not: try again then, or end it with `lakewright lease break {files.name} {first.id[:8]}`",
         lease_id=first.id,
     )
 
 
 def _running(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
-    return tuple(lease for lease in leases if now_ms <= lease.expires_ms + CLOCKS_DIFFER_MS)
+    return tuple(
+        lease
+        for lease in leases
+        if now_ms <= lease.expires_ms + CLOCKS_DIFFER_MS and not is_dead(lease.process)
+    )
 
 
 def _entry(leases: Sequence[Lease], lease_id: str) -> Lease | None:

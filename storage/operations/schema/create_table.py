@@ -10,8 +10,12 @@ from lakewright.storage.errors import AlreadyExistsError, InvalidSchema
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.operations.running.delete_files import is_half_dropped
+from lakewright.storage.spec.aggregate_options import OVERFLOW, REFUSE
 from lakewright.storage.spec.bucketing import check_said_once, distributed
 from lakewright.storage.spec.client_rules import check_clients_open
+from lakewright.storage.spec.data_types import AtomicType
+from lakewright.storage.spec.merge_options import read_merge_spec
+from lakewright.storage.spec.merge_spec import AggregateFunction
 from lakewright.storage.spec.schema import SchemaSpec, TableSchema, new_schema
 from lakewright.storage.spec.supported_options import check_new_options
 
@@ -43,6 +47,7 @@ def create_table(
     if spec.distribution is not None:
         schema = distributed(schema, spec.distribution, table)
     check_new_options(schema, table=table)
+    schema = _refusing_overflow(schema, table)
     check_clients_open(schema, table=table)
     for field in schema.fields:
         if field.default_value is not None:
@@ -59,6 +64,20 @@ def create_table(
     # Another process may have made the parent folders a moment ago.
     fs.make_durable([store.paths.schema(schema.id)], below="/")
     return schema
+
+
+def _refusing_overflow(schema: TableSchema, table: str) -> TableSchema:
+    """The schema, which says that sums of whole numbers do not wrap around, if it has any."""
+    aggregates = read_merge_spec(schema, table=table).aggregates
+    adds = {
+        name
+        for name, aggregate in aggregates.items()
+        if aggregate.function in (AggregateFunction.SUM, AggregateFunction.PRODUCT)
+    }
+    sums = [field.type for field in schema.fields if field.name in adds]
+    if not any(isinstance(each, AtomicType) and each.root.is_integer for each in sums):
+        return schema
+    return replace(schema, options={OVERFLOW: REFUSE, **schema.options})
 
 
 def _keys(

@@ -92,6 +92,14 @@ def hold_one_by_one(warehouse: str, name: str, folder: str, times: int) -> int:
     return alone
 
 
+def hold_until_killed(warehouse: str, name: str) -> None:
+    """Take a lease, and keep it without an end."""
+    files = Catalog.open(warehouse).table(name).table_files
+    request = LeaseRequest(kind=LeaseKind.UPSERT, scope=whole_table(files), holder="the killed")
+    with leased(files, request):
+        time.sleep(600)
+
+
 # --- writers beside upkeep --------------------------------------------------------------------
 
 

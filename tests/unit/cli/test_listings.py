@@ -232,12 +232,18 @@ def test_show_says_which_option_stands_in_the_way(
     options = dict(table.schema.options)
     rewrite_schema(table, options={**options, "clustering.incremental": "true"})
     out = lakewright(unchecked_catalog, "show", "shop.orders").out
-    assert "upkeep       not possible: shop.orders sets option clustering.incremental=true" in out
-    assert "reading" not in out
+    assert (
+        "refused      cannot be compacted: shop.orders sets option clustering.incremental=true"
+        in out
+    )
+    assert "it can be read, expired and cleared of orphans" in out
 
     rewrite_schema(table, options={**options, "merge-engine": "magic"})
     ended = lakewright(unchecked_catalog, "show", "shop.orders")
-    assert "reading      not possible: shop.orders sets option merge-engine=magic" in ended.out
+    assert (
+        "refused      cannot be read or compacted: shop.orders sets option merge-engine=magic"
+        in (ended.out)
+    )
 
 
 # --- snapshots, files, partitions --------------------------------------------------------------

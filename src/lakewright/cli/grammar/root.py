@@ -60,6 +60,7 @@ _OWN: dict[str, dict[str, str]] = {
         "branch": "further histories that share a table's files",
         "consumer": "the positions of readers of changes",
         "changelog": "the changes that outlive their snapshots",
+        "backup": "copies of a table: their files, checks, restoring",
     },
     "External data": {
         "format-table": "folders of plain files, such as CSV, as tables",

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from lakewright.cli.output.tables import Block, Facts, Heading, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, iso_time, time_text
+from lakewright.platform.upkeep.refused import refused_text
 from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.storage import CondemnedRun, Lease, PartitionStats, Snapshot, Table, TableSchema
-from lakewright.storage.errors import InvalidOption, SchemaMoved, StorageError, UnsupportedError
+from lakewright.storage.errors import SchemaMoved, StorageError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
 from lakewright.storage.operations.inspection.late_writers import LateWriter
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.secret_texts import shown_options
 from lakewright.storage.spec.options import BucketMode
-from lakewright.storage.spec.supported_options import Use, check_supported, without_fallback
+from lakewright.storage.spec.supported_options import Use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReport:
     """The description of a table.
 
-    `leases_refusal` is the error of reading its leases. `read_refusal` and `upkeep_refusal` name
-    the option that prevents reading or upkeep; None if it is possible. `compaction` is the plan of
+    `leases_refusal` is the error of reading its leases. `refused` has the uses that are not
+    possible, with the reasons, and `upkeep_refusal` says why no compaction is planned. `compaction`
+    is the plan of
     a compaction with the table's own options. `away_files` are named by their places.
     `has_other_keys` says that files have other partition keys than the table, and `late_writers`
     are the clients that wrote them.
@@ -37,7 +40,7 @@ class TableReport:
     away_bytes: int
     has_other_keys: bool
     late_writers: tuple[LateWriter, ...]
-    read_refusal: str | None
+    refused: Mapping[str, str]
     upkeep_refusal: str | None
     condemned: tuple[CondemnedRun, ...] = ()
     leases: tuple[Lease, ...] = ()
@@ -77,7 +80,8 @@ class TableReport:
 
 def report_table(table: Table) -> TableReport:
     """Describe a table from metadata, even if it has options that are not implemented."""
-    compaction, upkeep_refusal = _compaction(table)
+    refused = {use.value: reason for use, reason in table.inspect.refused_uses().items()}
+    compaction, upkeep_refusal = _compaction(table, refused.get(Use.COMPACT.value))
     leases, leases_refusal = _leases(table)
     layout = table.inspect.layout()
     has_other_keys = not table.inspect.files_fit(layout)
@@ -90,7 +94,7 @@ def report_table(table: Table) -> TableReport:
         away_bytes=layout.buckets.away_bytes,
         has_other_keys=has_other_keys,
         late_writers=table.inspect.late_writers() if has_other_keys else (),
-        read_refusal=_refusal(table, Use.READ, without_fallback(table.schema)),
+        refused=refused,
         upkeep_refusal=upkeep_refusal,
         condemned=_condemned(table),
         leases=leases,
@@ -98,9 +102,8 @@ def report_table(table: Table) -> TableReport:
     )
 
 
-def _compaction(table: Table) -> tuple[CompactionPlan | None, str | None]:
+def _compaction(table: Table, refusal: str | None) -> tuple[CompactionPlan | None, str | None]:
     """The plan of a compaction, or why there is none."""
-    refusal = _refusal(table, Use.COMPACT)
     if refusal is not None:
         return None, refusal
     try:
@@ -123,14 +126,6 @@ def _leases(table: Table) -> tuple[tuple[Lease, ...], str | None]:
         return table.upkeep.leases(), None
     except StorageError as error:
         return (), error.message
-
-
-def _refusal(table: Table, use: Use, schema: TableSchema | None = None) -> str | None:
-    try:
-        check_supported(schema or table.schema, use, table=table.name)
-    except (UnsupportedError, InvalidOption) as error:
-        return error.message
-    return None
 
 
 def report_json(report: TableReport) -> dict[str, object]:
@@ -171,7 +166,8 @@ def report_json(report: TableReport) -> dict[str, object]:
             "most_sorted_runs": report.most_sorted_runs,
             "has_other_keys": report.has_other_keys,
             "late_writers": [asdict(late_writer) for late_writer in report.late_writers],
-            "read_refusal": report.read_refusal,
+            "read_refusal": report.refused.get(Use.READ.value),
+            "refused": dict(report.refused),
             "upkeep_refusal": report.upkeep_refusal,
             "away_file_count": report.away_files,
             "compaction": None
@@ -306,8 +302,9 @@ def _health(report: TableReport) -> dict[str, str]:
             f"at most {report.most_sorted_runs} in a bucket, merged from "
             f"{options.num_sorted_run_compaction_trigger} on"
         )
-    if report.read_refusal is not None:
-        health["reading"] = f"not possible: {report.read_refusal}"
+    refused = refused_text(report.refused)
+    if refused is not None:
+        health["refused"] = refused
     if report.has_other_keys:
         keys = report.table.schema.partition_keys
         # With the verb come the declarations, which a table with one set of keys does not need.
@@ -320,7 +317,8 @@ def _health(report: TableReport) -> dict[str, str]:
         health["places"] = away_text(report.table.name, report.away_files, report.away_bytes)
     plan = report.compaction
     if plan is None:
-        health["upkeep"] = f"not possible: {report.upkeep_refusal}"
+        if refused is None:
+            health["compaction"] = f"not possible: {report.upkeep_refusal}"
     elif plan.tasks:
         health["compaction"] = (
             f"would rewrite {counted(plan.files_before, 'file')} "

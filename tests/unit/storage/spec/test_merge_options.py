@@ -119,7 +119,7 @@ def test_sequence_groups_know_their_columns() -> None:
     )
     newest = FieldAggregate(function=AggregateFunction.LAST_NON_NULL_VALUE)
     assert spec.aggregates == {
-        "a": FieldAggregate(function=AggregateFunction.SUM, ignore_retract=True),
+        "a": FieldAggregate(function=AggregateFunction.SUM, ignore_retract=True, wraps=True),
         "b": newest,
         "flag": newest,
     }
@@ -146,7 +146,7 @@ def test_every_column_of_an_aggregation_has_a_function() -> None:
     }
     aggregates = read_merge_spec(schema(options)).aggregates
     assert set(aggregates) == set(COLUMNS) - {"k"}
-    assert aggregates["a"] == FieldAggregate(function=AggregateFunction.SUM)
+    assert aggregates["a"] == FieldAggregate(function=AggregateFunction.SUM, wraps=True)
     assert aggregates["b"] == FieldAggregate(
         function=AggregateFunction.LISTAGG, delimiter=" ; ", distinct=True
     )

@@ -209,7 +209,8 @@ INTEGERS = [("TINYINT", 7), ("SMALLINT", 15), ("INT", 31), ("BIGINT", 63)]
     ],
 )
 def test_sums_that_do_not_fit_are_refused_not_wrapped(kind: str, largest: Any) -> None:
-    columns, options, one = {"v": kind}, aggregating(v="sum"), largest - largest + 1
+    columns, one = {"v": kind}, largest - largest + 1
+    options = {**aggregating(v="sum"), "lakewright.overflow": "refuse"}
     with pytest.raises(InvalidRows, match=r"the sum of column 'v' over 2 rows.*wider type"):
         merged(columns, options, (largest,), (largest,))
     # Only the result must fit, not the way there.
@@ -219,7 +220,8 @@ def test_sums_that_do_not_fit_are_refused_not_wrapped(kind: str, largest: Any) -
 
 @pytest.mark.parametrize(("kind", "bits"), INTEGERS)
 def test_products_that_do_not_fit_are_refused_not_wrapped(kind: str, bits: int) -> None:
-    columns, options, largest = {"v": kind}, aggregating(v="product"), 2**bits - 1
+    columns, largest = {"v": kind}, 2**bits - 1
+    options = {**aggregating(v="product"), "lakewright.overflow": "refuse"}
     with pytest.raises(InvalidRows, match=r"the product of column 'v' over 2 rows.*wider type"):
         merged(columns, options, (largest,), (largest,))
     assert merged(columns, options, (largest,), (1,), (-1,)) == ("+I", -largest)

@@ -33,8 +33,9 @@ from lakewright.storage.operations.leases.leases import (
     scope_of,
     whole_table,
 )
+from lakewright.storage.operations.leases.processes import is_dead, this_process
 from lakewright.storage.spec.lease import LeaseScope
-from tests.support.processes.racing import hold_one_by_one, share
+from tests.support.processes.racing import hold_one_by_one, hold_until_killed, share
 from tests.support.stores.watched_files import Fault, interrupted, watched
 from tests.support.tables.builders import new_table
 from tests.support.tables.environment import FixedClock, FixedEnv, SeededIds
@@ -122,8 +123,9 @@ def test_the_refusal_says_who_has_what_until_when_and_what_to_do(table: Table) -
         take(table, LeaseKind.UPSERT, part(table, "a"))
     assert str(refused.value) == (
         "db.t cannot be leased to upsert: run 17 on host h has day=a; day=b to upsert "
-        f"until 2024-01-01 00:05:00 UTC by its clock (here it is 2024-01-01 00:00:00 UTC); try "
-        f"again later, or, if that is dead, end it with `lakewright lease break db.t {held.id[:8]}`"
+        "until 2024-01-01 00:05:00 UTC by its clock (here it is 2024-01-01 00:00:00 UTC); it "
+        "renews that while it lives, and ends in 360 s if it does not: try again then, or end it "
+        f"with `lakewright lease break db.t {held.id[:8]}`"
     )
     assert refused.value.details == {"lease_id": held.id}
 
@@ -519,6 +521,29 @@ def test_a_book_is_text_that_people_can_read(table: Table) -> None:
     assert lease["holder"] == "upkeep on host h"
     assert lease["scope"] == {"branch": "", "partitions": ["day=a"], "all_but": False}
     assert pickle.loads(pickle.dumps(table.upkeep.leases())) == table.upkeep.leases()
+
+
+def test_the_lease_of_a_process_that_was_killed_here_ends_at_once(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    holder = multiprocessing.get_context("spawn").Process(
+        target=hold_until_killed, args=(catalog.root, table.name)
+    )
+    holder.start()
+    try:
+        while not table.upkeep.leases():
+            assert holder.is_alive()
+        (held,) = table.upkeep.leases()
+        with pytest.raises(LeaseHeld):
+            take(table, LeaseKind.UPSERT)
+    finally:
+        holder.kill()
+        holder.join()
+    assert table.upkeep.leases() == ()
+    take(table, LeaseKind.UPSERT)
+    # Nothing is known of processes of other machines, nor where a number was used again.
+    assert not is_dead(held.process.replace(held.process[0], "-", 1))
+    assert is_dead(f"{this_process()}0")
+    assert not is_dead(this_process())
 
 
 @pytest.mark.deep
