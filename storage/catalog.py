@@ -2,7 +2,8 @@
 
 A database is a folder `name.db`, and a table is a folder inside it with a schema file. The names
 are those of the folders, or the rows of a database that Paimon's JDBC catalog shares, or those that
-Hive's metastore keeps, which also says where each lies. It is
+Hive's metastore keeps, which also says where each lies, or those of a REST catalog, whose server
+makes tables, schemas and snapshots as well. It is
 long since it is the face of all names: what it does stands in the modules that it calls.
 """
 
@@ -38,10 +39,14 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.catalog_names import DatabaseNames, Names, not_empty
 from lakewright.storage.files.catalog_options import FILESYSTEM, HIVE_SCHEME, catalog_options
 from lakewright.storage.files.databases import open_database
-from lakewright.storage.files.file_systems import open_file_system, with_lock
+from lakewright.storage.files.file_systems import local_path, open_file_system, with_lock
 from lakewright.storage.files.hive_client import open_metastore
-from lakewright.storage.files.hive_names import HiveNames, HiveStores, local_path, root_uri
+from lakewright.storage.files.hive_names import HiveNames, HiveStores, root_uri
+from lakewright.storage.files.memory_files import MemoryFiles
+from lakewright.storage.files.no_files import NoFiles
 from lakewright.storage.files.read_only_files import ReadOnlyFiles
+from lakewright.storage.files.rest_client import open_server
+from lakewright.storage.files.rest_names import RestNames
 from lakewright.storage.files.row_lock import RowLock
 from lakewright.storage.files.table_stamp import TableStamp, table_stamp
 from lakewright.storage.files.temporary_folder import temporary_folder
@@ -57,7 +62,7 @@ from lakewright.storage.operations.partitions.repair_partitions import (
 )
 from lakewright.storage.operations.references.branches import BRANCH_MARK, branch_names
 from lakewright.storage.operations.running.delete_files import remove_empty_folders
-from lakewright.storage.operations.schema.create_table import create_table
+from lakewright.storage.operations.schema.create_table import checked_schema, create_table
 from lakewright.storage.rows import Where
 from lakewright.storage.spec.arguments import listed_names, text_argument, whole_number
 from lakewright.storage.spec.kept_secrets import check_no_secret
@@ -102,7 +107,9 @@ class Catalog:
         (docs/how-to/stores.md). `options` keep the names in a database (docs/how-to/catalogs.md):
         `{"metastore": "jdbc", "uri": "postgresql://host/database"}`, or in a metastore:
         `{"metastore": "hive", "uri": "thrift://host:9083"}`; LAKEWRIGHT_CATALOG_URI and others are
-        their defaults. A metastore's address is a warehouse too. `{"table-default.bucket": "1"}`,
+        their defaults. A metastore's address is a warehouse too. `{"metastore": "rest", "uri":
+        "https://host", "token": "…"}` opens a warehouse of a REST catalog by its name there;
+        LAKEWRIGHT_CATALOG_TOKEN is better for the token. `{"table-default.bucket": "1"}`,
         or LAKEWRIGHT_TABLE_DEFAULTS=bucket=1, gives new tables an option.
 
         Raises:
@@ -113,6 +120,11 @@ class Catalog:
         """
         env = env or SystemEnv()
         given = catalog_options(options, warehouse=warehouse)
+        if given.is_rest and given.uri:
+            server = open_server(given.uri, warehouse, env, token=given.token)
+            rest = RestNames(server, lock, durable)
+            defaults = {**rest.table_defaults, **given.table_defaults}
+            return cls(NoFiles(MemoryFiles(), rest.uri), "", env, rest, table_defaults=defaults)
         metastore = open_metastore(given.uri) if given.is_hive and given.uri else None
         if metastore is not None and warehouse.startswith(HIVE_SCHEME):
             warehouse = local_path(metastore.warehouse())
@@ -186,6 +198,9 @@ class Catalog:
             if not if_not_exists:
                 raise AlreadyExistsError(f"database {name} exists already in {self.root}")
             return
+        if isinstance(self.listed, RestNames):
+            self.listed.add_database(name)
+            return
         fs, path = self._places.database(name)
         if self._places.hive is not None:
             self._places.hive.check_name("database", name)
@@ -200,6 +215,11 @@ class Catalog:
             DatabaseNotFound: it does not exist.
             InvalidRequestError: it has tables, or something lies in its folder.
         """
+        if isinstance(self.listed, RestNames):
+            if name not in self.names.databases():
+                raise self._no_database(name)
+            self.listed.drop_database(name)
+            return
         fs, path = self._places.database(name)
         within = merged(self.names.tables(name), names_in(fs, path))
         if within:
@@ -279,6 +299,8 @@ class Catalog:
         database, table = new_name(name)
         if if_not_exists and self.names.has_table(database, table):
             return self._own_table(name)
+        if isinstance(self.listed, RestNames):
+            return self._create_by(self.listed, name, spec, if_not_exists=if_not_exists)
         if self.listed is not None:
             self.listed.check_new(database, table)
         fs, path = self._places.table(database, table)
@@ -289,6 +311,20 @@ class Catalog:
                 raise self._places.taken(error, name) from error
         else:
             self._list(name, made, (fs, path))
+        return self._own_table(name)
+
+    def _create_by(
+        self, rest: RestNames, name: str, spec: SchemaSpec, *, if_not_exists: bool
+    ) -> Table:
+        """Let a server make a table, of a schema that is checked here."""
+        database, table = split_name(name)
+        schema = checked_schema(spec, table=name, env=self.env)
+        self.create_database(database)
+        try:
+            rest.add_table(database, table, schema)
+        except AlreadyExistsError:
+            if not if_not_exists:
+                raise
         return self._own_table(name)
 
     def table_exists(self, name: str) -> bool:
@@ -354,6 +390,11 @@ class Catalog:
         place = {} if location is None else {"path": location}
         check_no_secret({**spec.options, **place}, name, resolved=False)
         database, table = new_name(name)
+        if isinstance(self.listed, RestNames):
+            raise UnsupportedError(
+                f"{name} cannot be a table of plain files in a REST catalog, which is not "
+                "implemented; make it with a client of Paimon"
+            )
         if self._places.hive is not None:
             raise UnsupportedError(
                 f"{name} cannot be a table of plain files in a metastore, where such tables are "
@@ -418,9 +459,9 @@ class Catalog:
     def rename_table(self, name: str, to: str) -> Table:
         """Give a table another name, in another database too; returns the table under it.
 
-        A metastore moves the folder of a managed table; without one, the folder of a local disk
-        moves. A writer that opened the table before has to open it again: its commits fail, as the
-        files are not where they were.
+        A server or a metastore moves the folder of a managed table; without one, the folder of a
+        local disk moves. A writer that opened the table before has to open it again: its commits
+        fail, as the files are not where they were.
 
         Raises:
             UnsupportedError: names are kept in a database, or the store is no local disk; or the
@@ -428,12 +469,13 @@ class Catalog:
                 process works on the table.
             TableNotFound, AlreadyExistsError, DatabaseNotFound: a name does not fit.
         """
-        if self._places.hive is None:
+        placed = self._places.hive or self._places.rest
+        if placed is None:
             if not self._places.has(name):
                 raise self._no_table(name)
             self._places.rename_folder(name, to, self.env, self.run)
         else:
-            self._places.rename(self._places.hive, name, to, self.env, self.run)
+            self._places.rename(placed, name, to, self.env, self.run)
         return self._own_table(to)
 
     def plan_sync_tables(
@@ -441,10 +483,10 @@ class Catalog:
     ) -> CatalogDrift:
         """How the tables in the warehouse and those in the catalog's database differ.
 
-        A catalog of folders never differs. A table that changed within `age_ms`, by default a
-        minute, is left, since a client may be about to list it.
+        A catalog of folders or of a server never differs. A table that changed within `age_ms`, by
+        default a minute, is left, since a client may be about to list it.
         """
-        if self.listed is None:
+        if self.listed is None or isinstance(self.listed, RestNames):
             return CatalogDrift()
         age_ms = AGE_MS if age_ms is None else whole_number(age_ms, "age_ms", minimum=0)
         return CatalogSync(self._places, self.env, self.listed).drift(database, age_ms=age_ms)
@@ -463,7 +505,7 @@ class Catalog:
         """
         mode = repair_mode(mode)
         drift = self.plan_sync_tables(database, age_ms=age_ms)
-        if self.listed is not None:
+        if self.listed is not None and not isinstance(self.listed, RestNames):
             CatalogSync(self._places, self.env, self.listed).run(drift, mode)
         return drift
 
@@ -486,7 +528,7 @@ class Catalog:
 
     def _list(self, name: str, schema: TableSchema, place: Place) -> None:
         """List a table whose schema is written: a table that was refused leaves no database."""
-        if self.listed is None:
+        if self.listed is None or isinstance(self.listed, RestNames):
             return
         database, table = split_name(name)
         try:

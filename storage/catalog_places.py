@@ -20,6 +20,8 @@ from lakewright.storage.files.hive_names import HiveNames
 from lakewright.storage.files.local_files import LocalFiles
 from lakewright.storage.files.metadata_stores import SchemaStore, SnapshotStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
+from lakewright.storage.files.rest_names import RestNames
+from lakewright.storage.files.rest_table import RestTable
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.leases.leases import list_leases
 from lakewright.storage.operations.respec.moved_table import check_is_home
@@ -32,8 +34,9 @@ from lakewright.storage.operations.running.delete_files import (
 from lakewright.storage.operations.running.links import check_is_no_link
 from lakewright.storage.spec.schema import TableSchema
 
-# What keeps a list of names apart from the folders.
-Listed = DatabaseNames | HiveNames
+# What keeps a list of names apart from the folders, so that the two may differ.
+KeptApart = DatabaseNames | HiveNames
+Listed = KeptApart | RestNames
 Place = tuple[FileSystem, str]
 _SYNC_HINT = "`lakewright sync` lists it, and then it can be read or dropped"
 
@@ -55,6 +58,11 @@ class Places:
         """The metastore, if one keeps the names."""
         return self.listed if isinstance(self.listed, HiveNames) else None
 
+    @property
+    def rest(self) -> RestNames | None:
+        """The server, if one keeps the names, and makes and drops the tables."""
+        return self.listed if isinstance(self.listed, RestNames) else None
+
     def has(self, name: str) -> bool:
         """Whether a table is listed under this name."""
         database, table = split_name(name)
@@ -74,11 +82,15 @@ class Places:
         if isinstance(self.listed, HiveNames):
             folder_name(database, "database")
             return self.listed.place(database, table)
+        if isinstance(self.listed, RestNames):
+            return self.listed.open(folder_name(database, "database"), folder)[:2]
         fs, path = self.database(database)
         return fs, f"{path}/{folder}"
 
     def holds(self, database: str, table: str) -> bool:
-        """Whether the files of a table lie in its place, listed or not."""
+        """Whether the files of a table lie in its place, listed or not; a server lists all."""
+        if self.rest is not None:
+            return False
         fs, path = self.table(database, table)
         return bool(SchemaStore(fs, TablePaths(path)).ids())
 
@@ -96,17 +108,24 @@ class Places:
         Raises:
             TableNotFound: its files do not lie where they should.
         """
-        fs, path = self.table(*split_name(name))
+        server: RestTable | None = None
+        if self.rest is None:
+            fs, path = self.table(*split_name(name))
+        else:
+            fs, path, server = self.rest.open(*split_name(name))
         paths = TablePaths(path)
         store = SchemaStore(fs, paths)
         if self.listed is not None and not store.ids():
+            way_out = "`lakewright sync --mode drop` takes it off the list"
+            if self.rest is not None:
+                way_out = "check that this machine sees the store, or drop the table"
             raise TableNotFound(
                 f"table {name} is listed in {self.listed.what}, and does not lie at {path}; "
-                "`lakewright sync --mode drop` takes it off the list"
+                f"{way_out}"
             )
         schema = store.latest(table=name)
         registry = None if self.hive is None else self.hive.schema_registry(*split_name(name))
-        return TableFiles(name, fs, paths, schema, env, run=run, registry=registry)
+        return TableFiles(name, fs, paths, schema, env, run=run, registry=registry, server=server)
 
     def undo_unless_unknown(
         self, name: str, schema: TableSchema, place: Place, error: StorageError
@@ -121,11 +140,13 @@ class Places:
             delete_files(fs, [paths.schema(schema.id)])
             remove_empty_folders(fs, [paths.schema_dir], below=path.rpartition("/")[0])
 
-    def rename(self, hive: HiveNames, name: str, to: str, env: Env, run: str | None) -> None:
-        """Give a table another name in a metastore, which may move its folder."""
-        if self.has(name) and not hive.keeps_files(*split_name(name)):
+    def rename(
+        self, listed: HiveNames | RestNames, name: str, to: str, env: Env, run: str | None
+    ) -> None:
+        """Give a table another name where it is kept, which may move its folder."""
+        if self.has(name) and not listed.keeps_files(*split_name(name)):
             check_is_home(self.files(name, env, run))
-        hive.rename_table(*split_name(name), *new_name(to))
+        listed.rename_table(*split_name(name), *new_name(to))
 
     def rename_folder(self, name: str, to: str, env: Env, run: str | None) -> None:
         """Give a table another folder.
@@ -163,6 +184,8 @@ class Places:
             UnsupportedError: its folder is a symbolic link.
         """
         database, table = split_name(name)
+        if self.rest is not None:
+            return self._drop_by(self.rest, name, env)
         fs, path = self.table(database, table)
         is_listed = self.has(name)
         # Where a metastore has a table of another format, what lies there may be its files.
@@ -179,6 +202,22 @@ class Places:
             drop_table_files(fs, path)
         return DroppedTable(stays=stays)
 
+    def _drop_by(self, rest: RestNames, name: str, env: Env) -> DroppedTable | None:
+        """Let a server drop a table and its files; it knows nothing of files outside of them."""
+        database, table = split_name(name)
+        if not self.has(name):
+            return None
+        stays: tuple[str, ...] = ()
+        try:
+            fs, path, _ = rest.open(database, table)
+            is_external = rest.keeps_files(database, table)
+            stays = (fs.uri(path),) if is_external else folders_outside(fs, path, env, table=name)
+        except UnsupportedError:
+            # A table of another kind, or in a store that is not reached from here.
+            pass
+        rest.drop_table(database, table)
+        return DroppedTable(stays=stays)
+
     def taken(self, error: AlreadyExistsError, name: str) -> AlreadyExistsError:
         """The error for a table whose place has a schema already."""
         if self.listed is None or self.has(name):
@@ -190,6 +229,9 @@ class Places:
 
     def lost_schema(self, name: str) -> str | None:
         """What is left of a table whose schema files are gone; None if there is no snapshot."""
+        if self.rest is not None:
+            # Only the server knows where it lay.
+            return None
         fs, path = self.table(*split_name(name))
         ids = SnapshotStore(fs, TablePaths(path)).ids()
         if not ids or self.holds(*split_name(name)):

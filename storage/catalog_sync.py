@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewright.storage.catalog_arguments import can_be_name
-from lakewright.storage.catalog_places import Listed, Places
+from lakewright.storage.catalog_places import KeptApart, Places
 from lakewright.storage.env import Env
 from lakewright.storage.errors import DatabaseNotFound, InvalidRequestError, StorageError
 from lakewright.storage.files.catalog_names import FolderNames
@@ -50,7 +50,7 @@ class CatalogSync:
 
     places: Places
     env: Env
-    names: Listed
+    names: KeptApart
 
     def drift(self, database: str | None, *, age_ms: int) -> CatalogDrift:
         """Compare; nothing is written.

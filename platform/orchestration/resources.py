@@ -43,8 +43,9 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     uri: str | None = Field(
         default=None,
         description=(
-            "Path or URI of the warehouse, or the address of a Hive metastore "
-            f"(thrift://host:9083; default: ${WAREHOUSE_VARIABLE}, else {DEFAULT_WAREHOUSE})."
+            "Path or URI of the warehouse, its name in a REST catalog, or the address of a Hive "
+            "metastore, thrift://host:9083 (default: "
+            f"${WAREHOUSE_VARIABLE}, else {DEFAULT_WAREHOUSE})."
         ),
     )
 

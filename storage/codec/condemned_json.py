@@ -55,6 +55,7 @@ def decode_condemned(data: bytes, *, name: str) -> Condemned:
             files=_count(read["files"]),
             bytes=_count(read["bytes"]),
             done=read["done"] is True,
+            process=as_text(read.get("process", "")),
         )
 
     return _decoded(data, name, decode)

@@ -38,6 +38,7 @@ _TAG_TIME_RETAINED = "tagTimeRetained"
 # Attribute of `Snapshot` for each JSON key; `properties` and the commit kind are handled apart.
 _KEYS = {
     "version": "version",
+    "uuid": "uuid",
     "id": "id",
     "schemaId": "schema_id",
     "baseManifestList": "base_manifest_list",
@@ -61,7 +62,7 @@ _KEYS = {
     "writerVersion": "writer_version",
 }
 # Fields that repeat what other fields state, or that no reader needs: a commit may omit them.
-_LEFT_OUT = frozenset({"logOffsets", "uuid", "totalFileSize", "totalDataFiles"})
+_LEFT_OUT = frozenset({"logOffsets", "totalFileSize", "totalDataFiles"})
 _KNOWN_FIELDS = _KEYS.keys() | _LEFT_OUT | {"commitKind", _TAG_CREATE_TIME, _TAG_TIME_RETAINED}
 _REQUIRED_NUMBERS = ("id", "schema_id", "commit_identifier")
 _OTHER_NUMBERS = (
@@ -74,7 +75,7 @@ _OTHER_NUMBERS = (
 )
 _REQUIRED_FILES = ("base_manifest_list", "delta_manifest_list")
 _OTHER_FILES = ("changelog_manifest_list", "index_manifest", "statistics")
-_OTHER_TEXTS = ("operation", "writer_version")
+_OTHER_TEXTS = ("operation", "writer_version", "uuid")
 # A rollback reads the snapshots that it deletes, so it is no way out here.
 _WAY_OUT = (
     "; restore it from a copy, or, if it is the latest snapshot and there is no copy, delete it, "

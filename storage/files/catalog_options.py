@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakewright.storage.errors import InvalidOption, InvalidRequestError, UnsupportedError
+from lakewright.storage.files.rest_client import HTTP_SCHEMES, TOKEN_VARIABLE
 from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.option_values import parse_duration_ms
 
@@ -15,7 +16,7 @@ TABLE_DEFAULT = "table-default."
 FILESYSTEM: Mapping[str, str] = {"metastore": "filesystem"}
 # How a warehouse names a Hive metastore.
 HIVE_SCHEME = "thrift://"
-_METASTORES = ("filesystem", "jdbc", "hive")
+_METASTORES = ("filesystem", "jdbc", "hive", "rest")
 _DEFAULTS = {
     "metastore": "filesystem",
     "uri": "",
@@ -23,8 +24,14 @@ _DEFAULTS = {
     "lock.enabled": "",
     "lock-check-max-sleep": "8 s",
     "lock-acquire-timeout": "8 min",
+    "token": "",
+    "token.provider": "bear",
 }
 _LEAST_TIMEOUT_MS = 1000
+_NO_DLF = (
+    "catalog option {} asks for signed requests of Alibaba's DLF, which are not implemented; a "
+    "REST catalog is opened with token.provider bear and a token"
+)
 # Words of Hive's and Hadoop's configurations: the ways in which a client proves who it is.
 _SECURED = ("sasl", "kerberos", "principal", "keytab", "use.ssl", "truststore", "keystore")
 _CATALOG = "LAKEWRIGHT_CATALOG_"
@@ -43,12 +50,21 @@ class CatalogOptions:
     """
 
     uri: str | None = None
-    is_hive: bool = False
+    metastore: str = "filesystem"
+    token: str | None = field(default=None, repr=False)
     key: str = _DEFAULTS["catalog-key"]
     lock_enabled: bool | None = None
     longest_sleep_ms: int = 8_000
     lock_timeout_ms: int = 480_000
     table_defaults: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_hive(self) -> bool:
+        return self.metastore == "hive"
+
+    @property
+    def is_rest(self) -> bool:
+        return self.metastore == "rest"
 
 
 def catalog_options(given: Mapping[str, str] | None, *, warehouse: str) -> CatalogOptions:
@@ -57,14 +73,21 @@ def catalog_options(given: Mapping[str, str] | None, *, warehouse: str) -> Catal
     A warehouse that is the address of a Hive metastore says metastore and URI itself.
 
     Raises:
-        UnsupportedError: an option asks for Kerberos or TLS.
-        InvalidRequestError: an option is unknown, or the URI and the metastore do not agree.
+        UnsupportedError: an option asks for Kerberos or TLS, or for another kind of token.
+        InvalidRequestError: an option is unknown, or the URI and the metastore do not agree; or the
+            warehouse is the address of a server.
         InvalidOption: a value is invalid.
     """
     if given is None:
         given = {
             name: os.environ[each] for name, each in _VARIABLES.items() if os.environ.get(each)
         } | _defaults_of_variable()
+    if warehouse.startswith(HTTP_SCHEMES):
+        raise InvalidRequestError(
+            "the warehouse is a web address; if a REST catalog answers there, set "
+            f"{_VARIABLES['metastore']}=rest, {_VARIABLES['uri']} to the address and "
+            f"{TOKEN_VARIABLE} to the token, and name the warehouse as the server does"
+        )
     if warehouse.startswith(HIVE_SCHEME):
         given = _with_address(given, warehouse)
     defaults = {
@@ -74,6 +97,8 @@ def catalog_options(given: Mapping[str, str] | None, *, warehouse: str) -> Catal
     }
     given = {name: value for name, value in given.items() if not name.startswith(TABLE_DEFAULT)}
     for name in given:
+        if name.startswith("dlf."):
+            raise UnsupportedError(_NO_DLF.format(name))
         if any(each in name.lower() for each in _SECURED):
             raise UnsupportedError(
                 f"catalog option {name} asks for Kerberos or TLS, and neither is implemented for a "
@@ -102,9 +127,12 @@ def catalog_options(given: Mapping[str, str] | None, *, warehouse: str) -> Catal
         raise InvalidRequestError(
             f"catalog option metastore is {metastore}, and uri is {'' if uri else 'not '}given; a "
             "catalog in a database needs metastore jdbc and a uri, one in a Hive metastore needs "
-            "metastore hive and a uri, a catalog of folders neither "
+            "metastore hive and a uri, a REST catalog metastore rest and a uri, a catalog of "
+            "folders neither "
             f"({_VARIABLES['metastore']} and {_VARIABLES['uri']}, where they come from variables)"
         )
+    if metastore == "rest" and read["token.provider"] != _DEFAULTS["token.provider"]:
+        raise UnsupportedError(_NO_DLF.format(f"token.provider {read['token.provider']:.40}"))
     enabled = read["lock.enabled"].lower()
     if enabled not in ("", "true", "false"):
         raise InvalidOption(f"catalog option lock.enabled is {enabled!r:.100}; set true or false")
@@ -116,7 +144,8 @@ def catalog_options(given: Mapping[str, str] | None, *, warehouse: str) -> Catal
         )
     return CatalogOptions(
         uri=uri or None,
-        is_hive=metastore == "hive",
+        metastore=metastore,
+        token=read["token"] or None,
         key=read["catalog-key"],
         lock_enabled=enabled == "true" if enabled else None,
         longest_sleep_ms=parse_duration_ms(read["lock-check-max-sleep"]),

@@ -29,7 +29,8 @@ _EXTRAS = {
 # The parts of an address that the FTP client takes.
 _PLACE = ("host", "port", "username")
 _OVER_SSH = ("sftp", "ssh")
-_CLIENTS: dict[tuple[object, ...], fsspec.AbstractFileSystem] = {}
+# With the options of which they are made, some of which may be secrets that change.
+_CLIENTS: dict[tuple[object, ...], tuple[dict[str, Any], fsspec.AbstractFileSystem]] = {}
 
 # Results of probing stores, by URI; they are forgotten with the clients.
 FOUND_OUT: dict[str, bool] = {}
@@ -45,23 +46,24 @@ class _OfThread(threading.local):
 _OF_THREAD = _OfThread()
 
 
-def client(protocol: str, **options: Any) -> fsspec.AbstractFileSystem:
+def client(protocol: str, *, of: object = None, **options: Any) -> fsspec.AbstractFileSystem:
     """The client of a store that needs no address, shared by all threads of this process.
 
-    Its connections and its event loop do not survive a fork, so each process has its own.
+    Its connections and its event loop do not survive a fork, so each process has its own. `of` says
+    whose client it is, where options differ by owner; other options of an owner replace it.
 
     Raises:
         UnsupportedError: a package is missing; the message says how to install it.
     """
-    key = (os.getpid(), protocol, *sorted(options.items()))
+    key = (os.getpid(), protocol, *(sorted(options.items()) if of is None else [of]))
     known = _CLIENTS.get(key)
-    if known is None:
+    if known is None or known[0] != options:
         keep_secrets_out(protocol)
         with _package_of(protocol):
             made = fsspec.filesystem(protocol, skip_instance_cache=True, **options)
-        # Two threads may both make a client; both use the one stored first.
-        known = _CLIENTS.setdefault(key, made)
-    return known
+        # Two threads may both make a client, and either serves.
+        known = _CLIENTS[key] = options, made
+    return known[1]
 
 
 def client_at(protocol: str, address: str) -> fsspec.AbstractFileSystem:

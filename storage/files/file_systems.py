@@ -96,6 +96,11 @@ def open_file_system(
     )
 
 
+def local_path(uri: str) -> str:
+    """A location that a catalog names; on the local disk a path, in which a % is no escape."""
+    return "/" + uri.removeprefix("file:").lstrip("/") if uri.startswith("file:") else uri
+
+
 def with_lock(fs: FileSystem, lock: Lock, *, always: bool | None) -> FileSystem:
     """The store with that lock around every create-if-absent, where clients need one.
 

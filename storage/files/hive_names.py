@@ -21,7 +21,7 @@ from lakewright.storage.errors import (
     UnavailableError,
 )
 from lakewright.storage.files.catalog_names import READ_ONLY, not_empty
-from lakewright.storage.files.file_systems import open_file_system, with_lock
+from lakewright.storage.files.file_systems import local_path, open_file_system, with_lock
 from lakewright.storage.files.hive_client import HiveMetastore, current_user, idl
 from lakewright.storage.files.hive_lock import HiveLock
 from lakewright.storage.files.metadata_stores import SchemaStore
@@ -346,11 +346,6 @@ class HiveRegistry:
                 "dropped or renamed; open the catalog again"
             )
         return found
-
-
-def local_path(uri: str) -> str:
-    """A location; one of the local disk as a path, in which a % is no escape."""
-    return "/" + uri.removeprefix("file:").lstrip("/") if uri.startswith("file:") else uri
 
 
 def root_uri(warehouse: str, root: str) -> str:

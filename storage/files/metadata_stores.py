@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,16 +17,20 @@ from lakewright.storage.codec.snapshot_json import (
 from lakewright.storage.env import FileStatus, FileSystem
 from lakewright.storage.errors import (
     FileMissing,
+    SchemaMoved,
     SchemaNotFound,
     SnapshotNotFound,
     TableNotFound,
+    UnsupportedError,
 )
 from lakewright.storage.files.paths import TablePaths, numbered, whole_number
 from lakewright.storage.files.put_files import put_new, set_content
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.schema_registry import SchemaRegistry
 from lakewright.storage.files.seen_files import SeenFiles
+from lakewright.storage.files.table_server import PartitionDelta, TableServer
 from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.schema_difference import differences
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 
 
@@ -35,12 +39,13 @@ class SchemaStore:
     """Schema files: versions 0, 1, 2, …; the highest is current.
 
     A registry, such as Hive's metastore, repeats the current one for others. It may refuse a
-    version, so it is told before the file exists.
+    version, so it is told before the file exists. A server makes all versions itself.
     """
 
     fs: FileSystem
     paths: TablePaths
     registry: SchemaRegistry | None = None
+    server: TableServer | None = None
 
     def ids(self) -> list[int]:
         return list(self.listed())
@@ -103,8 +108,12 @@ class SchemaStore:
         """Create the schema's file; False if that version exists.
 
         Raises:
-            InvalidRequestError: the registry refuses the schema, and no file is created.
+            InvalidRequestError, UnsupportedError: the registry or the server refuses the schema,
+                and no file is created.
+            SchemaMoved: the server made another schema of the change.
         """
+        if self.server is not None:
+            return self._put_by(self.server, schema)
         known = self.ids() if self.registry is not None else []
         if self.registry is not None and known and schema.id > known[-1]:
             self.registry.tell(schema, self.read(known[-1]))
@@ -112,6 +121,24 @@ class SchemaStore:
             return put_new(self.fs, self.paths.schema(schema.id), encode_schema(schema))
         finally:
             self.tell_latest()
+
+    def _put_by(self, server: TableServer, schema: TableSchema) -> bool:
+        if self.paths.branch:
+            raise UnsupportedError(
+                f"the schema of branch {self.paths.branch} is made by the server of a REST catalog,"
+                " and to alter a branch there is not implemented"
+            )
+        former = self.latest(table=self.paths.root)
+        if schema.id != former.id + 1 or not server.alter(former, schema):
+            return False
+        made = self.read(schema.id)
+        if told := "; ".join(map(str, differences(schema, made))):
+            raise SchemaMoved(
+                f"schema {schema.id} at {self.paths.root} is not the one that was asked for: "
+                f"{told}; another client altered the table at that moment, or the server does it "
+                "in another way: open the table and look"
+            )
+        return True
 
     def tell_latest(self) -> None:
         """Let the registry, if there is one, repeat the latest version that is there now."""
@@ -132,7 +159,7 @@ class SnapshotStore:
     """Snapshot files, and the hints that save listing them.
 
     A hint may be wrong: LATEST counts only if no later snapshot exists, EARLIEST only if its
-    snapshot exists.
+    snapshot exists. A server says itself which snapshot is the latest, and makes each.
     """
 
     fs: FileSystem
@@ -140,6 +167,7 @@ class SnapshotStore:
     # Its name, for what people are told.
     table: str = ""
     seen: SeenFiles | None = None
+    server: TableServer | None = None
 
     def ids(self) -> list[int]:
         """The ids of all snapshot files, in order."""
@@ -155,6 +183,9 @@ class SnapshotStore:
         return dict(sorted(found, key=itemgetter(0)))
 
     def latest_id(self) -> int | None:
+        if self.server is not None:
+            found = self.latest_file()
+            return None if found is None else found[0]
         hint = self._last_hinted()
         if hint is not None and self.exists(hint):
             return hint
@@ -181,6 +212,10 @@ class SnapshotStore:
 
     def latest_file(self) -> tuple[int, bytes] | None:
         """The id and the bytes of the current snapshot, None for a table without commits."""
+        if self.server is not None:
+            data = self.server.latest()
+            name = f"the latest snapshot of {self.table}"
+            return None if data is None else (decode_snapshot(data, name=name).id, data)
         missing: int | None = None
         rounds = Rounds(self.table or self.paths.root, "its latest snapshot was read")
         while True:
@@ -243,8 +278,15 @@ class SnapshotStore:
     def exists(self, snapshot_id: int) -> bool:
         return self.fs.exists(self.paths.snapshot(snapshot_id))
 
-    def put_snapshot(self, snapshot: Snapshot) -> bool:
-        """Make the snapshot visible; False if its id is taken."""
+    def put_snapshot(
+        self, snapshot: Snapshot, base: Snapshot | None, deltas: Sequence[PartitionDelta]
+    ) -> bool:
+        """Make the snapshot visible; False if its id is taken, or a server has another base.
+
+        Only a server looks at the base, and takes the deltas.
+        """
+        if self.server is not None:
+            return self.server.commit(snapshot, base, deltas)
         return self.fs.put_if_absent(self.paths.snapshot(snapshot.id), encode_snapshot(snapshot))
 
     def restore(self, snapshot_id: int, snapshot_file: bytes) -> None:
@@ -285,6 +327,9 @@ class SnapshotStore:
         return self._hint(self.paths.latest_hint)
 
     def hint_latest(self, snapshot_id: int) -> None:
+        if self.server is not None:
+            # The server gives the hint with the snapshot.
+            return
         self.fs.replace(self.paths.latest_hint, str(snapshot_id).encode())
 
     def hint_earliest(self, snapshot_id: int) -> None:

@@ -45,25 +45,25 @@ class ReadOnlyFiles:
         return self.under.list_links(path, at_any_depth=at_any_depth)
 
     def open_output(self, path: str) -> IO[bytes]:
-        _refuse(f"write {path}")
+        self._refuse(f"write {path}")
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        _refuse(f"write {path}")
+        self._refuse(f"write {path}")
 
     def copy(self, source: str, target: str) -> int:
-        _refuse(f"write {target}")
+        self._refuse(f"write {target}")
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        _refuse(f"write {path}")
+        self._refuse(f"write {path}")
 
     def replace(self, path: str, data: bytes) -> None:
-        _refuse(f"replace {path}")
+        self._refuse(f"replace {path}")
 
     def move_if_absent(self, source: str, target: str) -> bool:
-        _refuse(f"move {source} to {target}")
+        self._refuse(f"move {source} to {target}")
 
     def make_dirs(self, path: str) -> None:
-        _refuse(f"make the folder {path}")
+        self._refuse(f"make the folder {path}")
 
     def make_durable(self, paths: Collection[str], *, below: str | None = None) -> None:
         self.under.make_durable(paths, below=below)
@@ -72,18 +72,17 @@ class ReadOnlyFiles:
         self.under.make_all_durable(path)
 
     def delete(self, path: str) -> bool:
-        _refuse(f"delete {path}")
+        self._refuse(f"delete {path}")
 
     def delete_tree(self, path: str) -> None:
-        _refuse(f"delete {path}")
+        self._refuse(f"delete {path}")
 
     def remove_empty_dir(self, path: str) -> bool:
-        _refuse(f"remove the folder {path}")
+        self._refuse(f"remove the folder {path}")
 
-
-def _refuse(what: str) -> NoReturn:
-    raise InvalidRequestError(
-        f"the warehouse was opened to be read only, so it was refused to {what}; open it with "
-        "Catalog.open, or call the command that does this",
-        refused=what,
-    )
+    def _refuse(self, what: str) -> NoReturn:
+        raise InvalidRequestError(
+            f"the warehouse was opened to be read only, so it was refused to {what}; open it with "
+            "Catalog.open, or call the command that does this",
+            refused=what,
+        )

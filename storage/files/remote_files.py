@@ -172,6 +172,9 @@ class RemoteFiles(FsspecFiles):
     def _output_options(self) -> dict[str, Any]:
         return {}
 
+    def keep_up(self, handle: Any) -> None:
+        """Let an open file go on with the store's present client."""
+
     def copy_into(self, source: str, output: Any) -> None:
         """Copy a file's bytes into an open file, piece by piece."""
         with self.open_input(source) as file:
@@ -196,6 +199,7 @@ class _StoreInput(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         with self._owner.translated(self._path):
+            self._owner.keep_up(self._handle)
             data = self._handle.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
@@ -241,6 +245,7 @@ class StoreOutput:
     def write(self, data: Any) -> int:
         try:
             with self._owner.translated(self._path):
+                self._owner.keep_up(self._handle)
                 self._handle.write(data)
         except BaseException:
             self._failed = True
@@ -274,6 +279,7 @@ class StoreOutput:
             return
         try:
             with self._owner.translated(self._path):
+                self._owner.keep_up(self._handle)
                 self._handle.close()
         except BaseException:
             self.discard()

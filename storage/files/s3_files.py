@@ -6,7 +6,9 @@ sends the request again, and may then find its own file.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import fsspec
 
@@ -16,10 +18,19 @@ from lakewright.storage.files.object_files import ObjectFiles
 from lakewright.storage.files.store_failures import is_empty
 
 
+class StoreAccess(Protocol):
+    """Who lets into a store for a while; it pickles, has a hash, and holds no secret."""
+
+    def options(self) -> Mapping[str, str]:
+        """Options of the client: `key`, `secret`, `token`, `endpoint_url`, `region`."""
+        ...
+
+
 @dataclass(frozen=True)
 class S3Files(ObjectFiles):
-    """Objects of S3 by `bucket/key`."""
+    """Objects of S3 by `bucket/key`; without `access`, the client looks for credentials itself."""
 
+    access: StoreAccess | None = None
     scheme = "s3"
     credentials = (
         "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the machine a role"
@@ -27,7 +38,18 @@ class S3Files(ObjectFiles):
 
     @property
     def fs(self) -> fsspec.AbstractFileSystem:
-        return client("s3", use_listings_cache=False, fixed_upload_size=True)
+        options: dict[str, Any] = {"use_listings_cache": False, "fixed_upload_size": True}
+        if self.access is not None:
+            given = dict(self.access.options())
+            if region := given.pop("region", None):
+                options["client_kwargs"] = {"region_name": region}
+            options |= given
+        return client("s3", of=self.access, **options)
+
+    def keep_up(self, handle: Any) -> None:
+        if self.access is not None:
+            # A file may be open for longer than a token lasts.
+            handle.fs = self.fs
 
     def read_bytes(self, path: str) -> bytes:
         with self.translated(path):

@@ -26,6 +26,7 @@ from lakewright.storage.files.schema_registry import SchemaRegistry
 from lakewright.storage.files.seen_files import SeenFiles
 from lakewright.storage.files.staged_change_store import StagedChangeStore
 from lakewright.storage.files.stream_store import StreamStore
+from lakewright.storage.files.table_server import TableServer
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.file_format import AVRO
 from lakewright.storage.spec.file_names import written_pattern
@@ -48,7 +49,8 @@ class TableFiles:
     `run` names the process that works on the table, a job or a command. Users of its commits begin
     with it, so that what a run did can be found, and taken back. `holding` names a change of the
     partition keys: other committers wait after its commits, for a moment. `registry` repeats the
-    schema of the table itself, and of no branch.
+    schema of the table itself, and of no branch. `server` makes its snapshots and schemas, where a
+    REST catalog does.
     """
 
     name: str
@@ -60,6 +62,7 @@ class TableFiles:
     run: str | None = field(default=None, compare=False)
     holding: str | None = field(default=None, compare=False)
     registry: SchemaRegistry | None = field(default=None, compare=False, repr=False)
+    server: TableServer | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def options(self) -> TableOptions:
@@ -80,11 +83,14 @@ class TableFiles:
 
     @property
     def snapshots(self) -> SnapshotStore:
-        return SnapshotStore(self.fs, self.paths, self.name, self._seen)
+        return SnapshotStore(
+            self.fs, self.paths, self.name, self._seen, None if self.paths.branch else self.server
+        )
 
     @property
     def schemas(self) -> SchemaStore:
-        return SchemaStore(self.fs, self.paths, None if self.paths.branch else self.registry)
+        registry = None if self.paths.branch else self.registry
+        return SchemaStore(self.fs, self.paths, registry, self.server)
 
     @property
     def manifests(self) -> ManifestStore:
@@ -121,6 +127,19 @@ class TableFiles:
     @property
     def streams(self) -> StreamStore:
         return StreamStore(self.fs, self.paths)
+
+    def check_unserved(self, what: str) -> None:
+        """Refuse what moves or deletes snapshots and schemas that a server answers for.
+
+        Raises:
+            UnsupportedError: says `what` is refused.
+        """
+        if self.server is not None:
+            raise UnsupportedError(
+                f"{self.name} is a table of a REST catalog, whose server makes its snapshots, "
+                f"schemas and branches: to {what} is not implemented there; do it with a client of "
+                "Paimon, or commit a new state instead (revert, INSERT OVERWRITE)"
+            )
 
     def reading_once(self, known: ReadManifests | None = None) -> TableFiles:
         """The same table for one write or plan, which reads no manifest or schema twice.

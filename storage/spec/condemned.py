@@ -27,7 +27,8 @@ class Condemned:
 
     `roots` are the metadata files that the verb deletes, `pins` those that it needs until it is
     `done`. The names of the condemned files are in lists beside the record; `files` and `bytes` are
-    their sums.
+    their sums. `process` tells others on its machine when the verb's process is dead; empty if it
+    does not.
     """
 
     verb: str
@@ -39,3 +40,4 @@ class Condemned:
     files: int
     bytes: int
     done: bool
+    process: str = ""

@@ -65,6 +65,8 @@ class Snapshot:
     next_row_id: int | None = None
     operation: str | None = None
     writer_version: str | None = None
+    # What tells a server of a REST catalog on which snapshot a commit is based.
+    uuid: str | None = None
     version: int = SNAPSHOT_VERSION
     unknown_fields: tuple[str, ...] = ()
 

@@ -1,11 +1,12 @@
 """Install servers that are no Python packages: `python tests/stores/install.py FOLDER [NAME…]`.
 
 Azurite comes from npm, Hadoop's small cluster and its client of S3, Hive's metastores, Kafka,
-Debezium and Paimon's plugin for S3 by Maven, fake-gcs-server and MinIO by the Go toolchain, which
-takes minutes to compile them. PostgreSQL and MariaDB come from Debian's archive and are unpacked
-into the folder, unless they are on this machine. What has no tool here is left out, and the tests
-that want it say so and are skipped; what could not be brought here is an error, to be tried again.
-Of the servers that are asked for by name it is no error: their tests are skipped, too.
+Debezium, Paimon's plugin for S3 and the server of its REST catalog by Maven, fake-gcs-server and
+MinIO by the Go toolchain, which takes minutes to compile them. PostgreSQL and MariaDB come from
+Debian's archive and are unpacked into the folder, unless they are on this machine. What has no tool
+here is left out, and the tests that want it say so and are skipped; what could not be brought here
+is an error, to be tried again. Of the servers that are asked for by name it is no error: their
+tests are skipped, too.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ POMS = {
     "hive4": HERE / "hive" / "pom-4.xml",
     "kafka": HERE / "kafka" / "pom.xml",
     "debezium": HERE / "debezium" / "pom.xml",
+    "rest": HERE / "rest" / "pom.xml",
 }
 
 

@@ -50,6 +50,7 @@ from lakewright.storage.operations.commit.keys_gate import (
     ending_of_change,
     look_at_keys,
 )
+from lakewright.storage.operations.commit.partition_deltas import partition_deltas
 from lakewright.storage.operations.commit.restamp import stem_of
 from lakewright.storage.operations.references.commit_standing import (
     Trace,
@@ -84,6 +85,8 @@ _USUAL_PATIENCE_MS = 60_000
 
 def commit_change(files: TableFiles, build: BuildChange, committable: Committable) -> CommitResult:
     """Build a change on the latest snapshot and commit it; retry while other commits win."""
+    if files.paths.branch:
+        files.check_unserved("commit to a branch")
     committable = _named_after_run(files, committable)
     known: KnownEntries = {}
     durable: set[str] = set()
@@ -245,14 +248,18 @@ def _try_commit(
     try:
         # The store's answer proves nothing. A request that was sent twice finds its own file.
         # Other writers of the format rename over files, and may replace a new snapshot.
-        created = files.snapshots.put_snapshot(snapshot)
+        deltas = () if files.server is None else partition_deltas(files, change.entries)
+        created = files.snapshots.put_snapshot(snapshot, latest, deltas)
         try:
             ours = _is_ours(files, snapshot)
         except SnapshotNotFound:
-            if not created:
+            if created:
+                # A rollback saw the snapshot after its creation, and deleted it with the others.
+                return snapshot
+            if files.server is None:
                 raise
-            # A rollback saw the snapshot after its creation, and deleted it with the others.
-            return snapshot
+            # The server has another latest snapshot, of whatever id.
+            ours = False
     except (NotWritten, InvalidRequestError):
         with suppress(StorageError):
             _clean_up(files, written)
@@ -264,6 +271,8 @@ def _try_commit(
         _still_stands(files, latest, snapshot, trace)
         and _still_fits(files, snapshot, change, committable)
     ):
+        if files.server is not None:
+            raise _unfit(files, snapshot)
         if not _withdraw(files, latest, snapshot, trace):
             return snapshot
         _clean_up(files, written)
@@ -283,7 +292,10 @@ def _still_stands(
     files: TableFiles, base: Snapshot | None, snapshot: Snapshot, trace: Trace
 ) -> bool:
     try:
-        return base is None or is_on_top(files, base, snapshot, trace)
+        if base is None or files.server is not None:
+            # A server compares the base while it makes the snapshot.
+            return True
+        return is_on_top(files, base, snapshot, trace)
     except StorageError as error:
         raise _outcome_unknown(files, snapshot, error) from error
 
@@ -345,6 +357,14 @@ def _outcome_unknown(
         f"the store failed while snapshot {snapshot.id} of {files.name} was created: {error}; "
         f"look for commit user {snapshot.commit_user}, identifier {snapshot.commit_identifier}, "
         "before trying again"
+    )
+
+
+def _unfit(files: TableFiles, snapshot: Snapshot) -> CommitOutcomeUnknownError:
+    return CommitOutcomeUnknownError(
+        f"snapshot {snapshot.id} of {files.name} is committed, and another client altered the "
+        "table at that moment, so that rows of it may not fit; a server of a REST catalog takes no "
+        f"snapshot back: look at them, and revert snapshot {snapshot.id} if they do not"
     )
 
 

@@ -107,6 +107,7 @@ def write_manifests(
         watermark=_later(change.watermark, None if latest is None else latest.watermark),
         statistics=change.statistics or _inherited_statistics(latest, schema_id),
         properties=_properties(files, latest, change),
+        uuid=None if files.server is None else files.env.new_id(),
         next_row_id=next_row_id,
     )
 

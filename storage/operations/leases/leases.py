@@ -23,7 +23,7 @@ from lakewright.storage.codec.lease_json import decode_leases, encode_leases
 from lakewright.storage.errors import LeaseHeld, LeaseLost, NotFoundError, StorageError
 from lakewright.storage.files.numbered_files import NumberedFiles
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.leases.processes import is_dead, this_process
+from lakewright.storage.operations.running.processes import is_dead, this_process
 from lakewright.storage.operations.running.register import Register
 from lakewright.storage.spec.lease import Lease, LeaseKind, LeaseScope
 from lakewright.storage.spec.partition import Place

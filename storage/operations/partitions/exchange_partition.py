@@ -194,10 +194,10 @@ def _other_table(files: TableFiles, name: str) -> TableFiles:
         raise InvalidRequestError(f"{name!r} is not the name of a table, database.table")
     if name == files.name:
         raise InvalidRequestError(f"{name} cannot exchange partitions with itself")
-    if files.registry is not None:
+    if files.registry is not None or files.server is not None:
         raise UnsupportedError(
-            f"{files.name} cannot exchange partitions with {name}, since a metastore may place the "
-            "two anywhere, and an exchange works within one warehouse; INSERT the rows"
+            f"{files.name} cannot exchange partitions with {name}, since their catalog may place "
+            "the two anywhere, and an exchange works within one warehouse; INSERT the rows"
         )
     warehouse = files.paths.root.rsplit("/", 2)[0]
     paths = TablePaths(f"{warehouse}/{database}{DATABASE_SUFFIX}/{table}")

@@ -89,6 +89,7 @@ def restore_backup(files: TableFiles, tag: str) -> Snapshot:
         AlreadyExistsError: the table has a snapshot.
         CorruptionError, TagNotFound, UnsupportedError: as `check_backup`; nothing was written.
     """
+    files.check_unserved("restore a copy")
     check_backup(files, tag)
     latest = files.snapshots.latest_id()
     if latest is not None:
@@ -103,7 +104,7 @@ def restore_backup(files: TableFiles, tag: str) -> Snapshot:
         changelog_manifest_list_size=None,
         changelog_record_count=None,
     )
-    files.snapshots.put_snapshot(snapshot)
+    files.snapshots.put_snapshot(snapshot, None, ())
     files.snapshots.hint_latest(snapshot.id)
     files.snapshots.hint_earliest(snapshot.id)
     return snapshot

@@ -137,6 +137,7 @@ def create_branch(
     """
     check_supported(files.schema, Use.TAG, table=files.name)
     check_is_main(files)
+    files.check_unserved("create a branch")
     check_branch_name(name)
     snapshot_id = whole_or_none(snapshot_id, "snapshot")
     if tag is not None and snapshot_id is not None:
@@ -260,6 +261,7 @@ def plan_delete_branch(files: TableFiles, options: DeleteBranchOptions) -> Delet
         CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
+    files.check_unserved("delete a branch")
     check_is_main(files)
     name = needed(options.branch, f"name a branch of {files.name}: branch is not given")
     if name == MAIN_BRANCH:

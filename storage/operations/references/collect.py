@@ -35,6 +35,7 @@ from lakewright.storage.operations.references.numbered import NumberedPaths
 from lakewright.storage.operations.references.roots import RootKind
 from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.running.processes import is_dead
 from lakewright.storage.operations.running.verb_options import FLAG, option
 from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.spec.arguments import whole_or_none
@@ -89,8 +90,9 @@ def carried_out(
         NumberedPaths.of(name.path for name in done.names),
         lambda: (name.path for name in done.names),
         going=[done.id],
-        known=set(known),
-        known_snapshots=known_snapshots,
+        # They are known to keep none of the files of this run.
+        known=set() if done.goes_on else set(known),
+        known_snapshots=frozenset() if done.goes_on else known_snapshots,
         with_staged=with_staged,
     )
     # What keeps a file came since the plan, and may be taken back: a stray, or a tag.
@@ -152,6 +154,8 @@ class CondemnedRun:
     condemned_ms: int
     due_ms: int
     done: bool
+    # Its process is known to be dead, and nothing of what it deletes is collected yet.
+    stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +212,7 @@ def _run_of(listed: RecordFiles, record: Condemned) -> CondemnedRun:
         condemned_ms=since,
         due_ms=since + grace,
         done=record.done,
+        stopped=not record.done and is_dead(record.process),
     )
 
 

@@ -8,6 +8,9 @@
    roots of a record keep their files until then, so that they can be put back.
 4. A verb that puts its roots back deletes its record afterwards.
 
+A verb whose process died halfway leaves a record that is not done. The next run of the verb takes
+its roots and names into its own record, so that both are undone as one.
+
 An expiry of snapshots and a rollback to one of them exclude each other: each writes its record,
 then looks for that of the other.
 """
@@ -16,9 +19,10 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from lakewright.storage.codec.snapshot_json import decode_snapshot, decode_tag
 from lakewright.storage.errors import CorruptionError, FileMissing, StalePlan
@@ -33,11 +37,12 @@ from lakewright.storage.operations.references.roots import (
 )
 from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.running.plan import UnreachableFile
+from lakewright.storage.operations.running.processes import is_dead, this_process
 from lakewright.storage.operations.state.branch_files import on_branch
 from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.spec.condemned import Condemned, CondemnedFile, HeldFile
 
-# For so long a record that is not done is that of a verb at work.
+# For so long a record that is not done is that of a verb at work, unless its process is dead.
 FLOOR_MS = 3_600_000
 _ROOT = re.compile(
     r"(?:branch/branch-(?P<branch>[^/]+)/)?"
@@ -48,12 +53,13 @@ _ROOT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Condemnation:
-    """A record under way, and the names in its lists."""
+    """A record under way, and the names in its lists; it may go on with one of a run that died."""
 
     files: TableFiles
     id: str
     record: Condemned
     names: tuple[CondemnedFile, ...]
+    goes_on: bool = False
 
     def withdraw(self) -> None:
         """Delete the record: the verb deletes nothing, or has put everything back."""
@@ -92,21 +98,57 @@ def condemn(
     grace_ms: int = 0,
 ) -> Condemnation:
     """Write the record of a verb, before it deletes its roots, which are given by their paths."""
-    condemned = tuple(CondemnedFile(name.path, name.size_bytes) for name in names)
+    held = {each.path: each for each in _held(files, roots)}
+    named = {name.path: CondemnedFile(name.path, name.size_bytes) for name in names}
+    stopped = _stopped(files, verb, held)
+    for _, before in stopped:
+        held = {each.path: each for each in before.roots} | held
+    for listed, _ in stopped:
+        earlier = chain.from_iterable(map(files.condemned.names, listed.lists))
+        named = {name.path: name for name in earlier} | named
+    condemned = tuple(named.values())
     record = Condemned(
         verb=verb,
         run=files.run or "",
         branch=files.paths.branch,
         grace_ms=grace_ms,
-        roots=tuple(_held(files, roots)),
+        roots=tuple(held.values()),
         pins=tuple(pins),
         files=len(condemned),
         bytes=sum(each.size_bytes for each in condemned),
         done=False,
+        process=this_process(),
     )
     record_id = _new_id(files)
     files.condemned.put(record_id, record, condemned)
-    return Condemnation(files, record_id, record, condemned)
+    for listed, _ in stopped:
+        delete_record(files, listed)
+    return Condemnation(files, record_id, record, condemned, goes_on=bool(stopped))
+
+
+def _stopped(
+    files: TableFiles, verb: str, held: Mapping[str, HeldFile]
+) -> list[tuple[RecordFiles, Condemned]]:
+    """The records of runs of a verb that died, which this one ends: both are undone as one.
+
+    A run is not gone on with if the table has: if something else has the name of one of its roots.
+    """
+    found = [
+        (listed, record)
+        for listed, record in records(files)
+        if not record.done
+        and (record.verb, record.branch) == (verb, files.paths.branch)
+        and listed.claim is None
+        and all(_is_gone_or(files, root, held.get(root.path)) for root in record.roots)
+    ]
+    if not found:
+        return []
+    now_ms = read_store_clock(files)
+    return [(listed, record) for listed, record in found if not is_at_work(listed, record, now_ms)]
+
+
+def _is_gone_or(files: TableFiles, root: HeldFile, same: HeldFile | None) -> bool:
+    return root == same or not files.fs.exists(files.paths.below(root.path))
 
 
 def _held(files: TableFiles, paths: Iterable[str]) -> Iterator[HeldFile]:
@@ -157,7 +199,7 @@ def check_no_rollback_before(condemnation: Condemnation, end_id: int) -> None:
             raise StalePlan(
                 f"{record.verb.replace('_', ' ')} of {table} needs snapshot {needed[0]}, and "
                 "is in progress or was stopped halfway; wait until it ends, or carry it out again, "
-                "and plan again; after an hour it counts as dead"
+                "and plan again; after an hour it counts as dead, and at once where its process ran"
             )
 
 
@@ -194,10 +236,19 @@ def others_at_work(condemnation: Condemnation) -> Iterator[Condemned]:
     # The store's own clock: the record was written a moment ago.
     now_ms = max((each.modified_ms for each in own if each), default=0)
     for listed, record in found:
-        is_young = listed.head is None or listed.head.modified_ms > now_ms - FLOOR_MS
         is_other = listed.id != condemnation.id and record.branch == condemnation.record.branch
-        if is_other and is_young and not record.done:
+        if is_other and is_at_work(listed, record, now_ms):
             yield record
+
+
+def is_at_work(listed: RecordFiles, record: Condemned, now_ms: int) -> bool:
+    """Whether the verb of a record may still run, by the store's clock.
+
+    The process of one that is not done may be known to be dead; else it counts as dead after an
+    hour.
+    """
+    is_young = listed.head is None or listed.head.modified_ms > now_ms - FLOOR_MS
+    return not record.done and is_young and not is_dead(record.process)
 
 
 def is_being_rolled_back(files: TableFiles) -> bool:

@@ -110,6 +110,7 @@ def plan_fast_forward(files: TableFiles, options: FastForwardOptions) -> FastFor
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     check_is_main(files)
+    files.check_unserved("forward to a branch")
     name = needed(options.branch, f"name a branch of {files.name}: branch is not given")
     if name == MAIN_BRANCH:
         raise InvalidRequestError(f"main of {files.name} cannot be forwarded to itself")

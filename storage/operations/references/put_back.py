@@ -26,13 +26,16 @@ from lakewright.storage.errors import (
     SnapshotNotFound,
     StalePlan,
 )
+from lakewright.storage.files.condemned_store import RecordFiles
 from lakewright.storage.files.paths import numbered
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.collect import CondemnedRun, condemned_runs
 from lakewright.storage.operations.references.commit_standing import follows, trace_of
 from lakewright.storage.operations.references.condemn import (
+    FLOOR_MS,
     Condemnation,
     delete_record,
+    is_at_work,
     others_at_work,
     recorded_roots,
 )
@@ -45,12 +48,14 @@ from lakewright.storage.operations.references.roots import RootKind
 from lakewright.storage.operations.references.whole_snapshots import is_same
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.running.processes import is_dead, this_process
 from lakewright.storage.operations.running.verb_options import TEXT, needed, option
 from lakewright.storage.operations.state.branch_files import (
     FIRST_SCHEMA_ID,
     is_whole_branch,
     on_branch,
 )
+from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.condemned import Condemned
 from lakewright.storage.spec.file_names import is_place_below
@@ -114,8 +119,12 @@ def plan_put_back(files: TableFiles, options: PutBackOptions) -> PutBackPlan:
             f"are {', '.join(known) or 'none'}"
         )
     listed = files.condemned.listed().get(record_id)
-    if not run.done and (listed is None or listed.claim is None):
-        raise _refused(files, record, "it is in progress, or was stopped; carry it out again")
+    if listed is not None and listed.claim is None and _may_run(files, listed, record):
+        raise _refused(
+            files,
+            record,
+            "it is in progress, or was stopped less than an hour ago; carry it out again, or wait",
+        )
     if record.verb not in _KINDS:
         raise _refused(files, record, "no run of it can be taken back")
     if record.branch and not is_whole_branch(files, record.branch):
@@ -132,6 +141,11 @@ def plan_put_back(files: TableFiles, options: PutBackOptions) -> PutBackPlan:
     )
 
 
+def _may_run(files: TableFiles, listed: RecordFiles, record: Condemned) -> bool:
+    # Most are done: the store's clock costs a request.
+    return not record.done and is_at_work(listed, record, read_store_clock(files))
+
+
 def run_put_back(files: TableFiles, plan: PutBackPlan) -> PutBackResult:
     """Carry a plan out.
 
@@ -142,7 +156,7 @@ def run_put_back(files: TableFiles, plan: PutBackPlan) -> PutBackResult:
     started = files.env.now_ms()
     plan = plan_put_back(files, PutBackOptions(plan.record))
     claim = files.paths.condemned(f"{plan.record}.claim")
-    is_ours = files.condemned.claim(plan.record, _UNDONE)
+    is_ours = _claim(files, plan.record)
     record, listed = files.condemned.read(plan.record), files.condemned.listed()
     if not is_ours or record is None or plan.record not in listed:
         if is_ours:
@@ -151,7 +165,9 @@ def run_put_back(files: TableFiles, plan: PutBackPlan) -> PutBackResult:
             f"what {plan.record} of {files.name} marked for deletion is being deleted, or another "
             "process decided on it; it cannot be restored"
         )
-    at_work = replace(record, done=False, pins=(*record.pins, *record.roots))
+    at_work = replace(
+        record, done=False, pins=(*record.pins, *record.roots), process=this_process()
+    )
     files.condemned.replace(plan.record, at_work)
     try:
         _check_alone(files, plan.record, at_work)
@@ -171,6 +187,22 @@ def run_put_back(files: TableFiles, plan: PutBackPlan) -> PutBackResult:
         bytes=plan.bytes,
         duration_ms=files.env.now_ms() - started,
     )
+
+
+def _claim(files: TableFiles, record_id: str) -> bool:
+    """Claim a record for this process; one that a dead process claimed to put it back goes on."""
+    ours = _UNDONE + f" {this_process()}".encode()
+    if files.condemned.claim(record_id, ours):
+        return True
+    path = files.paths.condemned(f"{record_id}.claim")
+    with suppress(FileMissing):
+        what, _, process = files.fs.read_bytes(path).decode(errors="replace").partition(" ")
+        claimed = files.condemned.listed()[record_id].claim
+        is_old = claimed and claimed.modified_ms <= read_store_clock(files) - FLOOR_MS
+        if what.encode() == _UNDONE and (is_dead(process) or is_old):
+            files.fs.replace(path, ours)
+            return files.fs.read_bytes(path) == ours
+    return False
 
 
 def _check_alone(files: TableFiles, record_id: str, record: Condemned) -> None:

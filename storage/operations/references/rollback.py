@@ -136,6 +136,7 @@ def plan_rollback(files: TableFiles, options: RollbackOptions) -> RollbackPlan:
         CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
+    files.check_unserved("roll back")
     if sum(each is not None for each in (options.snapshot, options.tag, options.time)) != 1:
         raise InvalidRequestError("roll back to one of a snapshot, a tag and a time")
     grace_ms = whole_number(options.grace_ms, "grace_ms", minimum=0)

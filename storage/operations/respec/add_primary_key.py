@@ -254,6 +254,7 @@ def run_add_primary_key(
 def _check_possible(files: TableFiles) -> None:
     refuse_row_ids(files, "a primary key")
     schema, name = files.schema, files.name
+    files.check_unserved("give it a primary key")
     if schema.is_keyed:
         told = f"the primary key {', '.join(schema.primary_keys)}" if schema.primary_keys else "one"
         raise InvalidRequestError(

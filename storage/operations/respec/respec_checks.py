@@ -67,6 +67,8 @@ def check_keys(
         UnsupportedError: the table is of a kind whose keys cannot change.
     """
     schema = files.schema
+    if keys != schema.partition_keys:
+        files.check_unserved("change its partition keys")
     refuse_row_ids(files, "a change of the partition keys")
     if len(set(keys)) < len(keys):
         raise InvalidRequestError(

@@ -172,7 +172,11 @@ def run_alter(files: TableFiles, plan: AlterPlan, engine: Engine | None = None) 
     if schema.id != plan.schema_id:
         if not files.schemas.put_schema(schema):
             raise _moved(files, planned.schema)
-        _keep_on_base(files, planned.schema, schema)
+        if files.server is None:
+            _keep_on_base(files, planned.schema, schema)
+        else:
+            # The server says when it was made, and makes it of its latest one.
+            schema = files.schemas.read(schema.id)
         _keep_if_rows_fit(files, evolution, judged)
     return AlterResult(
         schema=schema, previous_schema_id=plan.schema_id, differences=_told(planned.schema, schema)

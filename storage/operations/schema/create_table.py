@@ -23,7 +23,29 @@ from lakewright.storage.spec.supported_options import check_new_options
 def create_table(
     fs: FileSystem, root: str, spec: SchemaSpec, *, table: str, env: Env
 ) -> TableSchema:
-    """Write schema-0 with explicit file format and bucket, so that later defaults do not apply.
+    """Write schema-0.
+
+    Raises:
+        AlreadyExistsError: the table exists, or its drop was stopped halfway.
+        InvalidSchema, InvalidOption, UnsupportedError: as `checked_schema`.
+    """
+    schema = checked_schema(spec, table=table, env=env)
+    store = SchemaStore(fs, TablePaths(root))
+    if is_half_dropped(fs, root):
+        # The remains of the old table would become history of the new table.
+        raise AlreadyExistsError(
+            f"table {table} is still partly at {root}: a drop of it was stopped halfway; drop it "
+            "again, then create it"
+        )
+    if store.ids() or not store.put_schema(schema):
+        raise AlreadyExistsError(f"table {table} exists already at {root}")
+    # Another process may have made the parent folders a moment ago.
+    fs.make_durable([store.paths.schema(schema.id)], below="/")
+    return schema
+
+
+def checked_schema(spec: SchemaSpec, *, table: str, env: Env) -> TableSchema:
+    """The first schema, with explicit file format and bucket, so that no later defaults apply.
 
     The options `primary-key` and `partition` are keys, as Paimon's statements give them.
 
@@ -32,7 +54,6 @@ def create_table(
         InvalidOption: another client would not open the table with an option, or an option and the
             distribution both speak of buckets.
         UnsupportedError: an option is not implemented, or a default is no value of its column.
-        AlreadyExistsError: the table exists, or its drop was stopped halfway.
     """
     check_said_once(spec.distribution, spec.options, table)
     options = {"file.format": "parquet", "bucket": "-1", **spec.options}
@@ -52,17 +73,6 @@ def create_table(
     for field in schema.fields:
         if field.default_value is not None:
             check_default(field, table)
-    store = SchemaStore(fs, TablePaths(root))
-    if is_half_dropped(fs, root):
-        # The remains of the old table would become history of the new table.
-        raise AlreadyExistsError(
-            f"table {table} is still partly at {root}: a drop of it was stopped halfway; drop it "
-            "again, then create it"
-        )
-    if store.ids() or not store.put_schema(schema):
-        raise AlreadyExistsError(f"table {table} exists already at {root}")
-    # Another process may have made the parent folders a moment ago.
-    fs.make_durable([store.paths.schema(schema.id)], below="/")
     return schema
 
 

@@ -116,4 +116,4 @@ def _changed(files: TableFiles, options: Mapping[str, str]) -> TableFiles:
         raise SchemaMoved(
             f"another client changed the schema of {files.name} just now; open the table again"
         )
-    return replace(files, schema=schema)
+    return replace(files, schema=files.schemas.read(schema.id))

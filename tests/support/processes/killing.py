@@ -235,7 +235,11 @@ def survives(place: Place, verb: str, call: int) -> bool:
 def die(place: Place, verb: str, call: int) -> None:
     """Run a verb, and die at the given call if the verb makes it."""
     try:
-        MORTAL[verb](place.open_deadly(call), call)
+        table = place.open_deadly(call)
+        if verb in DELETIONS:
+            DELETIONS[verb](table)
+        else:
+            MORTAL[verb](table, call)
     except BaseException:
         place.tell(verb, traceback.format_exc())
         raise
@@ -246,6 +250,24 @@ def write_numbered(table: Table, number: int) -> bool:
     new = rows(table, rows_of(table, 0, number))
     return table.write(new, commit_user="writer-0", commit_identifier=number).already_committed
 
+
+_HOUR_MS = 3_600_000
+# Deletions that can be undone for an hour.
+DELETIONS: dict[str, Callable[[Table], object]] = {
+    "expire snapshots": lambda table: table.upkeep.run(
+        table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=2, grace_ms=_HOUR_MS)
+    ),
+    "expire changelogs": lambda table: table.upkeep.run(
+        table.upkeep.plan_expire_changelogs(retain_min=1, retain_max=7, grace_ms=_HOUR_MS)
+    ),
+    "delete tags": lambda table: table.history.run(
+        table.history.plan_delete_tags("t4", "t5", "t6", grace_ms=_HOUR_MS)
+    ),
+    "delete branch": lambda table: table.history.run(
+        table.history.plan_delete_branch("b", grace_ms=_HOUR_MS)
+    ),
+    "rollback": lambda table: table.history.run(table.history.plan_rollback(5, grace_ms=_HOUR_MS)),
+}
 
 MORTAL: dict[str, Callable[[Table, int], object]] = {
     "write": write_numbered,

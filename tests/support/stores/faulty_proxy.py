@@ -66,6 +66,8 @@ class FaultyProxy:
     plans: list[Plan] = field(default_factory=list)
     # Changing requests whose first answer was lost, if each loses its first answer.
     losing: set[tuple[str, str]] | None = None
+    # Whether a request with such a header is let through; a token may have expired.
+    admits: Callable[[str], bool] = lambda authorization: True
     seen: list[tuple[str, str]] = field(default_factory=list)
     made: list[tuple[Trouble, str, str]] = field(default_factory=list)
     creating: threading.Lock = field(default_factory=threading.Lock)
@@ -159,6 +161,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if trouble in _REFUSALS:
             self._refuse(*_REFUSALS[trouble])
+            return
+        if not self.owner.admits(self.headers.get("Authorization", "")):
+            self._refuse(400, "ExpiredToken", "The provided token has expired.")
             return
         if trouble is Trouble.SLOW:
             time.sleep(_SLOW_SECONDS)

@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 INSTALLED = Path(os.environ.get("LAKEWRIGHT_STORES", ROOT / ".stores"))
 HDFS_LAUNCHER = ROOT / "tests" / "stores" / "hdfs" / "MiniDfs.java"
 HIVE_LAUNCHER = ROOT / "tests" / "stores" / "hive" / "LocalMetastore.java"
+REST_LAUNCHER = ROOT / "tests" / "stores" / "rest" / "LocalRestCatalog.java"
 SFTP_PROGRAM = ROOT / "tests" / "stores" / "sftp_server.py"
 HIVE = "org.apache.hadoop.hive.metastore"
 START_SECONDS = 600
@@ -147,6 +148,26 @@ def hive_server(version: int, folder: Path) -> Iterator[str]:
     command += [f"-D{name}={value}" for name, value in settings.items()]
     with running([*command, *main, str(port)], port):
         yield f"thrift://127.0.0.1:{port}"
+
+
+@contextmanager
+def java_rest_server(folder: Path, warehouse: str, token: str) -> Iterator[str]:
+    """The REST catalog of Java Paimon's tests, with its tables in a folder; its address."""
+    jars = INSTALLED / "rest"
+    if not jars.exists():
+        pytest.skip(f"Paimon's server is not installed at {jars}: run make test-stores with Maven")
+    command = [_program("java"), "-Xmx512m", "-cp", f"{jars}/*", str(REST_LAUNCHER)]
+    with subprocess.Popen(
+        [*command, str(folder), warehouse, token],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as server:
+        try:
+            assert server.stdout is not None
+            yield server.stdout.readline().strip().rstrip("/")
+        finally:
+            server.kill()
 
 
 @contextmanager

@@ -41,12 +41,18 @@ def _cells(run: CondemnedRun) -> list[Cell]:
     verb = run.run or run.verb.replace("_", " ")
     return [
         run.id,
-        verb if run.done else f"{verb}, stopped or in progress",
+        f"{verb}{_state(run)}",
         time_text(run.condemned_ms),
         time_text(run.due_ms),
         run.files,
         size_text(run.bytes),
     ]
+
+
+def _state(run: CondemnedRun) -> str:
+    if run.done:
+        return ""
+    return ", half done" if run.stopped else ", half done or in progress"
 
 
 def _record(run: CondemnedRun) -> dict[str, object]:
@@ -60,6 +66,7 @@ def _record(run: CondemnedRun) -> dict[str, object]:
         "file_count": run.files,
         "size_bytes": run.bytes,
         "done": run.done,
+        "stopped": run.stopped,
     }
 
 

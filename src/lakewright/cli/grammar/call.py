@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # What the address of a Hive metastore begins with, which is a warehouse too.
 METASTORE = "thrift://"
+# What the place of a REST catalog's warehouse says, which is no folder.
+REST = "rest"
 # What `lakewright format-table` has in place of commands on tables with snapshots.
 _FORMAT_TABLE_VERBS = {
     "read": "read",
@@ -78,13 +80,14 @@ class Call:
         return catalog
 
     def place(self) -> str:
-        """The warehouse as commands name it: by its URI, or the address of its metastore.
+        """The warehouse as commands name it: by its URI, or as its metastore or server does.
 
         Raises:
             NotFoundError: the warehouse does not exist.
         """
-        uri = self.catalog().uri
-        return self.warehouse if self.warehouse.startswith(METASTORE) else uri
+        catalog = self.catalog()
+        is_name = self.warehouse.startswith(METASTORE) or catalog.fs.scheme == REST
+        return self.warehouse if is_name else catalog.uri
 
     def table(self) -> Table:
         """The named table, which has snapshots.

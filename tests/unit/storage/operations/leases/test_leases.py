@@ -33,7 +33,7 @@ from lakewright.storage.operations.leases.leases import (
     scope_of,
     whole_table,
 )
-from lakewright.storage.operations.leases.processes import is_dead, this_process
+from lakewright.storage.operations.running.processes import is_dead, this_process
 from lakewright.storage.spec.lease import LeaseScope
 from tests.support.processes.racing import hold_one_by_one, hold_until_killed, share
 from tests.support.stores.watched_files import Fault, interrupted, watched

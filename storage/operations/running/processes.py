@@ -1,4 +1,4 @@
-"""Which process holds a lease, so that others on its machine know when it is dead.
+"""Which process holds a lease or a record, so that others on its machine know when it is dead.
 
 A process is its number, with the boot of the machine, the namespace that the number counts in, and
 the time at which it started: numbers are used again. Source: proc(5).
