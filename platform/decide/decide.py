@@ -436,7 +436,7 @@ class _Look:
             return
         told = f"sort by {', '.join(policy.columns)}"
         cost = Cost(bytes=files.bytes, files=files.files, bytes_written=files.bytes)
-        if self._is_refused(Use.COMPACT):
+        if self._is_refused(Use.COMPACT) and not self.state.survey.sorts:
             yield self._refused(SORT_COMPACT, Use.COMPACT)
             return
         # A state that was read for another policy does not say what is in this order.

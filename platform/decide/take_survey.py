@@ -43,9 +43,18 @@ from lakewright.storage import (
     UnnamedFiles,
 )
 from lakewright.storage.codec.manifest_columns import NO_NUMBER
-from lakewright.storage.errors import SnapshotNotFound, TableNotFound
+from lakewright.storage.errors import (
+    InvalidOption,
+    SnapshotNotFound,
+    TableNotFound,
+    UnsupportedError,
+)
 from lakewright.storage.inspection import Inspection
 from lakewright.storage.spec.known_options import UPKEEP, Use
+from lakewright.storage.spec.supported_options import (
+    check_supported,
+    without_clustering,
+)
 
 # Which folders are listed for orphans: equal surveys look into the same ones.
 _SEED = 20_240_229
@@ -256,7 +265,17 @@ def _survey(table: Table, worst: int) -> TableSurvey:
             orphans=_orphans(unnamed),
             has_other_keys=has_other_keys,
             late_writers=inspect.late_writers() if has_other_keys else (),
+            sorts=_sorts(table),
         )
+
+
+def _sorts(table: Table) -> bool:
+    """Whether options let rows be sorted."""
+    try:
+        check_supported(without_clustering(table.schema), Use.COMPACT, table=table.name)
+    except (UnsupportedError, InvalidOption):
+        return False
+    return True
 
 
 def _read_only(refused: Mapping[Use, str]) -> str | None:

@@ -18,6 +18,7 @@ from typing import Any
 import fastavro
 import pyarrow.parquet as pq
 from hypothesis import settings
+from pyarrow import orc
 
 from lakewright.storage import Table
 from lakewright.storage.codec.bucket_hash import hashes_of
@@ -256,7 +257,11 @@ class RawTable:
 
 @lru_cache(maxsize=4096)
 def _records(data: bytes) -> tuple[Json, ...]:
-    """The records of an Avro file with these bytes: the snapshots of a table share manifests."""
+    """The records of a manifest with these bytes: the snapshots of a table share manifests."""
+    if data.startswith(b"ORC"):
+        return tuple(orc.ORCFile(BytesIO(data)).read().to_pylist())
+    if data.startswith(b"PAR1"):
+        return tuple(pq.read_table(BytesIO(data)).to_pylist())
     return tuple(record for record in fastavro.reader(BytesIO(data)) if isinstance(record, dict))
 
 
