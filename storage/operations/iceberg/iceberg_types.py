@@ -101,8 +101,8 @@ def _type(data_type: DataType, field_id: int, depth: int, path: str, table: str)
             return _map(own_id(-1), part(key), own_id(), part(value), required=not value.nullable)
         case ours.MultisetType(element=element):
             return _map(own_id(-1), part(element), own_id(), IntegerType(), required=True)
-        case AtomicType():
-            found = _atomic(data_type)
+        case _:
+            found = _atomic(data_type) if isinstance(data_type, AtomicType) else None
             if found is None:
                 raise UnsupportedError(
                     f"{table} cannot be published for Iceberg readers: column {path} is "
