@@ -587,6 +587,9 @@ class _Look:
         if barred is not None:
             yield barred
             return
+        if status is not None and status.refused is not None:
+            yield self._declined(PUBLISH_ICEBERG, WhyNot.READ_ONLY, status.refused)
+            return
         latest = self.state.survey.history.latest_snapshot
         since_ms = None if status is None else status.unseen_since_ms
         if latest is None or status is None or since_ms is None:

@@ -22,6 +22,7 @@ from lakewright.storage.errors import InvalidRequestError, StorageError, Unsuppo
 from lakewright.storage.lsm.sort_layout import SortOrder
 from lakewright.storage.operations.iceberg.metadata_files import (
     IcebergStatus,
+    check_publishable,
     read_status,
     unpublished,
 )
@@ -173,6 +174,10 @@ def read_beside(table: Table) -> object:
 def _iceberg(table: Table, iceberg: IcebergPolicy) -> IcebergStatus | None:
     if not iceberg.enabled:
         return None
+    try:
+        check_publishable(table.table_files)
+    except UnsupportedError as error:
+        return replace(unpublished(table.table_files), refused=error.message)
     try:
         return read_status(table.table_files) or unpublished(table.table_files)
     except StorageError:

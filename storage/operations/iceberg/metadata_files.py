@@ -20,6 +20,7 @@ from lakewright.storage.files.external_files import external_uri, own_file_path
 from lakewright.storage.files.paths import DATABASE_SUFFIX
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.branch_files import on_branch
+from lakewright.storage.spec.data_types import OpaqueType
 from lakewright.storage.spec.options import IN_CATALOG, NOT_PUBLISHED
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import check_readable
@@ -129,6 +130,12 @@ def check_publishable(files: TableFiles) -> None:
             f"{files.name} cannot be published for Iceberg readers: columns of a row may lie in "
             "several files, as data-evolution.enabled says"
         )
+    for field in files.schema.fields:
+        if isinstance(field.type, OpaqueType):
+            raise UnsupportedError(
+                f"{files.name} cannot be published for Iceberg readers: column {field.name} is "
+                f"{field.type}, which Iceberg's format version 2 has no type for"
+            )
 
 
 def java_identity(snapshot: Snapshot) -> str:
@@ -150,7 +157,7 @@ class IcebergStatus:
 
     `unseen_since_ms` is the time of the first commit that they do not see, None if there is none.
     `merged_ms` is the time of the last full compaction that they see, of a table whose later rows
-    they do not see.
+    they do not see. `refused` says why nothing of it can be published.
     """
 
     location: str
@@ -159,6 +166,7 @@ class IcebergStatus:
     unseen_since_ms: int | None = None
     shows_merged: bool = False
     merged_ms: int | None = None
+    refused: str | None = None
 
 
 def read_status(files: TableFiles) -> IcebergStatus | None:
