@@ -12,10 +12,10 @@ import pyarrow.dataset as ds
 from lakewright.connectors.planning.plan_source import PlannedScan
 from lakewright.session.pushed_filters import PushedFilter, pushed_filter
 from lakewright.storage.catalog import Catalog
-from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.errors import InvalidStatement, UnsupportedError
 from lakewright.storage.operations.format_tables.format_spec import TABLE_TYPES, TYPE_OPTION
-from lakewright.storage.spec.data_types import STRING, DataField
+from lakewright.storage.spec.data_types import STRING, DataField, is_opaque
 from lakewright.storage.spec.predicate import Predicate, conjunction, only_on
 from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 from lakewright.storage.spec.schema import TableSchema
@@ -124,10 +124,12 @@ class ScannedTable(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
         self.fields = dict(zip(self.columns, source.schema.fields, strict=True))
         # Filters that DuckDB applies itself, above the one scan.
         self.also: tuple[Predicate, ...] = ()
-        held = to_arrow_schema(source.schema.fields)
-        self._schema = pa.schema(
-            [pa.field(name, kind) for name, kind in zip(self.columns, held.types, strict=True)]
-        )
+        # Reading a column that is not decoded fails, so its type here serves queries without it.
+        types = {
+            name: pa.binary() if is_opaque(field.type) else to_arrow_type(field.type)
+            for name, field in self.fields.items()
+        }
+        self._schema = pa.schema(list(types.items()))
         self._failures = failures
 
     @property

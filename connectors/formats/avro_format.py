@@ -44,8 +44,10 @@ from lakewright.storage.spec.data_types import (
     DataType,
     MapType,
     MultisetType,
+    OpaqueType,
     RowType,
     TypeRoot,
+    not_decoded,
 )
 from lakewright.storage.spec.values import NANOS_PER_MILLI, StoredNumber, time_of_day
 
@@ -289,6 +291,8 @@ def avro_values(array: pa.Array, data_type: DataType) -> list[Any]:
             return list(array.cast(pa.int64()).to_pylist())
         case AtomicType():
             return list(array.to_pylist())
+        case OpaqueType():
+            raise not_decoded(data_type)
         case ArrayType(element=element):
             return parts_of(array, avro_values(array.flatten(), element))
         case MapType(value=value):

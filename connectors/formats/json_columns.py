@@ -27,8 +27,10 @@ from lakewright.storage.spec.data_types import (
     DataType,
     MapType,
     MultisetType,
+    OpaqueType,
     RowType,
     TypeRoot,
+    not_decoded,
 )
 
 FAIL_ON_MISSING_FIELD = Option(
@@ -193,6 +195,8 @@ def _texts(array: pa.Array, data_type: DataType, form: JsonForm) -> list[str]:
     match data_type:
         case AtomicType():
             return _atom_texts(array, data_type, form)
+        case OpaqueType():
+            raise not_decoded(data_type)
         case ArrayType(element=element):
             inner = _texts(array.flatten(), element, form)
             return [

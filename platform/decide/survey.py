@@ -123,7 +123,8 @@ class TableSurvey:
     partitions with the most files to join, worst first, as many as were asked for. `empty_bytes`
     are about those of a data file without rows. `has_other_keys` says that live files have other
     partition keys than the table: a change of the keys is under way or was stopped, or a client
-    that opened the table before wrote them; `late_writers` are those clients.
+    that opened the table before wrote them; `late_writers` are those clients. `sorts` says that
+    rows may be sorted although files may not be joined.
     """
 
     table: str
@@ -149,3 +150,4 @@ class TableSurvey:
     empty_bytes: int = 0
     has_other_keys: bool = False
     late_writers: tuple[LateWriter, ...] = ()
+    sorts: bool = False

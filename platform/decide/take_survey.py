@@ -43,9 +43,18 @@ from lakewright.storage import (
     UnnamedFiles,
 )
 from lakewright.storage.codec.manifest_columns import NO_NUMBER
-from lakewright.storage.errors import SnapshotNotFound, TableNotFound
+from lakewright.storage.errors import (
+    InvalidOption,
+    SnapshotNotFound,
+    TableNotFound,
+    UnsupportedError,
+)
 from lakewright.storage.inspection import Inspection
 from lakewright.storage.spec.known_options import UPKEEP, Use
+from lakewright.storage.spec.supported_options import (
+    check_supported,
+    without_clustering,
+)
 
 # Which folders are listed for orphans: equal surveys look into the same ones.
 _SEED = 20_240_229
@@ -256,7 +265,17 @@ def _survey(table: Table, worst: int) -> TableSurvey:
             orphans=_orphans(unnamed),
             has_other_keys=has_other_keys,
             late_writers=inspect.late_writers() if has_other_keys else (),
+            sorts=_sorts(table),
         )
+
+
+def _sorts(table: Table) -> bool:
+    """Whether options let rows be sorted."""
+    try:
+        check_supported(without_clustering(table.schema), Use.COMPACT, table=table.name)
+    except (UnsupportedError, InvalidOption):
+        return False
+    return True
 
 
 def _read_only(refused: Mapping[Use, str]) -> str | None:
@@ -288,7 +307,8 @@ def _laid_out(table: Table, known: TableSurvey, layout: Layout, worst: int) -> T
 
 def _files(layout: Layout, *, keyed: bool) -> FileFigures:
     buckets = layout.buckets
-    is_merged = buckets.is_merged.all() and not layout.deletion_vectors
+    holds_more = layout.deletion_vectors or layout.files.options.data_evolution_enabled
+    is_merged = buckets.is_merged.all() and not holds_more
     return FileFigures(
         files=_sum(buckets.file_count),
         rows=_sum(buckets.row_count),

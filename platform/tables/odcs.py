@@ -28,6 +28,7 @@ from lakewright.storage.spec.data_types import (
     DataType,
     MapType,
     MultisetType,
+    OpaqueType,
     RowType,
     TypeRoot,
     parse_data_type,
@@ -160,8 +161,8 @@ def _described(data_type: DataType) -> dict[str, object]:
                 "physicalType": _STRUCTURES["array"],
                 "items": _described(element),
             }
-        case MapType() | MultisetType():
-            # The standard has no maps: the physical type says all of it.
+        case MapType() | MultisetType() | OpaqueType():
+            # The standard has no maps and such: the physical type says all of it.
             made = {"logicalType": "object", "physicalType": _without_null(data_type)}
     return made if data_type.nullable else {**made, "required": True}
 

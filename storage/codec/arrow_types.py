@@ -20,8 +20,11 @@ from lakewright.storage.spec.data_types import (
     DataType,
     MapType,
     MultisetType,
+    OpaqueType,
     RowType,
     TypeRoot,
+    is_opaque,
+    not_decoded,
     not_null,
 )
 from lakewright.storage.spec.schema import Column
@@ -60,6 +63,9 @@ def to_arrow_type(data_type: DataType, field_id: int | None = None, depth: int =
 
     Inside the type of a field, its id and how many arrays and maps are around this one give
     elements, keys and values their ids.
+
+    Raises:
+        UnsupportedError: values of the type, or of a part, are not decoded.
     """
     inner = partial(_part, field_id, depth + 1)
     match data_type:
@@ -71,6 +77,8 @@ def to_arrow_type(data_type: DataType, field_id: int | None = None, depth: int =
             return pa.timestamp(timestamp_unit(precision), tz="UTC")
         case AtomicType(root=root):
             return _PLAIN[root]
+        case OpaqueType():
+            raise not_decoded(data_type)
         case ArrayType(element=element):
             return pa.list_(inner("element", element))
         case MapType(key=key, value=value):
@@ -87,17 +95,19 @@ def _part(
 ) -> pa.Field:
     """An element, key or value at a depth inside a field."""
     arrow_type = to_arrow_type(data_type, field_id, depth)
-    own = None if field_id is None else _part_id(field_id, depth, sign)
+    own = None if field_id is None else part_id(field_id, depth, sign)
     return pa.field(name, arrow_type, data_type.nullable, _id_metadata(own))
 
 
-def _part_id(field_id: int, depth: int, sign: int) -> int:
+def part_id(field_id: int, depth: int, sign: int) -> int:
     """Elements and values count upward, keys downward. Source: Paimon `SpecialFields`."""
     return _PARTS_ID + sign * (field_id * _MOST_DEPTH + depth)
 
 
 def to_arrow_field(field: DataField) -> pa.Field:
     """A field with its id, and those of its parts, in the metadata."""
+    if is_opaque(field.type):
+        raise not_decoded(field.type, field.name)
     arrow_type = to_arrow_type(field.type, field.id)
     return pa.field(field.name, arrow_type, field.type.nullable, _id_metadata(field.id))
 

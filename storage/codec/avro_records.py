@@ -58,10 +58,6 @@ def check_types(
             raise _OtherType(f"{name} is {value!r}, which is not of type {kind.__name__}")
 
 
-# How files of other formats begin.
-_OTHER_FORMATS = {b"ORC": "ORC", b"PAR1": "Parquet"}
-
-
 class _OtherType(ValueError):
     """A field is of another type than the format says."""
 
@@ -88,13 +84,6 @@ def decode_records(
     except (UnsupportedError, CorruptionError):
         raise
     except Exception as error:
-        for mark, other in _OTHER_FORMATS.items():
-            if data.startswith(mark):
-                raise UnsupportedError(
-                    f"{name} is {other}, as option manifest.format has its manifests, which is not "
-                    "implemented (implemented: avro)",
-                    option="manifest.format",
-                ) from error
         # Avro has no error type of its own: a damaged file fails wherever it is damaged.
         raise UnreadableManifest(f"{name} cannot be read as Avro: {error!r}") from error
 

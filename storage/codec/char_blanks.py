@@ -21,6 +21,7 @@ from lakewright.storage.spec.data_types import (
     DataType,
     MapType,
     MultisetType,
+    OpaqueType,
     RowType,
     TypeRoot,
 )
@@ -61,6 +62,8 @@ def lower_without_blanks(minimum: str) -> str:
 def holds_char(data_type: DataType) -> bool:
     """Whether values of the type are CHAR or have a part that is."""
     match data_type:
+        case OpaqueType():
+            return False
         case AtomicType(root=root):
             return root is TypeRoot.CHAR
         case ArrayType(element=element) | MultisetType(element=element):

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_values import value_of
 from lakewright.storage.codec.binary_row import decode_row, encode_row, row_arity
-from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
+from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot, is_opaque
 from lakewright.storage.spec.manifest import DataFileMeta, SimpleStats
 from lakewright.storage.spec.predicate import Bounds
 from lakewright.storage.spec.row_tracking import TRACKING_FIELDS
@@ -24,6 +24,7 @@ from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.values import Value, order_key
 
 FULL = "full"
+_NONE = "none"
 
 
 @dataclass
@@ -120,12 +121,15 @@ class StatsCollector:
     def __init__(
         self, fields: Sequence[DataField], *, mode: str, column_modes: Mapping[str, str]
     ) -> None:
-        self._modes = {field.name: column_modes.get(field.name, mode) for field in fields}
+        self._modes = {
+            field.name: _NONE if is_opaque(field.type) else column_modes.get(field.name, mode)
+            for field in fields
+        }
         self._all = len(fields)
         self._columns = {
             field.name: ColumnStats(field.type)
             for field in fields
-            if self._modes[field.name] != "none"
+            if self._modes[field.name] != _NONE
         }
 
     def add(self, rows: pa.Table) -> None:
@@ -170,7 +174,11 @@ def joined_stats(
     None if those of a file lack a column that the modes ask for, or if nulls are where none may be.
     """
     collector = StatsCollector(schema.fields, mode=mode, column_modes=column_modes)
-    required = [field.name for field in schema.fields if not field.type.nullable]
+    required = [
+        field.name
+        for field in schema.fields
+        if not field.type.nullable and not is_opaque(field.type)
+    ]
     for meta in metas:
         bounds = file_bounds(meta, schema)
         has_nulls = (bounds[name].null_count != 0 for name in required if name in bounds)

@@ -29,6 +29,7 @@ from lakewright.storage.spec.data_types import (
     DataType,
     MapType,
     MultisetType,
+    OpaqueType,
     RowType,
     TypeRoot,
 )
@@ -436,6 +437,8 @@ def _castable(source: pa.DataType, data_type: DataType) -> bool:
                     for index, each in enumerate(fields)
                 )
             )
+        case OpaqueType():
+            return False
         case AtomicType():
             target = to_arrow_type(data_type)
             if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):

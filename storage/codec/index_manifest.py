@@ -23,6 +23,7 @@ from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.spec.file_names import plain_name
 from lakewright.storage.spec.index import (
     INDEX_MANIFEST_VERSION,
+    KNOWN_INDEXES,
     DeletionVectorRange,
     IndexEntry,
     IndexFileMeta,
@@ -35,7 +36,7 @@ _RANGE = {
     "fields": record_fields({"f0": "string", "f1": "int", "f2": "int"}, {"_CARDINALITY": "long"}),
 }
 
-_SCHEMA = fastavro.parse_schema(
+INDEX_MANIFEST_SCHEMA = fastavro.parse_schema(
     {
         "type": "record",
         "name": "record",
@@ -73,7 +74,7 @@ _RANGE_TYPES = {"f1": int, "f2": int}
 
 def encode_index_manifest(entries: Iterable[IndexEntry], *, compression: str) -> bytes:
     """An index manifest, entries in order."""
-    return encode_records(_SCHEMA, map(_to_record, entries), compression)
+    return encode_records(INDEX_MANIFEST_SCHEMA, map(_to_record, entries), compression)
 
 
 def decode_index_manifest(data: bytes, *, name: str) -> tuple[IndexEntry, ...]:
@@ -81,7 +82,7 @@ def decode_index_manifest(data: bytes, *, name: str) -> tuple[IndexEntry, ...]:
 
     Raises:
         UnreadableManifest: the file is not an index manifest, or ends too early.
-        UnsupportedError: the file has another version, or lists a global index.
+        UnsupportedError: the file has another version, or lists a global index of a known kind.
     """
 
     def decode(record: Record) -> IndexEntry:
@@ -118,9 +119,11 @@ def _range(vector: DeletionVectorRange) -> Record:
 
 def _from_record(record: Record, name: str) -> IndexEntry:
     check_types(record, _TYPES, _OPTIONAL_TYPES)
-    if record.get("_GLOBAL_INDEX") is not None:
+    if record.get("_GLOBAL_INDEX") is not None and record["_INDEX_TYPE"] in KNOWN_INDEXES:
+        # Those of other kinds are kept, and committers refuse them.
         raise UnsupportedError(
-            f"{name} lists the global index {record['_FILE_NAME']}, which is not implemented"
+            f"{name} lists the global index {record['_FILE_NAME']} of kind "
+            f"{record['_INDEX_TYPE']}, which is not implemented"
         )
     ranges: list[Any] | None = record.get("_DELETIONS_VECTORS_RANGES")
     return IndexEntry(

@@ -6,6 +6,7 @@ Source: Paimon specification, chapter Schema. Unknown keys are ignored.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from lakewright.storage.codec.json_values import (
@@ -25,7 +26,10 @@ from lakewright.storage.spec.data_types import (
     DataType,
     MapType,
     MultisetType,
+    OpaqueType,
     RowType,
+    is_opaque,
+    opaque_type,
     parse_data_type,
 )
 from lakewright.storage.spec.schema import SCHEMA_VERSION, TableSchema
@@ -109,6 +113,9 @@ def _check_keys(schema: TableSchema) -> None:
     for key in (*schema.partition_keys, *schema.primary_keys):
         if key not in names:
             raise MalformedJson(f"its key {key!r} is not a column")
+    for field in schema.fields:
+        if field.name in (*schema.partition_keys, *schema.primary_keys) and is_opaque(field.type):
+            raise InvalidSchema(f"its key {field.name!r} is of type {field.type}")
     for field in schema.partition_fields:
         if not isinstance(field.type, AtomicType):
             raise MalformedJson(
@@ -118,9 +125,12 @@ def _check_keys(schema: TableSchema) -> None:
 
 def type_to_json(data_type: DataType) -> str | Json:
     """A type as schema files hold it: text, or an object for nested ones."""
-    if isinstance(data_type, AtomicType):
-        return str(data_type)
     suffix = "" if data_type.nullable else " NOT NULL"
+    if isinstance(data_type, OpaqueType) and data_type.text.startswith("{"):
+        held: Json = json.loads(data_type.text)
+        return {**held, "type": held["type"] + suffix}
+    if isinstance(data_type, AtomicType | OpaqueType):
+        return str(data_type)
     match data_type:
         case ArrayType(element=element):
             return {"type": "ARRAY" + suffix, "element": type_to_json(element)}
@@ -135,7 +145,7 @@ def type_to_json(data_type: DataType) -> str | Json:
 def type_from_json(data: str | Json) -> DataType:
     """The inverse of `type_to_json`."""
     if isinstance(data, str):
-        return parse_data_type(data)
+        return opaque_type(data) or parse_data_type(data)
     kind = as_text(as_object(data)["type"])
     nullable = not kind.endswith("NOT NULL")
     match kind.removesuffix("NOT NULL").strip():
@@ -148,7 +158,13 @@ def type_from_json(data: str | Json) -> DataType:
         case "ROW":
             return RowType(tuple(map(_field_from_json, as_list(data["fields"]))), nullable)
         case other:
-            raise InvalidSchema(f"type {other} is not implemented")
+            opaque = opaque_type(other)
+            if opaque is None:
+                raise InvalidSchema(f"type {other} is not implemented")
+            held = json.dumps(
+                {"type": opaque.text, **{k: v for k, v in data.items() if k != "type"}}
+            )
+            return replace(opaque, nullable=nullable, text=held)
 
 
 def field_to_json(field: DataField) -> Json:

@@ -15,6 +15,7 @@ from lakewright.storage.spec.data_types import (
     DataType,
     MapType,
     MultisetType,
+    OpaqueType,
     RowType,
     TypeRoot,
 )
@@ -35,6 +36,8 @@ def limits_values(data_type: DataType) -> bool:
             return limits_values(key) or limits_values(value)
         case RowType(fields=fields):
             return any(limits_values(field.type) for field in fields)
+        case OpaqueType():
+            return False
         case AtomicType(root=root):
             if root.is_text or root.is_bytes:
                 return data_type.length < MAX_LENGTH

@@ -9,8 +9,14 @@ from threading import Lock
 
 from lakewright.storage.codec.avro_records import SimilarRecords
 from lakewright.storage.codec.column_stats import partition_stats
-from lakewright.storage.codec.index_manifest import decode_index_manifest, encode_index_manifest
+from lakewright.storage.codec.index_manifest import (
+    INDEX_MANIFEST_SCHEMA,
+    decode_index_manifest,
+    encode_index_manifest,
+)
 from lakewright.storage.codec.manifest_avro import (
+    MANIFEST_LIST_SCHEMA,
+    MANIFEST_SCHEMA,
     decode_manifest,
     decode_manifest_list,
     encode_manifest,
@@ -28,10 +34,12 @@ from lakewright.storage.codec.manifest_columns import (
     decode_entry_columns,
     decode_together,
 )
+from lakewright.storage.codec.manifest_formats import as_avro, from_avro
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import FileMissing, UnreadableManifest
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.files.seen_files import SeenFiles
+from lakewright.storage.spec.file_format import AVRO
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import (
     ManifestContents,
@@ -157,6 +165,8 @@ class ManifestStore:
     table: str = ""
     known: ReadManifests | None = None
     decoded: DecodedManifests | None = None
+    # That of new manifests; those that are read say theirs.
+    form: str = AVRO
 
     def read_list(self, name: str, *, size: int | None = None) -> tuple[ManifestFileMeta, ...]:
         """The manifests of a list; `size` is its length in bytes according to the snapshot."""
@@ -164,13 +174,14 @@ class ManifestStore:
         if found is not None and size in (None, found[0]):
             return found[1]
         with self._reading(name):
-            data, path = self._read(name, size, is_list=True), self.paths.manifest(name)
+            stored, path = self._stored(name, size, is_list=True), self.paths.manifest(name)
+            data = as_avro(stored, MANIFEST_LIST_SCHEMA, name=path)
             if self.known:
                 metas = self.known.lists.decoder.decode(data, name=path)
             else:
                 metas = decode_manifest_list(data, name=path)
         if self.known:
-            self.known.lists.keep(name, len(data), metas)
+            self.known.lists.keep(name, len(stored), metas)
         return metas
 
     def read_state_lists(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
@@ -286,7 +297,9 @@ class ManifestStore:
     def read_index_manifest(self, name: str) -> tuple[IndexEntry, ...]:
         """Every index file of a snapshot."""
         with self._reading(name):
-            return decode_index_manifest(self._read(name), name=self.paths.manifest(name))
+            path = self.paths.manifest(name)
+            data = as_avro(self._stored(name), INDEX_MANIFEST_SCHEMA, name=path)
+            return decode_index_manifest(data, name=path)
 
     def entries(
         self,
@@ -319,10 +332,10 @@ class ManifestStore:
     ) -> ManifestFileMeta:
         """Write a manifest that is encoded already; returns its list entry."""
         name = f"manifest-{self.env.new_id()}-0"
-        self._write(name, data, written)
+        size = self._write(name, data, written)
         return ManifestFileMeta(
             file_name=name,
-            file_size=len(data),
+            file_size=size,
             num_added_files=contents.added,
             num_deleted_files=contents.deleted,
             partition_stats=partition_stats(contents.partitions, keys.fields),
@@ -339,8 +352,7 @@ class ManifestStore:
         """Write a manifest list; returns its name and size in bytes."""
         name = f"manifest-list-{self.env.new_id()}-0"
         data = encode_manifest_list(metas, compression=compression)
-        self._write(name, data, written)
-        return name, len(data)
+        return name, self._write(name, data, written)
 
     def write_index_manifest(
         self, entries: Iterable[IndexEntry], *, compression: str, written: list[str]
@@ -351,21 +363,29 @@ class ManifestStore:
         self._write(name, data, written)
         return name
 
-    def _write(self, name: str, data: bytes, written: list[str]) -> None:
+    def _write(self, name: str, data: bytes, written: list[str]) -> int:
+        """Write an Avro file in the table's format; its size in bytes."""
+        stored = from_avro(data, self.form)
         # A failed write may leave half a file, so the name is recorded before the write for the
         # cleanup.
         written.append(name)
-        self.fs.write_bytes(self.paths.manifest(name), data)
+        self.fs.write_bytes(self.paths.manifest(name), stored)
+        return len(stored)
 
     def read_bytes(self, name: str) -> bytes:
-        """A manifest as it is stored.
+        """A manifest as it is stored, or as Avro if it is stored in another format.
 
         Raises:
             UnreadableManifest: it is missing.
         """
         return self._read(name)
 
-    def _read(self, name: str, size: int | None = None, *, is_list: bool = False) -> bytes:
+    def _read(self, name: str) -> bytes:
+        path = self.paths.manifest(name)
+        with self._reading(name):
+            return as_avro(self._stored(name), MANIFEST_SCHEMA, name=path)
+
+    def _stored(self, name: str, size: int | None = None, *, is_list: bool = False) -> bytes:
         path = self.paths.manifest(name)
         data = self.known.by_name.get(name) if self.known else None
         try:

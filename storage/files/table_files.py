@@ -28,6 +28,7 @@ from lakewright.storage.files.staged_change_store import StagedChangeStore
 from lakewright.storage.files.stream_store import StreamStore
 from lakewright.storage.files.table_server import TableServer
 from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.file_format import AVRO
 from lakewright.storage.spec.file_names import written_pattern
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.merge_options import read_merge_spec
@@ -94,7 +95,13 @@ class TableFiles:
     @property
     def manifests(self) -> ManifestStore:
         return ManifestStore(
-            self.fs, self.paths, self.env, self.name, self.read_manifests, self._decoded
+            self.fs,
+            self.paths,
+            self.env,
+            self.name,
+            self.read_manifests,
+            self._decoded,
+            self.schema.options.get("manifest.format", AVRO).lower(),
         )
 
     @property

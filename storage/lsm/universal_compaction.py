@@ -94,7 +94,7 @@ def pick_full(
     """All files of a bucket, to the max level; None if all are there.
 
     `rewritten` decides which files of the max level are rewritten nevertheless, since they hold
-    deleted rows.
+    rows to drop.
     """
     if not levels.runs:
         return None
@@ -107,7 +107,7 @@ def pick_full(
     return CompactionUnit(
         files=stale,
         output_level=levels.max_level,
-        reason=f"files of the top level that hold deleted rows: {len(stale)}",
+        reason=f"files of the top level that hold rows to drop: {len(stale)}",
         file_by_file=True,
     )
 
@@ -272,13 +272,14 @@ def pick_steps(
     *,
     max_level: int,
     small_below_bytes: int,
-    rewrite_all: bool = False,
+    rewritten: Callable[[DataFileMeta], bool] = lambda file: False,
 ) -> tuple[Upgrade | Rewrite, ...]:
     """The steps for the unit's sections, in key order.
 
     Sections of several runs are merged. In sections of one run, large files are moved, and small
     files are written together with their neighbours. A file on the output level that would be moved
-    is in no step. New files never span a moved file, or the level would not be one run.
+    is in no step, unless it is to be `rewritten`. New files never span a moved file, or the level
+    would not be one run.
     """
     if unit.file_by_file:
         return tuple(Rewrite((Section(((file,),)),)) for file in unit.files)
@@ -286,7 +287,7 @@ def pick_steps(
     def moved(file: DataFileMeta) -> Iterable[Upgrade | Rewrite]:
         # An unknown number counts as nonzero; old writers left it out.
         deletes = unit.output_level == max_level and file.delete_row_count != 0
-        if deletes or rewrite_all:
+        if deletes or rewritten(file):
             yield Rewrite((Section(((file,),)),))
         elif file.level != unit.output_level:
             yield Upgrade(file)

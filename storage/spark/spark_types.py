@@ -14,9 +14,12 @@ from lakewright.storage.spec.data_types import (
     DataType,
     MapType,
     MultisetType,
+    OpaqueType,
     RowType,
     TypeRoot,
+    is_opaque,
     nested_fields,
+    not_decoded,
 )
 
 _PLAIN: dict[TypeRoot, t.DataType] = {
@@ -51,6 +54,8 @@ def to_spark_type(data_type: DataType) -> t.DataType:
     match data_type:
         case AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale):
             return t.DecimalType(precision, scale)
+        case OpaqueType():
+            raise not_decoded(data_type)
         case AtomicType(root=root):
             if root not in _PLAIN:
                 raise UnsupportedError(
@@ -70,9 +75,7 @@ def to_spark_type(data_type: DataType) -> t.DataType:
 
 def to_spark_schema(fields: Iterable[DataField]) -> t.StructType:
     """Columns in field order, all nullable, because Spark checks nullability only on writes."""
-    return t.StructType(
-        [t.StructField(field.name, to_spark_type(field.type), True) for field in fields]
-    )
+    return t.StructType([t.StructField(field.name, _type_of(field), True) for field in fields])
 
 
 def reads_natively(field: DataField) -> bool:
@@ -109,3 +112,9 @@ def _is_native(data_type: DataType) -> bool:
     # Files store finer timestamps as INT96, which Spark reads as instants.
     too_fine = data_type.root.is_timestamp and data_type.precision > _SPARK_PRECISION
     return not too_fine and data_type.root is not TypeRoot.TIME
+
+
+def _type_of(field: DataField) -> t.DataType:
+    if is_opaque(field.type):
+        raise not_decoded(field.type, field.name)
+    return to_spark_type(field.type)

@@ -35,7 +35,7 @@ _ARITHMETIC = {AggregateFunction.SUM, AggregateFunction.PRODUCT}
 # The name that versions before 0.9 gave to a function.
 _OLD_NAMES = {"first_not_null_value": AggregateFunction.FIRST_NON_NULL_VALUE}
 # Functions over serialised sketches and bitmaps of Java libraries.
-_SKETCHES = frozenset({"rbm32", "rbm64", "hll_sketch", "theta_sketch"})
+_SKETCHES = frozenset({"rbm64", "hll_sketch", "theta_sketch"})
 
 
 def aggregates_of_all(
@@ -254,6 +254,7 @@ _STRING: _Taken = (
     ),
     "STRING without a length",
 )
+_BYTES: _Taken = (lambda each: getattr(each, "root", None) is TypeRoot.VARBINARY, "BYTES")
 _ARRAY: _Taken = (lambda each: isinstance(each, ArrayType), "ARRAY")
 _MAP: _Taken = (lambda each: isinstance(each, MapType), "MAP")
 _MAP_OF_ROWS: _Taken = (_is_map_of_rows, "MAP whose values are ROWs of two members or more")
@@ -273,6 +274,7 @@ _TAKES = {
     AggregateFunction.BOOL_AND: _BOOLEAN,
     AggregateFunction.BOOL_OR: _BOOLEAN,
     AggregateFunction.LISTAGG: _STRING,
+    AggregateFunction.RBM32: _BYTES,
     AggregateFunction.COLLECT: _ARRAY,
     AggregateFunction.MERGE_MAP: _MAP,
     AggregateFunction.MERGE_MAP_WITH_KEYTIME: _MAP_OF_ROWS,

@@ -8,13 +8,14 @@ writes it (`DECIMAL(10, 2) NOT NULL`), nested ones in the SQL form
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NoReturn
 
-from lakewright.storage.errors import InvalidSchema
+from lakewright.storage.errors import InvalidSchema, UnsupportedError
 
 # Lengths have 32 bits.
 _MOST_DIGITS = 10
@@ -147,7 +148,24 @@ class RowType:
         return f"ROW<{inner}>{_null_suffix(self)}"
 
 
-DataType = AtomicType | ArrayType | MapType | MultisetType | RowType
+@dataclass(frozen=True, slots=True)
+class OpaqueType:
+    """A type whose values are not decoded, such as VARIANT.
+
+    `text` is the type as schema files hold it, without its nullability: text, or a JSON object's.
+    """
+
+    text: str
+    nullable: bool = True
+
+    def __str__(self) -> str:
+        if not self.text.startswith("{"):
+            return self.text + _null_suffix(self)
+        name, *parts = map(str, json.loads(self.text).values())
+        return f"{name}<{', '.join(parts)}>{_null_suffix(self)}"
+
+
+DataType = AtomicType | ArrayType | MapType | MultisetType | RowType | OpaqueType
 
 STRING = AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)
 BYTES = AtomicType(TypeRoot.VARBINARY, length=MAX_LENGTH)
@@ -170,7 +188,7 @@ def nested_fields(data_type: DataType) -> Iterator[DataField]:
         case MapType(key=key, value=value):
             yield from nested_fields(key)
             yield from nested_fields(value)
-        case AtomicType():
+        case AtomicType() | OpaqueType():
             return
 
 
@@ -201,6 +219,39 @@ def _atomic_name(data_type: AtomicType) -> str:
             return f"TIMESTAMP({data_type.precision}) WITH LOCAL TIME ZONE"
         case root:
             return str(root.value)
+
+
+def opaque_type(text: str) -> OpaqueType | None:
+    """A type of schema files that this release does not know; None if it knows the name."""
+    name = re.match(r"[A-Za-z_][A-Za-z0-9_]*", text)
+    if name is None or name[0].upper() in _KNOWN_NAMES:
+        return None
+    required = re.search(r"\s+NOT\s+NULL\s*$", text, re.IGNORECASE)
+    plain = text[: required.start()] if required else text
+    return OpaqueType(plain, required is None)
+
+
+def is_opaque(data_type: DataType) -> bool:
+    """Whether values of a type, or parts of them, are not decoded."""
+    match data_type:
+        case AtomicType() | OpaqueType():
+            return isinstance(data_type, OpaqueType)
+        case ArrayType(element=element) | MultisetType(element=element):
+            return is_opaque(element)
+        case MapType(key=key, value=value):
+            return is_opaque(key) or is_opaque(value)
+        case RowType(fields=fields):
+            return any(is_opaque(field.type) for field in fields)
+
+
+def not_decoded(data_type: DataType, column: str | None = None) -> UnsupportedError:
+    """The error for a column whose values somebody asks for."""
+    named = "a column" if column is None else f"column {column}"
+    return UnsupportedError(
+        f"{named} is of type {data_type}, whose values are not read or written by this release; "
+        "leave it out of the columns",
+        **({} if column is None else {"column": column}),
+    )
 
 
 # --- reading ---------------------------------------------------------------------------------
@@ -234,6 +285,8 @@ _NAMES_ELSEWHERE = {
     "LIST": "ARRAY<…>",
 }
 _LATER_TYPES = {"VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY"}
+_UNSIZED = {"STRING", "BYTES", "ARRAY", "MAP", "MULTISET", "ROW"}
+_KNOWN_NAMES = {*TypeRoot.__members__, *_ALIASES, *_UNSIZED}
 
 
 def parse_data_type(text: str, *, lengths_required: bool = False) -> DataType:
@@ -432,7 +485,7 @@ class _Parser:
 
 
 def _did_you_mean(word: str) -> str:
-    known = [*TypeRoot.__members__, "STRING", "BYTES", "ARRAY", "MAP", "MULTISET", "ROW"]
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    known = _KNOWN_NAMES - _ALIASES.keys()
+    near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
     meant = _NAMES_ELSEWHERE.get(word) or (near[0] if near else None)
     return "" if meant is None else f"; did you mean {meant}?"

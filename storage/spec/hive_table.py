@@ -15,6 +15,7 @@ from lakewright.storage.spec.data_types import (
     DataType,
     MapType,
     MultisetType,
+    OpaqueType,
     RowType,
     TypeRoot,
 )
@@ -96,6 +97,8 @@ def hive_type(data_type: DataType) -> str:
     match data_type:
         case AtomicType():
             return _atomic(data_type)
+        case OpaqueType():
+            return "binary"
         case ArrayType(element):
             return f"array<{hive_type(element)}>"
         case MapType(key, value):

@@ -39,6 +39,7 @@ class AggregateFunction(Enum):
     BOOL_AND = "bool_and"
     BOOL_OR = "bool_or"
     LISTAGG = "listagg"
+    RBM32 = "rbm32"
     COLLECT = "collect"
     MERGE_MAP = "merge_map"
     MERGE_MAP_WITH_KEYTIME = "merge_map_with_keytime"

@@ -11,6 +11,7 @@ from functools import lru_cache
 from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.data_types import DataField, TypeRoot
 from lakewright.storage.spec.file_format import (
+    AVRO,
     COMPRESSIONS,
     COUNTED,
     ORC,
@@ -21,10 +22,12 @@ from lakewright.storage.spec.file_format import (
 )
 from lakewright.storage.spec.known_options import (
     ROWS,
+    UPKEEP,
     WRITES,
     Heading,
     Option,
     Refusal,
+    Use,
     optional,
     options_under,
 )
@@ -118,6 +121,7 @@ _COMPRESSION = choice(_COMPRESSIONS)
 _MANIFEST_COMPRESSION = choice(
     {"zstd": "zstandard", "none": "null", "null": "null", "deflate": "deflate"}
 )
+_MANIFEST_FORMAT = choice({name: name for name in (AVRO, ORC, PARQUET)})
 # Other functions are refused where a row's bucket matters.
 _FUNCTION = CHOICE.parsed_by(
     lambda text: BucketFunction.MOD if text.lower() == "mod" else BucketFunction.DEFAULT
@@ -131,7 +135,19 @@ _TAG_FORMATS = {
 }
 _COLUMN_STATS_MODE = re.compile(r"fields\.(.+)\.stats-mode")
 _WRITABLE = Refusal(WRITES, "files of this format are not written", COMPRESSIONS)
+_STAMPED = Refusal({Use.WRITE}, "new files must bear the number of their snapshot", {"false"})
+_CLUSTERED = Refusal(
+    WRITES, "compactions must sort by other columns than the key and mark older rows", {"false"}
+)
 _HASHED = Refusal(ROWS, "another function assigns rows to buckets", ("default", "mod"))
+# Values of the options about Iceberg metadata.
+NOT_PUBLISHED, IN_CATALOG = "disabled", "catalog-location"
+_CATALOGS = Refusal(
+    UPKEEP,
+    "an Iceberg catalog must know each snapshot; publish for one of files, and register that there",
+    (NOT_PUBLISHED, "table-location", "hadoop-catalog"),
+)
+_VERSION_2 = Refusal(UPKEEP, "Iceberg metadata has another format version", ("2",))
 
 
 class TableOptions:
@@ -171,8 +187,21 @@ class TableOptions:
 
     _merging = MERGE_OPTIONS
 
+    _record_expiry = Heading("which rows of a primary-key table its compactions drop by their time")
+    record_level_expire_ms = optional(Option("record-level.expire-time", DURATION))
+    record_level_time_field = optional(Option("record-level.time-field", TEXT))
+
+    _order = Heading("which row of a key is the latest, and how rows lie in files")
+    snapshot_ordering = Option(
+        "sequence.snapshot-ordering", BOOLEAN, "false", refusals=(_STAMPED,), immutable=True
+    )
+    pk_clustering_override = Option(
+        "pk-clustering-override", BOOLEAN, "false", refusals=(_CLUSTERED,), immutable=True
+    )
+
     _deletions = Heading("deletion vectors, and whether rows are looked up for them")
     deletion_vectors_enabled = Option("deletion-vectors.enabled", BOOLEAN, "false")
+    deletion_vectors_merge_on_read = Option("deletion-vectors.merge-on-read", BOOLEAN, "false")
     deletion_vectors_bitmap64 = Option("deletion-vectors.bitmap64", BOOLEAN, "false")
     _vector_changes = options_under(
         _deletions, Option("deletion-vectors.modifiable", BOOLEAN, "false")
@@ -256,7 +285,13 @@ class TableOptions:
     manifest_full_compaction_threshold = Option(
         "manifest.full-compaction-threshold-size", SIZE, "16 mb"
     )
+    manifest_format = Option("manifest.format", _MANIFEST_FORMAT, AVRO, immutable=True)
     manifest_compression = Option("manifest.compression", _MANIFEST_COMPRESSION, "zstd")
+
+    _sorting = Heading("by which columns `lakewright sort-compact` sorts")
+    clustering_columns = Option(
+        "clustering.columns", NAMES, older_names=("sink.clustering.by-columns",)
+    )
 
     _compactions = Heading("which files a compaction picks, and when")
     write_only = Option("write-only", BOOLEAN, "false", older_names=("write.compaction-skip",))
@@ -345,6 +380,21 @@ class TableOptions:
     # None: the time zone of the machine.
     process_time_zone = Option("sink.process-time-zone", TEXT_OR_NONE)
     watermark_time_zone = Option("sink.watermark-time-zone", TEXT, "UTC")
+
+    _iceberg = Heading("Iceberg metadata: whether commits publish it, where, and what is kept")
+    iceberg_storage = Option(
+        "metadata.iceberg.storage", LOWER_TEXT, NOT_PUBLISHED, refusals=(_CATALOGS,)
+    )
+    iceberg_location = Option(
+        "metadata.iceberg.storage-location",
+        choice({each: each for each in ("table-location", IN_CATALOG)}),
+        unset=lambda _: "",
+    )
+    _iceberg_version = options_under(
+        _iceberg, Option("metadata.iceberg.format-version", TEXT, "2", refusals=(_VERSION_2,))
+    )
+    iceberg_deletes = Option("metadata.iceberg.delete-after-commit.enabled", BOOLEAN, "true")
+    iceberg_former_versions = Option("metadata.iceberg.previous-versions-max", integer(0), "0")
 
     _commits = Heading("retries of commits, and the scope of overwrites")
     # None: the committer's own limits of retries and time apply.

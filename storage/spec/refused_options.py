@@ -16,9 +16,10 @@ from lakewright.storage.spec.known_options import (
     Use,
     options_under,
 )
-from lakewright.storage.spec.option_values import BOOLEAN, CHOICE, DURATION, INTEGER, TEXT
+from lakewright.storage.spec.option_values import BOOLEAN, CHOICE, INTEGER, TEXT
 
 FALLBACK_BRANCH = "scan.fallback-branch"
+CLUSTERING = "clustering.incremental"
 _NO_SNAPSHOTS = Refusal(
     ALL,
     "the table has no snapshots; a format table is opened by `lakewright format-table`, by "
@@ -30,8 +31,6 @@ _BY_QUERY = Refusal({Use.WRITE}, "its query defines its rows", unless={"table"})
 REFUSED_OPTIONS = options_under(
     Heading("what kind of table it is"),
     Option("type", CHOICE, "table", refusals=(_NO_SNAPSHOTS, _BY_QUERY), immutable=True),
-    Refusal(ALL, "manifests of another format are not read"),
-    Option("manifest.format", CHOICE, "avro"),
     Refusal(ALL, "index files in the folders of buckets are not supported"),
     Option("index-file-in-data-file-dir", BOOLEAN, "false", immutable=True),
     Refusal(ALL, "the table would be another branch than the requested one"),
@@ -40,28 +39,16 @@ REFUSED_OPTIONS = options_under(
     Option("query-auth.enabled", BOOLEAN, "false"),
     Refusal(ROWS, "rows lie in a chain of branches that are read together"),
     Option("chain-table.enabled", BOOLEAN, "false"),
-    Refusal(ROWS, "the snapshot that added a row decides which row wins"),
-    Option("sequence.snapshot-ordering", BOOLEAN, "false", immutable=True),
     Refusal(ROWS, "keys that are null are merged"),
     Option("primary-key.nullable", BOOLEAN, "false", immutable=True),
-    Refusal(ROWS, "files are sorted by other columns than the key"),
-    Option("pk-clustering-override", BOOLEAN, "false", immutable=True),
     Refusal(ROWS, "ORC files store timestamps with a time zone in another form"),
     Option("orc.timestamp-ltz.legacy.type", BOOLEAN, "true"),
     Refusal(ROWS, "Parquet files store maps in another form"),
     Option("fields.*.map.storage-layout", CHOICE, "default"),
     Refusal(ROWS, "it decides the meaning of rows from versions before 0.5", unless={"auto"}),
     Option("write-mode", CHOICE, "change-log"),
-    Refusal({Use.READ}, "readers would have to merge rows that no compaction has merged"),
-    Option("deletion-vectors.merge-on-read", BOOLEAN, "false"),
     Refusal({Use.READ}, "readers would have to merge rows in the postponed bucket"),
     Option("postpone.merge-on-read", BOOLEAN, "false"),
-    Refusal(
-        {Use.READ},
-        "Paimon before 1.3 reads this value where null is stored, and later releases read null; "
-        "remove the option to read what is stored",
-    ),
-    Option("fields.*.default-value", TEXT),
     Refusal(
         {Use.READ},
         "reads start at another state than the latest",
@@ -122,14 +109,15 @@ REFUSED_OPTIONS = options_under(
     Option("tag.create-success-file", BOOLEAN, "false"),
     Refusal({Use.WRITE, Use.TAG}, "each tag must be reported to a Java class", unless={""}),
     Option("tag.callbacks", TEXT),
-    Refusal({Use.COMPACT}, "compactions must drop expired rows"),
-    Option("record-level.expire-time", DURATION),
-    Refusal({Use.COMPACT}, "compactions must sort files by columns, level by level"),
-    Option("clustering.incremental", BOOLEAN, "false"),
+    Refusal(
+        {Use.COMPACT},
+        "compactions must sort files by columns, level by level; in their place "
+        "`lakewright sort-compact` sorts whole partitions by the option clustering.columns",
+    ),
+    Option(CLUSTERING, BOOLEAN, "false"),
     Refusal(UPKEEP, "Iceberg readers need Iceberg metadata for each snapshot"),
-    Option("metadata.iceberg.storage", CHOICE, "disabled"),
     Option("metadata.iceberg-compatible", BOOLEAN, "false"),
-    Refusal(UPKEEP, "each compaction and snapshot must maintain indexes on the primary key"),
+    Refusal(WRITES, "each commit of rows must maintain indexes beside them"),
     Option("pk-bitmap.index.columns", TEXT),
     Option("pk-btree.index.columns", TEXT),
     Option("pk-full-text.index.columns", TEXT),

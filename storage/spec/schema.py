@@ -20,7 +20,9 @@ from lakewright.storage.spec.data_types import (
     DataType,
     MapType,
     MultisetType,
+    OpaqueType,
     RowType,
+    is_opaque,
     not_null,
 )
 from lakewright.storage.spec.partition import DEFAULT_PARTITION_NAME, escape_path
@@ -115,6 +117,21 @@ class TableSchema:
         """Whether a bucket is an LSM tree, whose rows are sorted by key and merged."""
         return self.has_primary_key or self.counts_rows
 
+    @property
+    def opaque_fields(self) -> tuple[DataField, ...]:
+        """Columns whose values are not decoded."""
+        return tuple(field for field in self.fields if is_opaque(field.type))
+
+    @property
+    def known_fields(self) -> tuple[DataField, ...]:
+        """All other columns."""
+        return tuple(field for field in self.fields if not is_opaque(field.type))
+
+    @property
+    def counting_names(self) -> tuple[str, ...]:
+        """The name of one column, which reads that count rows read; one that is decoded, if any."""
+        return tuple(field.name for field in (*self.known_fields, *self.fields)[:1])
+
     def field(self, name: str) -> DataField:
         """The field of that name.
 
@@ -199,7 +216,7 @@ def with_member_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
         case MapType(key=key, value=value):
             key = with_member_ids(key, ids)
             return replace(data_type, key=key, value=with_member_ids(value, ids))
-        case AtomicType():
+        case AtomicType() | OpaqueType():
             return data_type
 
 

@@ -17,11 +17,13 @@ from lakewright.storage.errors import InvalidOption, UnsupportedError
 from lakewright.storage.secret_texts import shown_option
 from lakewright.storage.spec.aggregate_options import OVERFLOW
 from lakewright.storage.spec.cast_mode import CAST_MODE, cast_mode
+from lakewright.storage.spec.data_types import AtomicType, DataType, TypeRoot
 from lakewright.storage.spec.file_format import PARQUET, check_holds
 from lakewright.storage.spec.ignored_options import IGNORED_OPTIONS
 from lakewright.storage.spec.kept_secrets import check_no_secret
 from lakewright.storage.spec.known_options import ROWS, Option, Refusal, Use
 from lakewright.storage.spec.log_options import KEPT_LOG, LOG, as_written
+from lakewright.storage.spec.lookup_strategy import lookup_strategy
 from lakewright.storage.spec.merge_option_reader import is_merge_option
 from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.option_reader import OptionReader
@@ -34,7 +36,7 @@ from lakewright.storage.spec.options import (
     trimmed,
 )
 from lakewright.storage.spec.partition_expiry import check_partition_times
-from lakewright.storage.spec.refused_options import FALLBACK_BRANCH, REFUSED_OPTIONS
+from lakewright.storage.spec.refused_options import CLUSTERING, FALLBACK_BRANCH, REFUSED_OPTIONS
 from lakewright.storage.spec.schema import VALUE_COUNT, TableSchema
 from lakewright.storage.spec.untold_partitions import UNTOLD, untold_partitions
 
@@ -50,6 +52,7 @@ __all__ = [
     "find_option",
     "paimon_group",
     "read_option",
+    "without_clustering",
     "without_fallback",
 ]
 
@@ -116,6 +119,15 @@ def check_supported(schema: TableSchema, use: Use, *, table: str) -> None:
         return
     read_merge_spec(schema, table=table)
     _check_counted(schema, options, table)
+    _check_types(schema, options, table, use)
+    if use is Use.COMPACT and schema.has_primary_key:
+        _check_record_expiry(schema, options, table)
+    if options.pk_clustering_override and options.deletion_vectors_merge_on_read:
+        raise UnsupportedError(
+            f"{table} sets pk-clustering-override and deletion-vectors.merge-on-read, and files "
+            f"that are not sorted by key cannot be merged; the table cannot be {_DONE[use]}",
+            option="pk-clustering-override",
+        )
     _check_bucket(schema, options, table, use)
     if use is not Use.READ:
         _check_formats(schema, options, table)
@@ -132,7 +144,16 @@ def check_readable(schema: TableSchema, *, table: str) -> None:
 
 def without_fallback(schema: TableSchema) -> TableSchema:
     """A schema without the option that names a fallback branch."""
-    kept = {name: text for name, text in schema.options.items() if name.strip() != FALLBACK_BRANCH}
+    return _without(schema, FALLBACK_BRANCH)
+
+
+def without_clustering(schema: TableSchema) -> TableSchema:
+    """A schema without the option in whose place rows are sorted."""
+    return _without(schema, CLUSTERING)
+
+
+def _without(schema: TableSchema, option: str) -> TableSchema:
+    kept = {name: text for name, text in schema.options.items() if name.strip() != option}
     return replace(schema, options=kept)
 
 
@@ -282,6 +303,55 @@ def _check_formats(schema: TableSchema, options: TableOptions, table: str) -> No
         check_holds(format_name, schema.fields, table=table)
 
 
+def _check_record_expiry(schema: TableSchema, options: TableOptions, table: str) -> None:
+    """Refuse to drop rows by a time that is not there, or where rows are looked up."""
+    if options.record_level_expire_ms is None:
+        return
+    name = options.record_level_time_field
+    found = next((field for field in schema.fields if field.name == name), None)
+    if found is None or not _is_time(found.type):
+        what = "not set" if name is None else "no column" if found is None else str(found.type)
+        raise InvalidOption(
+            f"{table} sets record-level.expire-time, and its record-level.time-field ({name}) is "
+            f"{what}; name a column of type INT, BIGINT or TIMESTAMP",
+            option="record-level.time-field",
+        )
+    told = options.changelog_producer in (
+        ChangelogProducer.LOOKUP,
+        ChangelogProducer.FULL_COMPACTION,
+    )
+    if told or lookup_strategy(options, read_merge_spec(schema, table=table)).needed:
+        raise UnsupportedError(
+            f"{table} sets option record-level.expire-time, which is not implemented together with "
+            "deletion vectors, merge-engine=first-row and changelogs that compactions write; the "
+            "table cannot be compacted, and was not changed",
+            option="record-level.expire-time",
+        )
+
+
+def _is_time(data_type: DataType) -> bool:
+    roots = (TypeRoot.INT, TypeRoot.BIGINT)
+    return isinstance(data_type, AtomicType) and (
+        data_type.root in roots or data_type.root.is_timestamp
+    )
+
+
+def _check_types(schema: TableSchema, options: TableOptions, table: str, use: Use) -> None:
+    """Refuse uses that decode all columns, if values of one are not decoded."""
+    opaque = next(iter(schema.opaque_fields), None)
+    if opaque is None or use is Use.READ:
+        return
+    is_copied = not schema.is_keyed and not options.row_tracking_enabled
+    if use is Use.COMPACT and is_copied and options.file_encoding(0).format == PARQUET:
+        return
+    raise UnsupportedError(
+        f"{table}: column {opaque.name} is of type {opaque.type}, whose values this release does "
+        f"not decode; the table cannot be {_DONE[use]}, and was not changed; its other columns "
+        "can be read",
+        column=opaque.name,
+    )
+
+
 def _check_counted(schema: TableSchema, options: TableOptions, table: str) -> None:
     """Refuse options that contradict counted rows."""
     if not schema.counts_rows:
@@ -348,7 +418,7 @@ def _check_bucket(schema: TableSchema, options: TableOptions, table: str, use: U
 
 
 def _refuse_cross_partition(schema: TableSchema, table: str, use: Use) -> None:
-    if use is not Use.READ:
+    if use is Use.WRITE:
         outside = [key for key in schema.partition_keys if key not in schema.primary_keys]
         raise UnsupportedError(
             f"{table}: partition key {outside[0]!r} is not in the primary key "

@@ -8,7 +8,7 @@ from lakewright.storage import Catalog
 from tests.interop.test_they_read_ours import as_read_by, assert_read_alike
 from tests.interop.test_we_read_theirs import create_theirs
 from tests.oracles.client import LatestJavaOracle
-from tests.support.tables.builders import content, rows
+from tests.support.tables.builders import compact, content, new_table, rows
 from tests.support.tables.zones import machine_in
 from tests.support.values.evolution import with_default_values
 
@@ -52,3 +52,19 @@ def test_java_and_we_put_the_same_defaults_into_nulls(
         table.write(rows(table, given))
         assert content(table) == sorted([*theirs, *theirs])
         assert_read_alike([java_latest], catalog, table)
+
+
+def test_a_default_of_an_option_leaves_nulls_as_they_are_stored(
+    catalog: Catalog, java_latest: LatestJavaOracle
+) -> None:
+    options = {"fields.v.default-value": "none"}
+    for name, keys in (("db.plain", ()), ("db.keyed", ("id",))):
+        table = new_table(
+            catalog, name=name, keys=keys, options={**options, **({"bucket": "1"} if keys else {})}
+        )
+        java_latest.write(catalog.root, name, [{"id": 1}, {"id": 2, "v": "theirs"}])
+        table.write(rows(table, [{"id": 3}, {"id": 4, "v": "ours"}]))
+        assert as_read_by(java_latest, catalog, table) == content(table)
+        assert table.read().sort_by("id").column("v").to_pylist() == [None, "theirs", None, "ours"]
+        compact(table, full=True)
+        assert as_read_by(java_latest, catalog, table) == content(table)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
+from pyroaring import BitMap
 
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidOption, InvalidRows
 from lakewright.storage.spec.schema_change import SetOption
+from tests.interop.test_they_read_ours import as_read_by
 from tests.oracles.arrow_values import canonical_rows
-from tests.oracles.client import JavaOracle
-from tests.support.tables.builders import compact
+from tests.oracles.client import JavaOracle, LatestJavaOracle
+from tests.support.tables.builders import compact, content, new_table, rows
 
 Columns = Mapping[str, Any]
 Written = tuple[Any, ...]
@@ -157,6 +159,40 @@ def test_java_and_we_merge_alike(case: str, catalog: Catalog, java: JavaOracle) 
     assert canonical_rows(table.read()) == merged
     compact(table, full=True)
     assert java.read(root, name) == merged
+
+
+@pytest.mark.parametrize("engine", ["aggregation", "partial-update"])
+def test_bitmaps_are_united_to_the_bytes_that_java_writes(
+    unchecked_catalog: Catalog, java_latest: LatestJavaOracle, engine: str
+) -> None:
+    options = {"bucket": "1", "merge-engine": engine, "fields.r.aggregate-function": "rbm32"}
+    if engine == "partial-update":
+        options["fields.at.sequence-group"] = "r"
+    columns = {"id": "BIGINT NOT NULL", "at": "INT", "r": "BYTES"}
+    table = new_table(unchecked_catalog, columns, keys=("id",), options=options)
+    bitmaps: list[Iterable[int] | None] = [
+        [1, 7, 2**32 - 1],
+        range(5, 9000),
+        None,
+        range(0, 2**20, 3),
+        [],
+    ]
+    for number, values in enumerate(bitmaps):
+        held = None if values is None else BitMap(values).serialize()
+        other = {"id": number + 2, "at": 9 - number, "r": held}
+        table.write(rows(table, [{"id": 1, "at": number, "r": held}, other]))
+        table.write(rows(table, [{"id": 3, "at": number, "r": held}]))
+        assert content(table) == as_read_by(java_latest, unchecked_catalog, table)
+    (whole,) = table.read(where="id = 1").column("r").to_pylist()
+    assert BitMap.deserialize(whole) == BitMap([1, 7, 2**32 - 1]) | BitMap(range(5, 9000)) | BitMap(
+        range(0, 2**20, 3)
+    )
+    due = content(table)
+    compact(table, full=True)
+    assert content(table) == as_read_by(java_latest, unchecked_catalog, table) == due
+    table.write(rows(table, [{"id": 1, "at": 9, "r": b"no bitmap"}]))
+    with pytest.raises(InvalidRows, match="not a Roaring bitmap"):
+        table.read()
 
 
 @pytest.mark.parametrize("function", ["sum", "product"])

@@ -211,16 +211,23 @@ def test_deletion_vectors_for_64_bits_are_those_that_java_writes(
     assert_sound(ours)
 
 
-def test_a_column_whose_type_is_not_implemented_is_named(
+def test_java_reads_a_table_whose_files_with_a_variant_were_joined(
     unchecked_catalog: Catalog, java_latest: LatestJavaOracle
 ) -> None:
     nested = {"type": "ROW", "fields": [{"name": "inner", "type": "VARIANT"}]}
-    java_latest.create(unchecked_catalog.root, "db.flat", {"id": "INT", "anything": "VARIANT"})
-    java_latest.create(unchecked_catalog.root, "db.nested", {"id": "INT", "outer": nested})
-    with pytest.raises(UnsupportedError, match=r"column 'anything': .*VARIANT"):
-        unchecked_catalog.table("db.flat")
-    with pytest.raises(UnsupportedError, match=r"column 'outer': column 'inner': .*VARIANT"):
-        unchecked_catalog.table("db.nested")
+    for name, kind in (("flat", "VARIANT"), ("nested", nested)):
+        java_latest.create(unchecked_catalog.root, f"db.{name}", {"id": "INT", "v": kind})
+        for number in range(3):
+            java_latest.write(unchecked_catalog.root, f"db.{name}", [{"id": number}])
+        before = java_latest.read(unchecked_catalog.root, f"db.{name}")
+        table = unchecked_catalog.table(f"db.{name}")
+        compact(table, full=True)
+        assert java_latest.read(unchecked_catalog.root, f"db.{name}") == before
+        assert table.inspect.files().num_rows == 1
+        assert table.read(columns=["id"]).column("id").to_pylist() == [0, 1, 2]
+        with pytest.raises(UnsupportedError, match=r"column v is of type .*VARIANT"):
+            table.read()
+        assert_only_reachable_files(table)
 
 
 @pytest.mark.parametrize(("kind", "keyed"), [("INT", False), ("BIGINT", False), ("BIGINT", True)])
@@ -390,7 +397,11 @@ def test_partitions_that_are_missing_are_read_from_the_branch_that_an_option_nam
 
 
 @pytest.mark.parametrize(
-    "options", [{"clustering.incremental": "true"}, {"record-level.expire-time": "1 d"}]
+    "options",
+    [
+        {"clustering.incremental": "true"},
+        {"record-level.expire-time": "1 d", "deletion-vectors.enabled": "true"},
+    ],
 )
 def test_a_table_that_cannot_be_compacted_is_expired_and_cleaned(
     unchecked_catalog: Catalog, java_latest: LatestJavaOracle, options: dict[str, str]

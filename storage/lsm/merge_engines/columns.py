@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.lsm.merge_engines.arithmetic import DoesNotFit, multiply_values, sum_values
+from lakewright.storage.lsm.merge_engines.bitmaps import NoBitmap, unite_bitmaps
 from lakewright.storage.lsm.merge_engines.changes import Changes, Keys
 from lakewright.storage.lsm.merge_engines.nested import NullInNestedKey, merge_nested
 from lakewright.storage.lsm.merge_engines.picks import PICKING, pick_rows
@@ -85,10 +86,18 @@ def _merge_column(
                 return multiply_values(column, changes, wraps=aggregate.wraps)
             case AggregateFunction.LISTAGG:
                 return join_texts(column, changes, aggregate)
+            case AggregateFunction.RBM32:
+                return unite_bitmaps(column, changes)
             case _:
                 return merge_nested(column, changes, aggregate)
     except DoesNotFit as error:
         _refuse_number(column.type, changes, error.key, function, name, table)
+    except NoBitmap as error:
+        raise InvalidRows(
+            f"{table}: column {name!r} is aggregated with {function.value}, and a value is not a "
+            f"Roaring bitmap of 32 bits: {error.__cause__}; {_TO_READ}",
+            column=name,
+        ) from error
     except NullInNestedKey:
         _refuse_nested_key(aggregate, name, table)
 

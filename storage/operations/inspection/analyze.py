@@ -114,7 +114,7 @@ class AnalyzeOptions:
 
 
 def plan_analyze(files: TableFiles, options: AnalyzeOptions) -> AnalyzePlan:
-    """Plan the reads: all columns by default, no column for `()`.
+    """Plan the reads: by default all columns that are decoded, no column for `()`.
 
     Raises:
         InvalidRequestError: a named column does not exist, or is named twice.
@@ -123,7 +123,8 @@ def plan_analyze(files: TableFiles, options: AnalyzeOptions) -> AnalyzePlan:
     columns = list_or_none(options.columns, "columns", text_argument)
     for use in (Use.READ, Use.TAG):
         check_supported(files.schema, use, table=files.name)
-    names = files.schema.names_of(columns)
+    all_known = [field.name for field in files.schema.known_fields]
+    names = files.schema.names_of(all_known if columns is None else columns)
     _check_columns(files, names)
     snapshot = files.snapshots.latest()
     splits = plan_scan(files, snapshot).splits
@@ -277,7 +278,7 @@ def profile_rows(
 ) -> TableProfile:
     """The profile of the rows of some splits: the work of one task."""
     profile = TableProfile.of(files, columns)
-    reader = SplitReader(files, columns=columns or files.schema.field_names[:1], predicate=None)
+    reader = SplitReader(files, columns=columns or files.schema.counting_names, predicate=None)
     for split in splits:
         for rows in reader.read(split):
             profile.add(rows)

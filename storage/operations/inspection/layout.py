@@ -153,6 +153,10 @@ def unnamed_files(layout: Layout, *, most_folders: int, seed: int) -> UnnamedFil
     )
 
 
+# Uses that commit snapshots, which keep an index right or fail.
+_COMMITS = {Use.WRITE, Use.COMPACT, Use.TAG}
+
+
 def refused_uses(files: TableFiles, snapshot: Snapshot | None) -> dict[Use, str]:
     """The uses that this release refuses for the table, each with the reason."""
     found: dict[Use, str] = {}
@@ -165,8 +169,9 @@ def refused_uses(files: TableFiles, snapshot: Snapshot | None) -> dict[Use, str]
             check_supported(files.schema, use, table=files.name)
             if snapshot is not None:
                 check_known_fields(snapshot, table=files.name)
-                indexes = index_entries(files, snapshot) if indexes is None else indexes
-                check_known_indexes(indexes, table=files.name)
+                if use in _COMMITS:
+                    indexes = index_entries(files, snapshot) if indexes is None else indexes
+                    check_known_indexes(indexes, table=files.name)
         except (UnsupportedError, InvalidOption) as error:
             found[use] = error.message
     return found

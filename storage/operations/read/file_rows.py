@@ -44,6 +44,7 @@ from lakewright.storage.files.data_files import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import ORIGIN, POSITION
+from lakewright.storage.lsm.record_expiry import RecordExpiry
 from lakewright.storage.operations.read.column_files import beside_each_other
 from lakewright.storage.operations.read.row_group_filter import row_group_filter
 from lakewright.storage.operations.read.row_positions import kept_positions, placed_rows
@@ -58,10 +59,10 @@ from lakewright.storage.operations.read.unfit_values import (
 from lakewright.storage.operations.running.task_memory import BATCH_BYTES
 from lakewright.storage.operations.state.file_schemas import FileSchemas
 from lakewright.storage.spec.cast_mode import CAST_MODE, CastMode, cast_mode, combines_rows
-from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot, is_opaque
 from lakewright.storage.spec.file_format import ORC, PARQUET
 from lakewright.storage.spec.index import DeletionVectorRange
-from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.manifest import DataFileMeta, FileSource
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.row_tracking import ROW_ID_FIELD, TRACKING_FIELDS, VERSION_FIELD
 from lakewright.storage.spec.schema import COUNT, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
@@ -121,7 +122,8 @@ class FileRows:
     schemas, and raises `VerificationFailed` if they differ. With `shown` the rows are only shown: a
     value without an exact equivalent in the column's new type may change. `nulled` counts values
     that were read as null because they do not fit. With `where` the reader may leave out row groups
-    that hold no row which matches; the other rows are all given, whether they match or not.
+    that hold no row which matches; the other rows are all given, whether they match or not. Rows
+    that are past by `expiry` are left out of key-value rows.
     """
 
     def __init__(
@@ -133,10 +135,12 @@ class FileRows:
         shown: bool = False,
         nulled: NulledValues | None = None,
         where: Predicate | None = None,
+        expiry: RecordExpiry | None = None,
     ) -> None:
         self.files = files
         self.fields = tuple(fields)
         self.where = where
+        self.expiry = expiry
         self.proved = proved
         self.shown = shown
         self.schemas = FileSchemas(files)
@@ -184,6 +188,7 @@ class FileRows:
         batch_rows = reading.get("batch_rows")
         placed = reading.get("placed", False)
         system = reading.get("system", (SEQUENCE_NUMBER, VALUE_KIND))
+        self._check_source(file)
         keys, fields = self.files.schema.key_fields, self._with_keys()
         names = [field.name for field in self.fields]
         if self.files.schema.counts_rows:
@@ -196,7 +201,8 @@ class FileRows:
             rows = with_marks(read) if marks_stay else self.settled(read, split)
             columns = [(f"{KEY_PREFIX}{key.name}", rows.column(key.name)) for key in keys]
             columns += [(name, rows.column(name)) for name in (*system, *names, *places)]
-            yield pa.table([column for _, column in columns], names=[name for name, _ in columns])
+            made = pa.table([column for _, column in columns], [name for name, _ in columns])
+            yield made if self.expiry is None else self.expiry.kept(made)
 
     def batch_rows(
         self, split: DataSplit, *metas: DataFileMeta, batch_bytes: int = BATCH_BYTES
@@ -429,6 +435,8 @@ class FileRows:
         arrow_fields = [pa.field(name, kind) for name, kind in system.items()]
         arrow_fields += [to_arrow_field(field).with_nullable(True) for field in fields]
         schema = pa.schema(arrow_fields)
+        # The committer numbered these rows, in the metadata of their file alone.
+        is_stamped = self.files.options.snapshot_ordering and file.file_source is FileSource.APPEND
         days = self._whole_days(path, wanted, file, batch_rows)
         for start, piece in self.pieces(path, wanted, file, batch_rows):
             if days is not None:
@@ -438,7 +446,14 @@ class FileRows:
             held = self._with_partition(kept, asked, split, file)
             rows = self._as_written(held, asked, split, file, path)
             # Files may store the same timestamp column in different units.
-            columns = [rows.column(name).cast(kind) for name, kind in system.items()]
+            columns = [
+                pa.chunked_array(
+                    [pa.repeat(pa.scalar(file.min_sequence_number, kind), rows.num_rows)]
+                )
+                if name == SEQUENCE_NUMBER and is_stamped
+                else rows.column(name).cast(kind)
+                for name, kind in system.items()
+            ]
             mapped = [self._mapped(rows, column, path) for column in asked]
             if self.proved and file.schema_id != self.files.schema.id:
                 _prove(rows, asked, mapped, path)
@@ -565,17 +580,19 @@ class FileRows:
         key = (file.schema_id, file.write_cols)
         if key not in self._readings:
             types, cut = dict[str, pa.DataType](), set[str]()
-            kept = {field.id for field in self.schemas.schema_of(file).fields}
+            fields = self.schemas.schema_of(file).fields
+            kept = {field.id for field in fields if not is_opaque(field.type)}
             for column in self.schemas.mapping_of(file).columns.values():
                 stored, values = column.stored, column.values
+                if is_opaque(values.read):
+                    continue
                 if stored is not None and not isinstance(values, SameValues):
                     kept.discard(stored.id)
                     read = to_arrow_type(values.read)
                     if pa.types.is_timestamp(read) and read.unit != "ns":
                         cut.add(stored.name)
-            for field in self.schemas.schema_of(file).fields:
-                kind = to_arrow_type(field.type)
-                if field.id in kept and holds_timestamps(kind):
+            for field in fields:
+                if field.id in kept and holds_timestamps(kind := to_arrow_type(field.type)):
                     types[field.name] = kind
             self._readings[key] = Reading(types, frozenset(cut), of_table=True)
         return self._readings[key]
@@ -586,7 +603,9 @@ class FileRows:
         """For a rewrite the days of timestamps that may be INT96, read apart from them."""
         fields = self.schemas.schema_of(file).fields
         may_be_int96 = any(
-            holds_timestamps(to_arrow_type(field.type), unit="ns") for field in fields
+            holds_timestamps(to_arrow_type(field.type), unit="ns")
+            for field in fields
+            if not is_opaque(field.type)
         )
         if not self.proved or not may_be_int96 or format_of_path(path) != PARQUET:
             return None
@@ -614,6 +633,15 @@ class FileRows:
             self._deletions = (split.deletions, by_file)
         found = by_file.get(file.file_name)
         return None if found is None else self.files.indexes.read_deletion_vector(*found)
+
+    def _check_source(self, file: DataFileMeta) -> None:
+        """Refuse a file whose metadata does not say whether its rows have numbers of snapshots."""
+        if self.files.options.snapshot_ordering and file.file_source is None:
+            raise UnsupportedError(
+                f"{self.files.name} sets sequence.snapshot-ordering, and the metadata of its file "
+                f"{file.file_name} does not say whether a compaction wrote it",
+                option="sequence.snapshot-ordering",
+            )
 
     def _some_column(self, file: DataFileMeta) -> str:
         return (file.write_cols or self.schemas.schema_of(file).field_names)[0]

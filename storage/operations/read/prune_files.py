@@ -60,6 +60,9 @@ class FilePruner:
         self._live = live
         self._predicate = predicate
         self._on_keys = only_on(predicate, frozenset(files.schema.key_names))
+        if files.options.pk_clustering_override:
+            # Keys of files are of the columns by which their rows are sorted.
+            self._on_keys = None
         self._schemas = FileSchemas(files)
         self._bucket_fields = files.schema.fields_of(files.options.bucket_keys)
 

@@ -48,7 +48,7 @@ class SplitReader:
         self.predicate = predicate
         needed = set(self.columns) | (columns_of(predicate) if predicate else set())
         # Reading needs at least one column, even to count rows.
-        needed = needed or {files.schema.fields[0].name}
+        needed = needed or set(files.schema.counting_names)
         merging = set(files.merge_spec.with_needed(needed))
         fields = files.schema.fields
         raw, merged = (

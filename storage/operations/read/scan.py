@@ -15,6 +15,7 @@ from operator import itemgetter
 import numpy as np
 
 from lakewright.storage.codec.manifest_columns import NO_NUMBER
+from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.column_files import with_newer_files
 from lakewright.storage.operations.read.key_sections import key_sections
@@ -126,9 +127,11 @@ class _Splitter:
         self._bridged = bridged = state.is_bridged
         self._pruner = FilePruner(files, live, predicate)
         self._deletions = deletions_by_bucket(state.indexes)
-        self._merges = (
-            files.schema.is_keyed and not files.options.deletion_vectors_enabled and not bridged
-        )
+        options = files.options
+        is_marked = (
+            options.deletion_vectors_enabled and not options.deletion_vectors_merge_on_read
+        ) or options.pk_clustering_override
+        self._merges = files.schema.is_keyed and not is_marked and not bridged
 
     def splits(self, rows: np.ndarray) -> Iterator[DataSplit]:
         """The splits of some live files, by partition and bucket."""
@@ -144,11 +147,23 @@ class _Splitter:
         if self._files.options.data_evolution_enabled:
             yield from self._column_splits(buckets, chosen)
             return
-        # Append tables have no keys; deletion vectors leave one visible row of each key.
+        # Append tables have no keys; deletion vectors, or first rows, are one row of each key.
+        self._check_clustered(buckets.rows[chosen])
         chosen = chosen[self._pruner.takes_values(buckets.rows[chosen])]
         rows = buckets.rows[chosen]
         for index, begin, end in _runs(buckets.index_of_row[chosen]):
             yield self._split(buckets.places[index], PlannedFiles(self._live, rows, begin, end))
+
+    def _check_clustered(self, rows: np.ndarray) -> None:
+        """Refuse deletions in files whose rows are not sorted by key, which no merge can drop."""
+        deletions = self._live.numbers("_FILE._DELETE_ROW_COUNT", rows) > 0
+        if self._files.options.pk_clustering_override and deletions.any():
+            name = self._live.file(int(rows[np.flatnonzero(deletions)[0]])).file_name
+            raise UnsupportedError(
+                f"{self._files.name} sets pk-clustering-override, and {name} holds deletions of "
+                "rows, which are not merged in files that are sorted by other columns than the key",
+                option="pk-clustering-override",
+            )
 
     def _column_splits(self, buckets: _Buckets, chosen: np.ndarray) -> Iterator[DataSplit]:
         """Statistics of a file tell nothing of the columns that newer files have."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from lakewright.storage.codec.snapshot_json import encode_snapshot
 from lakewright.storage.errors import (
     AlreadyExistsError,
     CorruptionError,
@@ -104,7 +105,10 @@ def restore_backup(files: TableFiles, tag: str) -> Snapshot:
         changelog_manifest_list_size=None,
         changelog_record_count=None,
     )
-    files.snapshots.put_snapshot(snapshot, None, ())
+    if not files.snapshots.put_back(snapshot.id, encode_snapshot(snapshot)):
+        raise AlreadyExistsError(
+            f"another process made snapshot {snapshot.id} of {files.name} meanwhile; look at it"
+        )
     files.snapshots.hint_latest(snapshot.id)
     files.snapshots.hint_earliest(snapshot.id)
     return snapshot

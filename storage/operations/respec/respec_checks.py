@@ -105,6 +105,12 @@ def check_keys(
     )
     judged = replace(schema, partition_keys=inside) if schema.crosses_partitions else schema
     check_supported(judged, Use.COMPACT, table=files.name)
+    if files.options.snapshot_ordering:
+        raise UnsupportedError(
+            f"{files.name} sets sequence.snapshot-ordering, and a change of partition keys would "
+            "number its rows anew; the table was not changed",
+            option="sequence.snapshot-ordering",
+        )
     # Without the option, a primary-key table hashes the primary key without the partition keys.
     hashed = [key for key in files.options.bucket_keys if key in keys]
     hashed = hashed if "bucket-key" in schema.options else []

@@ -45,6 +45,7 @@ from lakewright.storage.operations.rewrite.compact_outputs import (
     deletions_of,
     replace_deletion_vectors,
 )
+from lakewright.storage.operations.rewrite.expiring_records import record_expiry, with_past_rows
 from lakewright.storage.operations.running.concurrency import ahead
 from lakewright.storage.operations.state.keys import key_decoder
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
@@ -95,12 +96,13 @@ def steps_of(
 ) -> tuple[Upgrade | Rewrite, ...]:
     """The steps for a unit's files, in key order."""
     options = files.options
+    past = {file.file_name for file in with_past_rows(files, unit.files)}
     return pick_steps(
         unit,
         sections_of(unit.files, key_decoder(files.schema)),
         max_level=levels.max_level,
         small_below_bytes=int(options.target_file_size * options.compaction_small_file_ratio),
-        rewrite_all=options.compaction_force_rewrite_all_files,
+        rewritten=lambda file: options.compaction_force_rewrite_all_files or file.file_name in past,
     )
 
 
@@ -122,7 +124,7 @@ class LevelsRewriting:
             task.levels, self.output_level, deletion_vectors=self.lookups.deletion_vectors
         )
         self.function = merge_function(files.merge_spec, files.schema.fields)
-        self.source = rows_to_rewrite(files, verify)
+        self.source = rows_to_rewrite(files, verify, record_expiry(files))
         self.write_id = write_id
         target = BucketTarget(
             partition=task.partition,

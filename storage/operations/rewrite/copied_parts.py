@@ -2,7 +2,7 @@
 
 Files of a table's present schema, format and compression whose row groups are large gain nothing
 from being decoded and encoded again. Their column chunks are copied byte by byte, with the
-statistics of the files joined.
+statistics of the files joined. Files with a column of an opaque type are always copied.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from lakewright.storage.codec.column_stats import joined_stats
 from lakewright.storage.codec.parquet_footer import CODECS, FileFooter, NotCopied
+from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.parquet_copies import (
     checksum_of_groups,
@@ -56,7 +57,12 @@ class CopiedPart:
 def divided(
     files: TableFiles, place: Place, stretch: Sequence[DataFileMeta], deleted: Collection[str]
 ) -> list[CopiedPart | tuple[DataFileMeta, ...]]:
-    """The files of a stretch in order: those whose row groups are copied, and those to decode."""
+    """The files of a stretch in order: those whose row groups are copied, and those to decode.
+
+    Raises:
+        UnsupportedError: the table has columns whose values are not decoded, and files that cannot
+            be joined by copies.
+    """
     footers = {
         file.file_name: footer
         for file in stretch
@@ -76,6 +82,17 @@ def divided(
                 pieces[-1] = (*last, *some)
             else:
                 pieces.append(tuple(some))
+    for field in files.schema.opaque_fields:
+        decoded = [each.file_name for piece in pieces if isinstance(piece, tuple) for each in piece]
+        if decoded or len(pieces) == len(stretch) > 1:
+            raise UnsupportedError(
+                f"{files.name}: values of column {field.name} ({field.type}) are not decoded, so "
+                f"files are joined as they are, and {len(decoded) or len(stretch)} of "
+                f"{len(stretch)} files have deleted rows, or another schema, format, compression "
+                f"or layout than the others, such as {(decoded or [stretch[0].file_name])[0]}; "
+                "nothing was written",
+                column=field.name,
+            )
     return pieces
 
 
@@ -85,7 +102,7 @@ def _footer(
     """The footer of a file whose row groups may be copied."""
     encoding = files.options.file_encoding(level=0)
     is_like_new = (
-        file.file_size >= _LEAST_GROUP_BYTES
+        (file.file_size >= _LEAST_GROUP_BYTES or files.schema.opaque_fields)
         and file.schema_id == files.schema.id
         and file.write_cols is None
         and not file.newer
@@ -136,7 +153,8 @@ def _copied(
     groups = sum(len(footer.groups) for footer in footers)
     tuned = files.options.format_tuning.parquet_row_group_bytes or 0
     least = max(_LEAST_GROUP_BYTES, tuned // _COMPRESSED_TO)
-    if len(some) < 2 or sum(footer.end for footer in footers) < least * groups:
+    is_worth_it = len(some) > 1 and sum(footer.end for footer in footers) >= least * groups
+    if not (is_worth_it or files.schema.opaque_fields):
         return None
     options = files.options
     stats = joined_stats(

@@ -26,6 +26,10 @@ from lakewright.storage.lsm.universal_compaction import (
 from lakewright.storage.operations.read.column_files import files_of_rows, with_newer_files
 from lakewright.storage.operations.rewrite.compact_levels import steps_of
 from lakewright.storage.operations.rewrite.compact_outputs import deletions_of
+from lakewright.storage.operations.rewrite.expiring_records import (
+    told_past_rows,
+    with_past_rows,
+)
 from lakewright.storage.spec.file_format import empty_file_bytes
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lookup_strategy import lookup_strategy
@@ -161,11 +165,14 @@ def pick_keyed(
     levels = levels_of(metas, files.options.num_levels)
     policy = universal_policy(files, trigger)
     if full:
-        unit = pick_full(levels, _stale_at_top(files, indexes))
+        past = {file.file_name for file in with_past_rows(files, metas)}
+        stale = _stale_at_top(files, indexes)
+        unit = pick_full(levels, lambda file: stale(file) or file.file_name in past)
     else:
         now_ms = files.env.now_ms()
         unit = pick_unit(levels, policy, now_ms=now_ms, hour=_hour(now_ms))
     if unit is not None:
+        unit = told_past_rows(files, unit)
         return [unit], unit.reason
     count = len(levels.runs)
     if all(file.level == levels.max_level for file in metas):

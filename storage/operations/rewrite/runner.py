@@ -53,7 +53,7 @@ from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.row_tracking import count_rows
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
-from lakewright.storage.spec.supported_options import Use, check_supported
+from lakewright.storage.spec.supported_options import Use, check_supported, without_clustering
 
 Task = TypeVar("Task", bound=RewriteTask)
 Work = TypeVar("Work")
@@ -211,7 +211,8 @@ def check_plan(files: TableFiles, rewrite: Rewrite[Task, Work]) -> LiveWork[Task
             keys than the table.
         UnsupportedError: the table has an option that is not implemented.
     """
-    check_supported(files.schema, Use.COMPACT, table=files.name)
+    schema = without_clustering(files.schema) if rewrite.plan.sorts else files.schema
+    check_supported(schema, Use.COMPACT, table=files.name)
     _check_once(rewrite.plan)
     check_current_schema(files)
     started_ms = files.env.now_ms()

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -56,13 +57,13 @@ from lakewright.storage.operations.running.verb_options import (
 from lakewright.storage.operations.write.verify import Proof, VerifyLevel, rows_to_rewrite
 from lakewright.storage.spec.arguments import listed_names, listed_partitions
 from lakewright.storage.spec.commit import CommitMessage
-from lakewright.storage.spec.data_types import AtomicType
+from lakewright.storage.spec.data_types import AtomicType, not_decoded
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.row_tracking import refuse_columns_apart
-from lakewright.storage.spec.supported_options import Use, check_supported
+from lakewright.storage.spec.supported_options import Use, check_supported, without_clustering
 
 # The target memory of one part; sorting takes about as much again.
 PART_BYTES = 256 * 1024 * 1024
@@ -76,6 +77,8 @@ _WEIGHED_ROWS = 4096
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortCompactionPlan(BucketsPlan[CompactionResult]):
     """Which files are sorted, and how."""
+
+    sorts: ClassVar[bool] = True
 
     order: SortOrder
     by: tuple[str, ...]
@@ -98,7 +101,7 @@ def sort_order(name: str) -> SortOrder:
 class SortCompactOptions:
     """What is sorted, and how."""
 
-    by: Sequence[str] = option(names(), (), "The columns to sort by.")
+    by: Sequence[str] = option(names(), (), "The columns to sort by (default: clustering.columns).")
     order: str | SortOrder = option(
         choice(SortOrder),
         SortOrder.ORDER,
@@ -116,7 +119,8 @@ def plan_sort_compact(files: TableFiles, options: SortCompactOptions) -> SortCom
     `order` is order, zorder or hilbert. Planned are all files of the partitions that
     have other files than their last sorting wrote.
 
-    A partition may be named by some of its columns; None means all of them.
+    A partition may be named by some of its columns; None means all of them. Without columns to sort
+    by, those of the option `clustering.columns` are taken.
 
     Raises:
         UnsupportedError: the table has an option that is not implemented.
@@ -125,8 +129,8 @@ def plan_sort_compact(files: TableFiles, options: SortCompactOptions) -> SortCom
     """
     partitions = listed_partitions(options.partitions, "partitions")
     order = options.order if isinstance(options.order, SortOrder) else sort_order(options.order)
-    check_supported(files.schema, Use.COMPACT, table=files.name)
-    by = listed_names(options.by, "by")
+    check_supported(without_clustering(files.schema), Use.COMPACT, table=files.name)
+    by = listed_names(options.by, "by") or files.options.clustering_columns
     _check_sortable(files, by)
     columns = files.schema.fields_of(by)
 
@@ -162,6 +166,8 @@ def _check_sortable(files: TableFiles, by: Sequence[str]) -> None:
             f"rows of {files.name} lie in {kept}, which readers rely on; only append tables with "
             "bucket=-1 can be sorted"
         )
+    for field in files.schema.opaque_fields:
+        raise not_decoded(field.type, field.name)
     if not by:
         raise InvalidRequestError(
             f"the columns to sort {files.name} by are missing (--by COLUMN,… on the command "

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from lakewright.storage.codec.json_values import read_object
 from lakewright.storage.codec.typed_json import value_of
@@ -162,6 +162,9 @@ class RewriteTask(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewritePlan(Plan[ResultT]):
     """What a verb would rewrite, as of one snapshot."""
+
+    # Whether the rewrite gives rows the order that `clustering.incremental` asks for.
+    sorts: ClassVar[bool] = False
 
     table: str
     snapshot_id: int | None

@@ -23,7 +23,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.keys import check_key_types
 from lakewright.storage.operations.state.keys_of_files import keys_fit, schemas_fit
 from lakewright.storage.operations.state.live_columns import live_columns, selected
-from lakewright.storage.operations.state.live_files import level_0_waits
+from lakewright.storage.operations.state.live_files import level_0_waits, looks_level_0_up
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta
 
@@ -381,7 +381,7 @@ def _joined_runs(
     From the newest run on, until one is much larger than those before it; or all, if those above
     the oldest outweigh it. Where rows wait in level 0, only buckets that have such are compacted.
     """
-    options, waits = files.options, level_0_waits(files)
+    options, waits = files.options, looks_level_0_up(files)
     bucket, buckets = found.bucket[begins], len(begins)
     levels = int(found.level.max(initial=0)) + 1
     places = of_bucket * levels + np.maximum(found.level, 0)

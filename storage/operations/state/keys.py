@@ -9,6 +9,7 @@ from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import DecodeKey, Key
 from lakewright.storage.spec.data_types import AtomicType, DataType, TypeRoot, not_null
+from lakewright.storage.spec.options import trimmed
 from lakewright.storage.spec.schema import TableSchema
 
 
@@ -49,11 +50,19 @@ def _kept(stored: DataType, read: DataType) -> bool:
 def key_decoder(schema: TableSchema) -> DecodeKey:
     """A decoder for the key bounds in the metadata of data files.
 
-    Those of bridged files are longer, and hold nulls (`keys_of_files.py`).
+    Those of bridged files are longer, and hold nulls (`keys_of_files.py`). It raises
+    `UnsupportedError` where files are sorted by other columns, of which their bounds are then.
     """
     types = [field.type for field in schema.key_fields]
+    clustered = trimmed(schema.options).get("pk-clustering-override", "false").lower() == "true"
 
     def decode(data: bytes) -> Key:
+        if clustered:
+            raise UnsupportedError(
+                "option pk-clustering-override sorts files by other columns than the key, so rows "
+                "of a key are not looked up, merged or compared in them; read with a filter",
+                option="pk-clustering-override",
+            )
         return decode_row(data, types, first=True)
 
     return decode

@@ -139,6 +139,12 @@ def readable_rows(files: TableFiles, live: LiveColumns, rows: np.ndarray) -> np.
 
 def level_0_waits(files: TableFiles) -> bool:
     """Whether a compaction must take up files of level 0 before their rows are visible."""
+    merges = files.options.deletion_vectors_merge_on_read
+    return looks_level_0_up(files) and not (files.options.deletion_vectors_enabled and merges)
+
+
+def looks_level_0_up(files: TableFiles) -> bool:
+    """Whether compactions take files of level 0 up as soon as there are any."""
     # Also called for tables with unreadable merge options: their files can still be counted.
     engine = files.schema.options.get("merge-engine", "").strip().lower()
     return files.schema.has_primary_key and (

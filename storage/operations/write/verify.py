@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import NoReturn
 
 import numpy as np
@@ -33,6 +34,7 @@ from lakewright.storage.files.data_file import Reading
 from lakewright.storage.files.data_files import Footer, read_footer, read_rows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.checksum import Checksum, OrderedChecksum, Sums, UnorderedChecksum
+from lakewright.storage.lsm.record_expiry import RecordExpiry
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.state.keys import key_decoder
@@ -82,12 +84,15 @@ def verify_level(name: str | VerifyLevel) -> VerifyLevel:
         raise InvalidRequestError(f"verify level {name!r} is not one of {names}") from None
 
 
-def rows_to_rewrite(files: TableFiles, level: VerifyLevel) -> FileRows:
+def rows_to_rewrite(
+    files: TableFiles, level: VerifyLevel, expiry: RecordExpiry | None = None
+) -> FileRows:
     """A reader for the files that a rewrite replaces; it compares stored with mapped values.
 
     A `Proof` sees only mapped rows, so no checksum would detect an error of the schema mapping.
     """
-    return FileRows(files, files.schema.fields, proved=level is not VerifyLevel.COUNTS)
+    is_proved = level is not VerifyLevel.COUNTS
+    return FileRows(files, files.schema.fields, proved=is_proved, expiry=expiry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +118,11 @@ class Proof:
         self._files = files
         self.level = level
         self._ordered = ordered
-        self._stored = stored_schema(files)
         self._due = self._checksum()
+
+    @cached_property
+    def _stored(self) -> pa.Schema:
+        return stored_schema(self._files)
 
     def expect(self, rows: pa.Table) -> None:
         """Expect these rows in the files; they have at least the columns of data files."""

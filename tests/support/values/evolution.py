@@ -18,6 +18,7 @@ from lakewright.storage.spec.data_types import (
     DataType,
     MapType,
     MultisetType,
+    OpaqueType,
     RowType,
 )
 from lakewright.storage.spec.schema import TableSchema, with_member_ids
@@ -78,7 +79,7 @@ def in_rows_with_a(data_type: DataType, change: Change, new_id: Callable[[], int
         case MapType(key=key, value=value):
             key = in_rows_with_a(key, change, new_id)
             return replace(data_type, key=key, value=in_rows_with_a(value, change, new_id))
-        case AtomicType():
+        case AtomicType() | OpaqueType():
             return data_type
 
 

@@ -21,6 +21,7 @@ from lakewright.storage.spec.data_types import (
     DataType,
     MapType,
     MultisetType,
+    OpaqueType,
     RowType,
     TypeRoot,
     not_null,
@@ -136,6 +137,8 @@ def known_values(data_type: DataType) -> Values:
             return st.fixed_dictionaries({each.name: values(each.type) for each in fields})
         case AtomicType():
             return _atomic_values(data_type)
+        case OpaqueType():
+            raise AssertionError(data_type)
 
 
 def _maps(key: DataType, held: Values) -> Values:

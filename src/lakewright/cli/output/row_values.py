@@ -23,8 +23,10 @@ from lakewright.storage.spec.data_types import (
     DataType,
     MapType,
     MultisetType,
+    OpaqueType,
     RowType,
     TypeRoot,
+    not_decoded,
 )
 
 Plain = bool | int | float | str | None | list["Plain"] | dict[str, "Plain"]
@@ -53,6 +55,8 @@ def plain_values(array: pa.Array, data_type: DataType) -> list[Plain]:
     match data_type:
         case AtomicType():
             return _atomic_values(array, data_type)
+        case OpaqueType():
+            raise not_decoded(data_type)
         case ArrayType(element=element):
             first, count, spans = _spans(array)
             items = plain_values(array.values.slice(first, count), element)

@@ -297,12 +297,13 @@ def test_a_table_with_a_fallback_branch_is_surveyed_and_shown_as_one_that_is_rea
 
 def test_a_verb_that_is_refused_leaves_the_others(unchecked_catalog: Catalog) -> None:
     table = appended(unchecked_catalog)
-    _damage("schema/schema-0", _alter_schema(record_level__expire_time="1 d"))(table)
+    _damage("schema/schema-0", _alter_schema(clustering__incremental="true"))(table)
     found = surveyed(unchecked_catalog)["db.t"]
     assert (found.problem, found.read_only) == (None, None)
     assert "compact" in found.refused
     assert "expire" not in found.refused
-    assert "record-level" in found.refused["compact"]
+    assert "clustering.incremental" in found.refused["compact"]
+    assert found.sorts
 
 
 def test_a_format_table_is_told_and_left_alone(catalog: Catalog) -> None:

@@ -93,14 +93,6 @@ def test_a_damaged_schema_of_a_file_is_told_as_any_damage() -> None:
         decoder.decode(data, name="list")
 
 
-@pytest.mark.parametrize(("mark", "shown"), [(b"ORC", "ORC"), (b"PAR1", "Parquet")])
-def test_lists_in_another_format_are_an_option_that_is_not_served_and_no_damage(
-    mark: bytes, shown: str
-) -> None:
-    with pytest.raises(UnsupportedError, match=rf"list is {shown}, as option manifest\.format"):
-        list(decode_records(mark + bytes(100), plain, version=2, name="list"))
-
-
 def test_another_version_is_refused_also_after_records_that_are_known() -> None:
     decoder = similar()
     decoder.decode(encoded(list(range(20))), name="list")

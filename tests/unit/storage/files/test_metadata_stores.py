@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lakewright.storage import Catalog, Table
+from lakewright.storage.codec.schema_json import encode_schema
 from lakewright.storage.errors import (
     CorruptionError,
     FileMissing,
@@ -170,12 +172,38 @@ def test_a_table_goes_on_without_a_damaged_latest_snapshot_as_the_message_says(
     again.write(rows(again, []))
 
 
-def test_a_schema_with_a_type_of_later_is_refused_and_not_called_damaged(
+@pytest.mark.parametrize(
+    ("held", "shown"),
+    [
+        ('"VARIANT NOT NULL"', "VARIANT NOT NULL"),
+        ('{"type": "VECTOR", "element": "FLOAT", "length": 3}', "VECTOR<FLOAT, 3>"),
+        ('{"type": "ARRAY", "element": "H3CELL(5)"}', "ARRAY<H3CELL(5)>"),
+    ],
+)
+def test_a_type_of_later_stays_in_the_schema_as_it_is_and_its_column_is_not_decoded(
+    unchecked_catalog: Catalog, table: Table, held: str, shown: str
+) -> None:
+    path = Path(table.table_files.paths.root) / "schema" / "schema-0"
+    before, _, after = path.read_text().rpartition('"STRING"')
+    path.write_text(before + held + after)
+    opened = unchecked_catalog.table("db.t")
+    (field,) = opened.schema.opaque_fields
+    assert str(field.type) == shown
+    written = json.loads(encode_schema(opened.schema))["fields"]
+    assert written == json.loads(path.read_text())["fields"]
+    with pytest.raises(UnsupportedError, match=f"column {field.name} is of type"):
+        opened.read()
+
+
+def test_a_schema_whose_key_is_of_a_type_of_later_is_refused_and_not_called_damaged(
     unchecked_catalog: Catalog, table: Table
 ) -> None:
     path = Path(table.table_files.paths.root) / "schema" / "schema-0"
-    path.write_text(path.read_text().replace('"STRING"', '"VARIANT"'))
-    with pytest.raises(UnsupportedError, match="VARIANT"):
+    held = json.loads(path.read_text())
+    held["fields"][0]["type"] = "VARIANT NOT NULL"
+    held["primaryKeys"] = [held["fields"][0]["name"]]
+    path.write_text(json.dumps(held))
+    with pytest.raises(UnsupportedError, match=r"key .* is of type VARIANT"):
         unchecked_catalog.table("db.t")
 
 

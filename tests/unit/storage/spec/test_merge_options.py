@@ -303,7 +303,7 @@ def test_options_that_contradict_name_table_option_and_way_out(case: str) -> Non
     [
         ({"merge-engine": "newest"}, "merge-engine=newest.*implemented: deduplicate"),
         ({**AGGREGATION, "fields.a.aggregate-function": "median"}, "implemented: sum, product"),
-        ({**AGGREGATION, "fields.a.aggregate-function": "rbm32"}, "only Java libraries"),
+        ({**AGGREGATION, "fields.a.aggregate-function": "rbm64"}, "only Java libraries"),
         ({**AGGREGATION, "fields.default-aggregate-function": "hll_sketch"}, "only Java libraries"),
     ],
 )
@@ -315,7 +315,7 @@ def test_engines_and_functions_of_others_are_refused_by_name(
 
 
 def test_options_of_engines_that_are_not_chosen_do_not_count() -> None:
-    spec = read(fields__g__sequence_group="a,b", fields__a__aggregate_function="rbm32")
+    spec = read(fields__g__sequence_group="a,b", fields__a__aggregate_function="rbm64")
     assert (spec.sequence_groups, spec.aggregates) == ((), {})
 
 

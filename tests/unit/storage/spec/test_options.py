@@ -33,17 +33,15 @@ EVERY = frozenset(Use)
 REFUSED: list[tuple[str, str, set[Use] | frozenset[Use]]] = [
     ("type", "format-table", EVERY),
     ("type", "materialized-table", {WRITE}),
-    ("manifest.format", "orc", EVERY),
     ("index-file-in-data-file-dir", "true", EVERY),
     ("branch", "other", EVERY),
     ("merge-engine", "of-a-later-version", {READ, WRITE, COMPACT}),
     ("query-auth.enabled", "true", {READ, WRITE, COMPACT}),
-    ("sequence.snapshot-ordering", "true", {READ, WRITE, COMPACT}),
+    ("sequence.snapshot-ordering", "true", {WRITE}),
+    ("pk-clustering-override", "true", {WRITE, COMPACT}),
     ("bucket-function.type", "hive", {READ, WRITE, COMPACT}),
     ("fields.v.map.storage-layout", "shared-shredding", {READ, WRITE, COMPACT}),
-    ("fields.v.default-value", "7", {READ}),
     ("postpone.merge-on-read", "true", {READ}),
-    ("deletion-vectors.merge-on-read", "true", {READ}),
     ("scan.mode", "from-snapshot", {READ}),
     ("log.scan", "from-timestamp", {READ}),
     ("scan.snapshot-id", "3", {READ}),
@@ -54,10 +52,9 @@ REFUSED: list[tuple[str, str, set[Use] | frozenset[Use]]] = [
     ("postpone.batch-write-fixed-bucket", "true", {WRITE}),
     ("upsert-key", "v", {WRITE}),
     ("tag.create-success-file", "true", {WRITE, TAG}),
-    ("record-level.expire-time", "1 d", {COMPACT}),
     ("clustering.incremental", "true", {COMPACT}),
-    ("metadata.iceberg.storage", "table-location", EVERY - {READ}),
-    ("pk-btree.index.columns", "v", EVERY - {READ}),
+    ("metadata.iceberg.storage", "hive-catalog", EVERY - {READ}),
+    ("pk-btree.index.columns", "v", {WRITE, COMPACT}),
     ("bucket-order-of-a-later-version", "x", EVERY - {READ}),
     ("sequence.of-a-later-version", "x", EVERY - {READ}),
     ("deletion-vectors.of-a-later-version", "x", EVERY - {READ}),
@@ -303,7 +300,7 @@ REFUSED_VERBS: dict[str, Any] = {
 def test_nothing_is_touched_when_a_table_is_refused(catalog: Catalog, verb: str) -> None:
     table = new_table(catalog)
     table.write(rows(table, events(0, 1)))
-    refused, fs = watched(with_options(table, manifest__format="orc"))
+    refused, fs = watched(with_options(table, type="object-table"))
     with pytest.raises(UnsupportedError, match="and was not changed"):
         REFUSED_VERBS[verb](refused)
     assert fs.changes == []
@@ -311,8 +308,8 @@ def test_nothing_is_touched_when_a_table_is_refused(catalog: Catalog, verb: str)
 
 def test_rows_are_not_written_when_their_writer_could_not_compact_them(catalog: Catalog) -> None:
     table = new_table(catalog)
-    refused, fs = watched(with_options(table, record_level__expire_time="1 d"))
-    with pytest.raises(UnsupportedError, match=r"record-level\.expire-time=1 d"):
+    refused, fs = watched(with_options(table, clustering__incremental="true"))
+    with pytest.raises(UnsupportedError, match=r"clustering\.incremental=true"):
         refused.write(rows(table, events(0, 1)), compact=True)
     assert fs.changes == []
     refused.write(rows(table, events(0, 1)))
