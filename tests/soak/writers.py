@@ -35,7 +35,8 @@ class Notes:
 
     @property
     def role(self) -> str:
-        return f"{self.place.table}-{self.writer}"
+        # Without a dot: `Place.note` makes the name of its unfinished file of what precedes one.
+        return f"writer-{self.writer}"
 
     @property
     def done(self) -> int:
