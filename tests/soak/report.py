@@ -24,10 +24,10 @@ def markdown(found: Mapping[str, Any]) -> Iterator[str]:
     """Totals, tables, memory, CPU, and everything that failed."""
     rows, kills = sum(found["rows"].values()), Counter(each["role"] for each in found["kills"])
     full, commits = len(found["fulls"]), sum(map(sum, found["commits"].values()))
-    ingested, faults = sum(found["rounds"].values()), len(found["faults"])
+    faults = len(found["faults"])
     minutes = f"{found['minutes']:g} minutes"
     yield f"{minutes}, {kills.total()} kills ({_counts(kills)}), disk full {full}×"
-    yield f"- {rows:,} rows in {commits:,} commits, {ingested} ingests; faults: {faults}"
+    yield f"- {rows:,} rows in {commits:,} commits; faults: {faults}"
     yield f"- reads compared: {_counts(found['reads'])}; refused: {len(found['refused'])}"
     runs = Counter(f"{each['verb'] or 'ingest'} {each['status'].lower()}" for each in found["runs"])
     yield f"- runs: {_counts(dict(sorted(runs.items())))}"
