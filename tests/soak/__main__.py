@@ -153,6 +153,7 @@ class Soak:
 
     def run(self) -> dict[str, Any]:
         """Carry it out; its figures."""
+        threading.excepthook = lambda died: self.faults.append(f"a thread died: {died.exc_value!r}")
         java = start_java_latest(self.oracles / "java_latest", timeout_seconds=TIMEOUT_SECONDS)
         pypaimon = start_pypaimon(self.oracles / "pypaimon", timeout_seconds=TIMEOUT_SECONDS)
         readers: dict[str, Oracle | None] = {
