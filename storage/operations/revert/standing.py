@@ -122,11 +122,28 @@ class _Judge:
             to_copy=tuple(self.to_copy),
             to_rename=tuple(renamed),
             removed_indexes=tuple(self.indexes[at] for at in net.new_indexes),
-            indexes_to_copy=tuple(net.removed_indexes.values()),
+            indexes_to_copy=tuple(map(self._as_named_now, net.removed_indexes.values())),
             hashes=hashes,
             replaced_hashes=tuple(replaced),
             bucket_option=bucket_option,
         )
+
+    def _as_named_now(self, index: IndexEntry) -> IndexEntry:
+        """An index to come back, with its deletions of the files that its own became."""
+        vectors = index.file.deletion_vectors
+        if not vectors:
+            return index
+        there = [each for at, each in self.live.items() if at not in self.net.added]
+        names = {
+            _first_name(each): each.file.file_name
+            for each in (*there, *self.to_copy)
+            if each.place == index.place
+        }
+        named = tuple(
+            replace(each, data_file=names.get(first_name(each.data_file), each.data_file))
+            for each in vectors
+        )
+        return replace(index, file=replace(index.file, deletion_vectors=named))
 
     def _moved(self) -> Iterable[ManifestEntry]:
         """Live files that only changed their level, at the level of before."""
