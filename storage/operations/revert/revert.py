@@ -181,6 +181,8 @@ def _looked_at(files: TableFiles, snapshot_ids: Sequence[int]) -> tuple[RevertPl
     check_current_schema(files)
 
     def look(latest: Snapshot | None) -> tuple[RevertPlan, NetChange]:
+        if latest is None:
+            kept_snapshots(files, snapshot_ids)
         assert latest is not None
         try:
             snapshots = kept_snapshots(files, snapshot_ids)

@@ -738,3 +738,8 @@ def test_deletions_that_come_back_are_those_of_the_files_that_came_back_before(
     assert content(table) == states[2]
     table.history.revert(*([last.id, last.id - 1] if keyed else [last.id]))
     assert content(table) == states[1]
+
+
+def test_a_table_without_snapshots_says_so(catalog: Catalog) -> None:
+    with pytest.raises(SnapshotNotFound, match="it has no snapshot"):
+        new_table(catalog).history.revert(1)
