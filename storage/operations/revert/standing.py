@@ -122,28 +122,29 @@ class _Judge:
             to_copy=tuple(self.to_copy),
             to_rename=tuple(renamed),
             removed_indexes=tuple(self.indexes[at] for at in net.new_indexes),
-            indexes_to_copy=tuple(map(self._as_named_now, net.removed_indexes.values())),
+            indexes_to_copy=tuple(self._indexes_to_copy()),
             hashes=hashes,
             replaced_hashes=tuple(replaced),
             bucket_option=bucket_option,
         )
 
-    def _as_named_now(self, index: IndexEntry) -> IndexEntry:
-        """An index to come back, with its deletions of the files that its own became."""
-        vectors = index.file.deletion_vectors
-        if not vectors:
-            return index
+    def _indexes_to_copy(self) -> Iterable[IndexEntry]:
+        """Indexes to come back, with deletions of what their files became, if these are there."""
         there = [each for at, each in self.live.items() if at not in self.net.added]
         names = {
-            _first_name(each): each.file.file_name
-            for each in (*there, *self.to_copy)
-            if each.place == index.place
+            (each.place, _first_name(each)): each.file.file_name for each in (*there, *self.to_copy)
         }
-        named = tuple(
-            replace(each, data_file=names.get(first_name(each.data_file), each.data_file))
-            for each in vectors
-        )
-        return replace(index, file=replace(index.file, deletion_vectors=named))
+        for index in self.net.removed_indexes.values():
+            vectors = index.file.deletion_vectors
+            named = tuple(
+                replace(each, data_file=names[index.place, first_name(each.data_file)])
+                for each in vectors or ()
+                if (index.place, first_name(each.data_file)) in names
+            )
+            if vectors and named:
+                yield replace(index, file=replace(index.file, deletion_vectors=named))
+            elif not vectors:
+                yield index
 
     def _moved(self) -> Iterable[ManifestEntry]:
         """Live files that only changed their level, at the level of before."""

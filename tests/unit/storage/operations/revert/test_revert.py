@@ -743,3 +743,15 @@ def test_deletions_that_come_back_are_those_of_the_files_that_came_back_before(
 def test_a_table_without_snapshots_says_so(catalog: Catalog) -> None:
     with pytest.raises(SnapshotNotFound, match="it has no snapshot"):
         new_table(catalog).history.revert(1)
+
+
+def test_deletions_do_not_come_back_without_their_files(catalog: Catalog) -> None:
+    table = new_table(catalog, options={"bucket": "-1", "deletion-vectors.enabled": "true"})
+    table.write(rows(table, events(0, 4)))
+    table.delete("id < 2")
+    table.delete("id >= 2")
+    table.history.revert(1, 3)
+    assert content(table) == []
+    table.write(rows(table, events(0, 4)))
+    compact(table, full=True)
+    assert len(content(table)) == 4
