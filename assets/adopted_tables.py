@@ -21,7 +21,8 @@ from lakewright.platform.orchestration.upkeep_links import upkeep_links
 from lakewright.platform.policies.policies import ResolvedPolicy
 from lakewright.platform.tables.partition_keys import PartitionColumn
 from lakewright.platform.upkeep.words import time_text
-from lakewright.storage.spec.data_types import parse_data_type
+from lakewright.storage.errors import InvalidSchema
+from lakewright.storage.spec.data_types import DataType, OpaqueType, parse_data_type
 
 
 def adopted_spec(
@@ -51,7 +52,7 @@ def adopted_spec(
         metadata["dagster/uri"] = adopted.location
     if adopted.columns:
         metadata["dagster/column_schema"] = column_schema(
-            ((name, parse_data_type(kind), comment) for name, kind, comment in adopted.columns),
+            ((name, _type(kind), comment) for name, kind, comment in adopted.columns),
             partition_keys=adopted.partition_keys,
             primary_keys=adopted.primary_keys,
         )
@@ -102,10 +103,20 @@ def _names(columns: Sequence[str]) -> str:
 
 def _partitions(adopted: AdoptedTable) -> dg.PartitionsDefinition[str] | None:
     """Dynamic partitions, whose keys the upkeep sensor registers; none if no schema was read."""
-    types = {name: parse_data_type(kind) for name, kind, _ in adopted.columns}
+    types = {name: _type(kind) for name, kind, _ in adopted.columns}
     columns = [
         PartitionColumn(partition_key, types[partition_key])
         for partition_key in adopted.partition_keys
     ]
     scheme = found_in_data(columns)
     return None if scheme is None else partitions_def(scheme, TableNames(adopted.table))
+
+
+def _type(text: str) -> DataType:
+    """A column's type for display; one that is not known is its text, and stops no other table."""
+    try:
+        return parse_data_type(text)
+    except InvalidSchema:
+        return OpaqueType(
+            text=text.removesuffix(" NOT NULL"), nullable=not text.endswith("NOT NULL")
+        )

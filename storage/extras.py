@@ -24,6 +24,7 @@ EXTRAS = {
     "adbc_driver_postgresql": "jdbc",
     "pymysqlreplication": "mysql-cdc",
     "confluent_kafka": "kafka",
+    "pyiceberg": "iceberg",
 }
 
 

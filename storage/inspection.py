@@ -139,6 +139,14 @@ class Inspection:
         """Rows that need no merging, named `ro` in the format."""
         return self.table("ro", where)
 
+    def row_tracking(self, where: Where | None = None) -> pa.Table:
+        """Rows with their ids and the snapshots that wrote them last, of a table that tracks them.
+
+        Raises:
+            InvalidRequestError: it does not.
+        """
+        return self.table("row_tracking", where)
+
     def file_count_on_disk(self) -> int:
         """Files of any kind below the table's folder, without those of upkeep; lists it whole."""
         paths = self.table_files.paths

@@ -9,6 +9,11 @@ from typing import Any
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.merging import Action, On, merge_statement
 from lakewright.storage.named_errors import names_errors
+from lakewright.storage.operations.iceberg.publish_iceberg import (
+    PublishIcebergOptions,
+    plan_publish_iceberg,
+    run_publish_iceberg,
+)
 from lakewright.storage.operations.inspection.analyze import (
     AnalyzeOptions,
     plan_analyze,
@@ -441,6 +446,16 @@ class Upkeep:
         not_undone="what came back can be deleted by the same verb again",
     )
     plan_put_back = put_back.planning()
+    publish_iceberg = Verb(
+        "publish_iceberg",
+        "bring Iceberg metadata up to the table's snapshots",
+        PublishIcebergOptions,
+        plan_publish_iceberg,
+        run_publish_iceberg,
+        effect=Effect.PUBLISHES,
+        not_undone="Iceberg metadata follows the table: change the table, and publish again",
+    )
+    plan_publish_iceberg = publish_iceberg.planning()
     drop_partitions = Verb(
         "drop_partitions",
         "drop whole partitions",

@@ -250,7 +250,8 @@ def _table_options() -> Iterator[str]:
         "Every option of Apache Paimon, and what Lakewright does with it. The value after a type\n"
         "is Paimon's default; a duration is such as `1 h`, a size such as `128 mb`. A `*` stands\n"
         "for a column, an index or a class. An option with a lock (🔒) cannot change once its\n"
-        "table has a snapshot.\n"
+        "table has a snapshot. What can be done to tables of later versions stands by their\n"
+        "[kind](kinds-of-tables.md).\n"
     )
     for heading, says, options, lines in (
         ("Obeyed", "They have the effect that Paimon gives them.", HONOURED_OPTIONS, _obeyed),

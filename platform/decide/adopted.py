@@ -135,7 +135,9 @@ def _read(catalog: Catalog, name: str) -> AdoptedTable:
     if written is not None:
         known = replace(known, writer=written.commit_user, written_ms=written.time_millis)
     # Other tables hold rows in their files that readers do not see.
-    counts = not schema.is_keyed and latest.index_manifest is None
+    counts = not (
+        schema.is_keyed or latest.index_manifest is not None or table.options.data_evolution_enabled
+    )
     return replace(known, rows=latest.total_record_count if counts else None)
 
 

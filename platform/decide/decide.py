@@ -53,6 +53,7 @@ from lakewright.platform.ledger.kept_verbs import (
     EXPIRE_SNAPSHOTS,
     EXPIRE_TAGS,
     INGEST,
+    PUBLISH_ICEBERG,
     REMOVE_ORPHANS,
     RESCALE,
     RESPEC,
@@ -122,6 +123,7 @@ def decide(
         look.changelogs,
         look.partitions,
         look.manifests,
+        look.iceberg,
         look.orphans,
         look.collect,
         look.statistics,
@@ -573,6 +575,44 @@ class _Look:
                 state=str(self.state.survey.history.latest_snapshot),
                 table_uuid=self.state.survey.uuid,
                 score=_score(_NO_COST, benefit),
+            ),
+            policy,
+        )
+
+    def iceberg(self) -> Iterator[Decision]:
+        policy, status = self.policy.iceberg, self.state.iceberg
+        if policy.lag is None:
+            return
+        barred = self._barred(PUBLISH_ICEBERG, is_enabled=True, use=Use.TAG)
+        if barred is not None:
+            yield barred
+            return
+        if status is not None and status.refused is not None:
+            yield self._declined(PUBLISH_ICEBERG, WhyNot.READ_ONLY, status.refused)
+            return
+        latest = self.state.survey.history.latest_snapshot
+        since_ms = None if status is None else status.unseen_since_ms
+        if latest is None or status is None or since_ms is None:
+            told = "Iceberg readers see its latest snapshot" if latest else "nothing was committed"
+            yield self._declined(PUBLISH_ICEBERG, WhyNot.HEALTHY, f"{told}: leave")
+            return
+        told = f"Iceberg readers see no commit since {time_text(since_ms)}"
+        due_ms = since_ms + policy.lag
+        if self.clock.now_ms < due_ms:
+            told = f"{told}, and may not for {lasting(policy.lag)}"
+            yield self._declined(PUBLISH_ICEBERG, WhyNot.NOT_YET, told, due_ms)
+            return
+        yield self._unless_busy(
+            Intent(
+                table=self.table,
+                verb=PUBLISH_ICEBERG,
+                why=Why.ICEBERG_BEHIND,
+                subject=self.table,
+                told=f"{told}, longer than {lasting(policy.lag)}: publish",
+                state=str(latest),
+                table_uuid=self.state.survey.uuid,
+                # It rewrites no file of the table, and readers wait for it.
+                score=float("inf"),
             ),
             policy,
         )

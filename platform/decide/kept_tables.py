@@ -15,6 +15,7 @@ from lakewright.platform.tables.declaration_files import WrongDeclaration
 from lakewright.platform.tables.declarations import TableDeclaration, rejects_name
 from lakewright.platform.tables.upkeep_policies import (
     CompactionPolicy,
+    IcebergPolicy,
     ManifestPolicy,
     RespecPolicy,
     SortPolicy,
@@ -147,6 +148,8 @@ def policy_to_keep(table: str, policy: UpkeepPolicy) -> UpkeepPolicy:
             "sort": SortPolicy(),
             # Their partition keys are those by which this platform reads them.
             "respec": RespecPolicy(),
+            # Each verb on the ledger, this one too, appends a row to it.
+            "iceberg": IcebergPolicy(),
         }
     )
 

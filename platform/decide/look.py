@@ -17,6 +17,7 @@ from lakewright.platform.ledger.known_work import Past
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.past import LedgerPast
 from lakewright.platform.tables.upkeep_policies import (
+    IcebergPolicy,
     RespecPolicy,
     SortPolicy,
     UpkeepMode,
@@ -240,6 +241,7 @@ class TableWatch:
             and known.ended_ms == ended_ms
             and known.sort == policy.sort
             and _knows_keys(known.state, policy.respec)
+            and _knows_readers(known.state, policy.iceberg)
             and (known.settled or known.state.survey.uuid == _uuid(catalog, name))
         ):
             known.settled = known.settled or stamp.is_settled(catalog.env.now_ms())
@@ -253,7 +255,14 @@ class TableWatch:
                 return known
         # Read before the state: what changes meanwhile is found at the next look.
         beside = _beside(catalog, name)
-        state = read_state(catalog, name, now_ms=now_ms, sort=policy.sort, respec=policy.respec)
+        state = read_state(
+            catalog,
+            name,
+            now_ms=now_ms,
+            sort=policy.sort,
+            respec=policy.respec,
+            iceberg=policy.iceberg,
+        )
         told: frozenset[tuple[str, Why | WhyNot]] = frozenset() if known is None else known.told
         self._known[name] = _Known(
             stamp=stamp,
@@ -277,6 +286,11 @@ def _knows_keys(state: UpkeepState, policy: RespecPolicy) -> bool:
     if not policy.enabled or policy.keys is None or state.survey.problem is not None:
         return True
     return change is not None and change.is_of(policy)
+
+
+def _knows_readers(state: UpkeepState, policy: IcebergPolicy) -> bool:
+    """Whether a state says what Iceberg readers see, if the policy publishes for them."""
+    return not policy.enabled or bool(state.iceberg or state.survey.problem)
 
 
 def _is_passing(state: UpkeepState) -> bool:

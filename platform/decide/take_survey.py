@@ -307,7 +307,8 @@ def _laid_out(table: Table, known: TableSurvey, layout: Layout, worst: int) -> T
 
 def _files(layout: Layout, *, keyed: bool) -> FileFigures:
     buckets = layout.buckets
-    is_merged = buckets.is_merged.all() and not layout.deletion_vectors
+    holds_more = layout.deletion_vectors or layout.files.options.data_evolution_enabled
+    is_merged = buckets.is_merged.all() and not holds_more
     return FileFigures(
         files=_sum(buckets.file_count),
         rows=_sum(buckets.row_count),

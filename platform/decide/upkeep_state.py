@@ -11,6 +11,7 @@ from lakewright.platform.decide.take_survey import survey_table
 from lakewright.platform.ledger.intents import WhyNot
 from lakewright.platform.tables.upkeep_policies import (
     ChangelogPolicy,
+    IcebergPolicy,
     RespecPolicy,
     SnapshotPolicy,
     SortPolicy,
@@ -19,6 +20,12 @@ from lakewright.platform.upkeep.health import TableHealth
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, StorageError, UnsupportedError
 from lakewright.storage.lsm.sort_layout import SortOrder
+from lakewright.storage.operations.iceberg.metadata_files import (
+    IcebergStatus,
+    check_publishable,
+    read_status,
+    unpublished,
+)
 from lakewright.storage.operations.respec.respec_checks import check_keys, check_nothing_waits
 from lakewright.storage.spec.partition_expiry import TIME_OPTION
 
@@ -83,7 +90,8 @@ class UpkeepState:
     say of snapshots, `changelog_retention` what they say of changelogs, and `expires_partitions`
     whether these let partitions expire. `tags_made_ms` has the oldest tags by name. `created_ms` is
     None if the first schema is gone or does not tell. `unsorted` is None where the reader asked for
-    no order, and `keys_change` where it named no partition keys.
+    no order, and `keys_change` where it named no partition keys. `iceberg` says what Iceberg
+    readers see, where the policy publishes for them.
     """
 
     survey: TableSurvey
@@ -96,6 +104,7 @@ class UpkeepState:
     created_ms: int | None = None
     unsorted: Unsorted | None = None
     keys_change: PolicyKeys | None = None
+    iceberg: IcebergStatus | None = None
 
 
 def read_state(
@@ -105,11 +114,13 @@ def read_state(
     now_ms: int,
     sort: SortPolicy | None = None,
     respec: RespecPolicy | None = None,
+    iceberg: IcebergPolicy | None = None,
 ) -> UpkeepState:
     """Read the state of a table from its metadata; a table that cannot be read has a `problem`.
 
     With a policy for its order, what is not in this order is read too, and with one for its
-    partition keys, whether it can have them.
+    partition keys, whether it can have them. With one that publishes for Iceberg readers, what
+    these see.
     """
     try:
         table = catalog.table(name)
@@ -141,6 +152,7 @@ def read_state(
         collect_due_ms=collect_due_ms,
         unsorted=None if survey.problem or sort is None else _unsorted(table, sort),
         keys_change=None if survey.problem or respec is None else _keys_change(table, respec),
+        iceberg=None if survey.problem or iceberg is None else _iceberg(table, iceberg),
     )
 
 
@@ -157,6 +169,20 @@ def read_beside(table: Table) -> object:
         table.table_files.references.tag_modified_ms(),
         tuple(table.table_files.condemned.listed()),
     )
+
+
+def _iceberg(table: Table, iceberg: IcebergPolicy) -> IcebergStatus | None:
+    if not iceberg.enabled:
+        return None
+    try:
+        check_publishable(table.table_files)
+    except UnsupportedError as error:
+        return replace(unpublished(table.table_files), refused=error.message)
+    try:
+        return read_status(table.table_files) or unpublished(table.table_files)
+    except StorageError:
+        # The run says what is wrong.
+        return unpublished(table.table_files)
 
 
 def _unsorted(table: Table, sort: SortPolicy) -> Unsorted | None:

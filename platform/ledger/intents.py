@@ -23,6 +23,7 @@ class Why(Enum):
     PARTITION_KEYS = "partition_keys"
     STOPPED_CHANGE = "stopped_change"
     FILES_AWAY = "files_away"
+    ICEBERG_BEHIND = "iceberg_behind"
 
 
 # Of these, compactions are worth any budget and come first.

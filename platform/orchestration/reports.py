@@ -122,11 +122,12 @@ def whole_table_metadata(table: Table, snapshot: Snapshot | None = None) -> dict
 def rows_at(table: Table, snapshot: Snapshot) -> dict[str, int]:
     """The rows of a table at a snapshot, or those in its files if these are not to be read alone.
 
-    Files of keyed tables hold versions of a key and retractions, and an index may mark rows of any
-    table as deleted.
+    Files of keyed tables hold versions of a key and retractions, an index may mark rows of any
+    table as deleted, and with data evolution several files hold columns of one row.
     """
     in_files = snapshot.total_record_count
-    is_merged = not table.schema.is_keyed and snapshot.index_manifest is None
+    holds_more = table.schema.is_keyed or table.options.data_evolution_enabled
+    is_merged = not holds_more and snapshot.index_manifest is None
     return row_counts(in_files, in_files if is_merged else None)
 
 

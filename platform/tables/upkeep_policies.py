@@ -274,6 +274,20 @@ class ManifestPolicy(Declared):
     min_count: int = Field(default=100, ge=2, description="this many small manifests are due")
 
 
+class IcebergPolicy(Declared):
+    """When Iceberg metadata is brought up to commits of any writer."""
+
+    lag: DurationMs | None = Field(
+        default=None,
+        description="how long Iceberg readers may not see a commit; without it, only commits of "
+        "tables with the option metadata.iceberg.storage are published, as they are made",
+    )
+
+    @property
+    def enabled(self) -> bool:
+        return self.lag is not None
+
+
 class StatisticsPolicy(Declared):
     """When statistics of the rows are computed."""
 
@@ -367,6 +381,7 @@ class UpkeepPolicy(Declared):
     orphans: OrphanPolicy = OrphanPolicy()
     collect: CollectPolicy = CollectPolicy()
     manifests: ManifestPolicy = ManifestPolicy()
+    iceberg: IcebergPolicy = IcebergPolicy()
     statistics: StatisticsPolicy = StatisticsPolicy()
     rescale: RescalePolicy = RescalePolicy()
     respec: RespecPolicy = RespecPolicy()

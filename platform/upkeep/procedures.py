@@ -23,6 +23,7 @@ from lakewright.platform.upkeep.history import (
 from lakewright.platform.upkeep.mark_done import MARK_DONE
 from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
 from lakewright.platform.upkeep.procedure import AnyProcedure
+from lakewright.platform.upkeep.publish_iceberg import PUBLISH_ICEBERG
 from lakewright.platform.upkeep.rename_partition import RENAME_PARTITION
 from lakewright.platform.upkeep.rescale import RESCALE
 from lakewright.platform.upkeep.respec import RESPEC
@@ -39,6 +40,7 @@ _ALL: tuple[AnyProcedure, ...] = (
     EXPIRE_CHANGELOGS,
     EXPIRE_PARTITIONS,
     REWRITE_MANIFESTS,
+    PUBLISH_ICEBERG,
     REMOVE_ORPHANS,
     COLLECT,
     ANALYZE,

@@ -95,11 +95,11 @@ def _part(
 ) -> pa.Field:
     """An element, key or value at a depth inside a field."""
     arrow_type = to_arrow_type(data_type, field_id, depth)
-    own = None if field_id is None else _part_id(field_id, depth, sign)
+    own = None if field_id is None else part_id(field_id, depth, sign)
     return pa.field(name, arrow_type, data_type.nullable, _id_metadata(own))
 
 
-def _part_id(field_id: int, depth: int, sign: int) -> int:
+def part_id(field_id: int, depth: int, sign: int) -> int:
     """Elements and values count upward, keys downward. Source: Paimon `SpecialFields`."""
     return _PARTS_ID + sign * (field_id * _MOST_DEPTH + depth)
 

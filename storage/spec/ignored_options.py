@@ -364,8 +364,6 @@ IGNORED_OPTIONS = options_under(
     Option("metadata.iceberg.compaction.max.file-num", INTEGER, "50"),
     Option("metadata.iceberg.compaction.min.file-num", INTEGER, "10"),
     Option("metadata.iceberg.database", TEXT),
-    Option("metadata.iceberg.delete-after-commit.enabled", BOOLEAN, "true"),
-    Option("metadata.iceberg.format-version", INTEGER, "2"),
     Option("metadata.iceberg.glue.skip-archive", BOOLEAN, "false"),
     Option("metadata.iceberg.hadoop-conf-dir", TEXT),
     Option(
@@ -377,8 +375,6 @@ IGNORED_OPTIONS = options_under(
     Option("metadata.iceberg.hive-skip-update-stats", BOOLEAN, "false"),
     Option("metadata.iceberg.manifest-compression", TEXT, "snappy"),
     Option("metadata.iceberg.manifest-legacy-version", BOOLEAN, "false"),
-    Option("metadata.iceberg.previous-versions-max", INTEGER, "0"),
-    Option("metadata.iceberg.storage-location", CHOICE),
     Option("metadata.iceberg.table", TEXT),
     Option("metadata.iceberg.uri", TEXT),
     Heading("concerns other clients' catalogs, where it was set together with those of the table"),

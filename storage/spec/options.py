@@ -22,6 +22,7 @@ from lakewright.storage.spec.file_format import (
 )
 from lakewright.storage.spec.known_options import (
     ROWS,
+    UPKEEP,
     WRITES,
     Heading,
     Option,
@@ -139,6 +140,14 @@ _CLUSTERED = Refusal(
     WRITES, "compactions must sort by other columns than the key and mark older rows", {"false"}
 )
 _HASHED = Refusal(ROWS, "another function assigns rows to buckets", ("default", "mod"))
+# Values of the options about Iceberg metadata.
+NOT_PUBLISHED, IN_CATALOG = "disabled", "catalog-location"
+_CATALOGS = Refusal(
+    UPKEEP,
+    "an Iceberg catalog must know each snapshot; publish for one of files, and register that there",
+    (NOT_PUBLISHED, "table-location", "hadoop-catalog"),
+)
+_VERSION_2 = Refusal(UPKEEP, "Iceberg metadata has another format version", ("2",))
 
 
 class TableOptions:
@@ -371,6 +380,21 @@ class TableOptions:
     # None: the time zone of the machine.
     process_time_zone = Option("sink.process-time-zone", TEXT_OR_NONE)
     watermark_time_zone = Option("sink.watermark-time-zone", TEXT, "UTC")
+
+    _iceberg = Heading("Iceberg metadata: whether commits publish it, where, and what is kept")
+    iceberg_storage = Option(
+        "metadata.iceberg.storage", LOWER_TEXT, NOT_PUBLISHED, refusals=(_CATALOGS,)
+    )
+    iceberg_location = Option(
+        "metadata.iceberg.storage-location",
+        choice({each: each for each in ("table-location", IN_CATALOG)}),
+        unset=lambda _: "",
+    )
+    _iceberg_version = options_under(
+        _iceberg, Option("metadata.iceberg.format-version", TEXT, "2", refusals=(_VERSION_2,))
+    )
+    iceberg_deletes = Option("metadata.iceberg.delete-after-commit.enabled", BOOLEAN, "true")
+    iceberg_former_versions = Option("metadata.iceberg.previous-versions-max", integer(0), "0")
 
     _commits = Heading("retries of commits, and the scope of overwrites")
     # None: the committer's own limits of retries and time apply.

@@ -116,7 +116,6 @@ REFUSED_OPTIONS = options_under(
     ),
     Option(CLUSTERING, BOOLEAN, "false"),
     Refusal(UPKEEP, "Iceberg readers need Iceberg metadata for each snapshot"),
-    Option("metadata.iceberg.storage", CHOICE, "disabled"),
     Option("metadata.iceberg-compatible", BOOLEAN, "false"),
     Refusal(WRITES, "each commit of rows must maintain indexes beside them"),
     Option("pk-bitmap.index.columns", TEXT),

@@ -38,6 +38,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.operations.inspection.system_tables import (
     READ_OPTIMIZED,
+    ROW_TRACKING,
     system_table_names,
 )
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
@@ -249,6 +250,15 @@ def _tags(table: Table) -> None:
     compact(table, full=True)
     expire(table, keep=2)
     table.history.create_tag("last")
+
+
+def _copied(table: Table) -> None:
+    """A copy of the files of a tag: it has no snapshot."""
+    table.history.create_tag("first")
+    for number in table.table_files.snapshots.ids():
+        table.table_files.fs.delete(table.table_files.paths.snapshot(number))
+    for hint in (table.table_files.paths.latest_hint, table.table_files.paths.earliest_hint):
+        table.table_files.fs.delete(hint)
 
 
 def _untagged(table: Table) -> None:
@@ -666,6 +676,15 @@ CASES = (
     Case("postpone compact", _run("postpone_compact"), POSTPONED, steps=True),
     Case("analyze", _run("analyze"), EVERY_KIND),
     Case("rewrite manifests", _run("rewrite_manifests"), EVERY_KIND),
+    # What a dead publication leaves, a later one deletes after a day.
+    Case(
+        "publish iceberg",
+        _run("publish_iceberg"),
+        ("append",),
+        cleans_up=False,
+        repeats=True,
+        names_places=True,
+    ),
     # Expiring.
     Case("expire snapshots", _run("expire_snapshots", **ONE_LEFT), EVERY_KIND, cleans_up=False),
     Case(
@@ -770,6 +789,12 @@ CASES = (
         lambda at: at.table.history.rename_tag("first", "new"),
         ready=_tags,
         done=GONE,
+    ),
+    Case(
+        "restore a copy",
+        lambda at: at.table.history.restore_backup("first"),
+        ready=_copied,
+        done=THERE,
     ),
     Case("tag what is due", lambda at: at.table.history.create_due_tags(), ("tagging",), _untagged),
     Case(
@@ -893,16 +918,18 @@ CASES = (
 )
 
 SYSTEM_TABLES = tuple(
-    "read_optimized" if name == READ_OPTIMIZED else name for name in system_table_names()
+    "read_optimized" if name == READ_OPTIMIZED else name
+    for name in system_table_names()
+    if name != ROW_TRACKING
 )
 
 
 # What changes nothing, however it is called.
 def _refused(verb: Callable[[], object]) -> None:
-    """What a catalog of folders has no way to do."""
+    """What such a catalog or table has no way to do."""
     try:
         verb()
-    except UnsupportedError:
+    except (UnsupportedError, InvalidRequestError, TagNotFound):
         return
     raise AssertionError("this was not refused")
 
@@ -944,6 +971,9 @@ READERS: dict[str, Callable[[Place], object]] = {
         at.table.inspect.late_writers(),
         *(getattr(at.table.inspect, name)() for name in SYSTEM_TABLES),
     ),
+    "row_tracking": lambda at: _refused(at.table.inspect.row_tracking),
+    "backup_files": lambda at: _refused(lambda: at.table.history.backup_files("none")),
+    "check_backup": lambda at: _refused(lambda: at.table.history.check_backup("none")),
     "prepare_write": lambda at: at.table.prepare_write(mode="append"),
     "read_staged": lambda at: (at.table.read_staged(at.ready), at.table.scan_staged(at.ready)),
     "read": lambda at: (at.table.read(limit=1), at.table.scan().read()),

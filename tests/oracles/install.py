@@ -25,6 +25,8 @@ LOCKS: dict[str, tuple[str, ...]] = {
     "java": ("java-build.lock", "java.lock"),
     "rust": ("rust.lock",),
     "java_latest": ("java-latest.lock",),
+    # No client of Paimon: a reader of Iceberg metadata.
+    "duckdb_iceberg": ("duckdb-iceberg.lock",),
     # Jars alone, which this process itself runs.
     "flink": (),
 }

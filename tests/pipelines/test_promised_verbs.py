@@ -34,6 +34,7 @@ PROMISED = {
     "remove_orphans": ("remove-orphans", Upkeep.remove_orphans),
     "collect": ("condemned collect", Upkeep.collect),
     "rewrite_manifests": ("rewrite-manifests", Upkeep.rewrite_manifests),
+    "publish_iceberg": ("publish-iceberg", Upkeep.publish_iceberg),
     "rescale": ("rescale", Upkeep.rescale),
     "respec": ("respec", Upkeep.respec),
     "evolve_schema": ("evolve-schema", evolve.evolution_to),

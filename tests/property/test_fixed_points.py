@@ -35,6 +35,7 @@ from lakewright.platform.upkeep.sort_compact import SortCompactRun
 from lakewright.storage import Catalog, RepairMode, Table
 from lakewright.storage.errors import FileMissing, InvalidRequestError
 from lakewright.storage.lsm.sort_layout import SortOrder
+from lakewright.storage.operations.iceberg.publish_iceberg import PublishIcebergOptions
 from lakewright.storage.spec.partition_expiry import ExpiryStrategy
 from tests.support.tables.builders import content, events, new_table, rows
 from tests.support.tables.environment import FixedEnv
@@ -108,6 +109,7 @@ OPTIONS: dict[str, st.SearchStrategy[object]] = {
     "postpone_compact": st.builds(PostponeRun),
     "rescale": st.builds(RescaleRun, buckets=st.integers(1, 3)),
     "rewrite_manifests": st.builds(RewriteManifestsOptions, min_count=st.integers(1, 4)),
+    "publish_iceberg": st.builds(PublishIcebergOptions),
     "expire_snapshots": EXPIRY.map(lambda given: ExpireSnapshotsRun(**given)),
     "expire_tags": st.builds(
         ExpireTagsRun,

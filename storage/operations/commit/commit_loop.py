@@ -13,7 +13,7 @@
 6. Check that no rollback removed the base (`references/commit_standing.py`), and that the rows fit
    a schema that an alter made meanwhile. Otherwise withdraw the snapshot, clean up, and start again
    at 1.
-7. Update the hints.
+7. Update the hints. Publish Iceberg metadata, if the table's options ask for it.
 
 Source: Paimon specification, chapter Snapshot; `FileStoreCommitImpl`.
 """
@@ -52,6 +52,7 @@ from lakewright.storage.operations.commit.keys_gate import (
 )
 from lakewright.storage.operations.commit.partition_deltas import partition_deltas
 from lakewright.storage.operations.commit.restamp import stem_of
+from lakewright.storage.operations.iceberg.hooks import publish_after_commit
 from lakewright.storage.operations.references.commit_standing import (
     Trace,
     is_followed,
@@ -118,6 +119,7 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
             if is_latest(files, latest):
                 raise
         if snapshot is not None:
+            publish_after_commit(files)
             return CommitResult(snapshot=snapshot, attempts=attempt + 1)
         if _is_hopeless(files, attempt, waited_ms):
             break

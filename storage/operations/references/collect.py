@@ -23,6 +23,7 @@ from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import StalePlan
 from lakewright.storage.files.condemned_store import RecordFiles
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.iceberg.hooks import publish_after_change
 from lakewright.storage.operations.references.condemn import (
     FLOOR_MS,
     Condemnation,
@@ -77,6 +78,9 @@ def carried_out(
     The roots `known` and `known_snapshots` were found to keep none of its files. `with_staged` says
     that its files may be staged ones, which no root has named.
     """
+    if condemnation.record.roots:
+        # A publication that began before the record may have ended since.
+        publish_after_change(condemnation.files)
     if condemnation.record.grace_ms:
         record = condemnation.end().record
         return Deleted(condemned_files=record.files, condemned_bytes=record.bytes)

@@ -29,6 +29,7 @@ from lakewright.storage.errors import CorruptionError, FileMissing, StalePlan
 from lakewright.storage.files.condemned_store import RecordFiles
 from lakewright.storage.files.recorded_files import RecordedFiles
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.iceberg.hooks import leave_metadata, publish_after_change
 from lakewright.storage.operations.references.roots import (
     Root,
     changelog_root,
@@ -65,6 +66,8 @@ class Condemnation:
         """Delete the record: the verb deletes nothing, or has put everything back."""
         listed = self.files.condemned.listed().get(self.id)
         delete_record(self.files, listed or RecordFiles(self.id))
+        if self.record.roots:
+            publish_after_change(self.files)
 
     def end(self) -> Condemnation:
         """Mark the record as done."""
@@ -97,7 +100,14 @@ def condemn(
     pins: Iterable[HeldFile] = (),
     grace_ms: int = 0,
 ) -> Condemnation:
-    """Write the record of a verb, before it deletes its roots, which are given by their paths."""
+    """Write the record of a verb, before it deletes its roots, which are given by their paths.
+
+    Iceberg metadata names the roots no more when this returns.
+
+    Raises:
+        UnsupportedError: Iceberg readers see a root, and nothing else can be published.
+    """
+    roots = list(roots)
     held = {each.path: each for each in _held(files, roots)}
     named = {name.path: CondemnedFile(name.path, name.size_bytes) for name in names}
     stopped = _stopped(files, verb, held)
@@ -123,7 +133,15 @@ def condemn(
     files.condemned.put(record_id, record, condemned)
     for listed, _ in stopped:
         delete_record(files, listed)
-    return Condemnation(files, record_id, record, condemned, goes_on=bool(stopped))
+    made = Condemnation(files, record_id, record, condemned, goes_on=bool(stopped))
+    try:
+        leave_metadata(files, roots)
+    except BaseException:
+        # What a run that died has deleted stays in a record.
+        if not made.goes_on:
+            made.withdraw()
+        raise
+    return made
 
 
 def _stopped(

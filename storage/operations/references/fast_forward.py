@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 from lakewright.storage.errors import InvalidRequestError, StalePlan, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.iceberg.hooks import publish_after_change
 from lakewright.storage.operations.references.branches import (
     BranchResult,
     branch_result,
@@ -265,6 +266,7 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
     files.references.set_back_consumers(plan.consumers, read_on)
     deleted = carried_out(condemned)
     files.schemas.tell_latest()
+    publish_after_change(files)
     last = max(plan.new_snapshot_ids)
     check_nothing_newer(files, last, f"it was forwarded to branch {plan.branch}")
     return branch_result(files, plan.branch, deleted, started)

@@ -29,6 +29,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.condemned_store import RecordFiles
 from lakewright.storage.files.paths import numbered
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.iceberg.hooks import publish_after_change
 from lakewright.storage.operations.references.collect import CondemnedRun, condemned_runs
 from lakewright.storage.operations.references.commit_standing import follows, trace_of
 from lakewright.storage.operations.references.condemn import (
@@ -179,6 +180,8 @@ def run_put_back(files: TableFiles, plan: PutBackPlan) -> PutBackResult:
         delete_files(files.fs, [claim])
         raise
     delete_record(files, listed[plan.record])
+    if record.roots:
+        publish_after_change(on_branch(files, record.branch))
     return PutBackResult(
         record=plan.record,
         verb=plan.verb,

@@ -26,6 +26,7 @@ from lakewright.storage.errors import (
     StorageError,
 )
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.iceberg.hooks import publish_after_change, publish_after_commit
 from lakewright.storage.operations.references.collect import carried_out
 from lakewright.storage.operations.references.condemn import condemn
 from lakewright.storage.operations.references.planned_files import files_of_both
@@ -82,6 +83,7 @@ def create_tag(
     except (CorruptionError, SnapshotNotFound):
         delete_files(files.fs, [files.paths.tag(name)])
         raise
+    publish_after_commit(files)
     return files.references.tag(name)
 
 
@@ -125,6 +127,7 @@ def replace_tag(
         condemned.withdraw()
         raise
     carried_out(condemned)
+    publish_after_change(files)
     return files.references.tag(name)
 
 
@@ -147,6 +150,7 @@ def rename_tag(files: TableFiles, name: str, new_name: str) -> Tag:
             f"name for {name}, or delete {new_name} first"
         )
     delete_files(files.fs, [files.paths.tag(name)])
+    publish_after_commit(files)
     return files.references.tag(new_name)
 
 

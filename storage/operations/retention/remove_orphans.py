@@ -3,8 +3,8 @@
 1. Read the store's clock: only that clock dates its files.
 2. List the table folder by folder, or read an inventory of the store. Candidates are data,
    changelog, manifest, index, statistics and unfinished files in folders to which the table
-   writes. They are at least a day old, or as old as requested. A write that takes longer looks
-   dead.
+   writes, and files of Iceberg metadata that no version of it names. They are at least a day old,
+   or as old as requested. A write that takes longer looks dead.
 3. After the listing, read all roots and pending batches, and keep their files, and those that are
    condemned already. So files that are committed during the listing are kept. If a root cannot be
    read, no file is touched.
@@ -31,6 +31,7 @@ from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.inventory import read_inventory
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.iceberg.named_files import OWN_NAME, named_below
 from lakewright.storage.operations.references.collect import Deleted, carried_out
 from lakewright.storage.operations.references.condemn import condemn
 from lakewright.storage.operations.references.keepers import Keepers
@@ -186,6 +187,7 @@ def orphan_steps(
             keepers = Keepers(files, NumberedPaths(), tuple, tell=candidates.keep)
             keepers.look()
             candidates.keep(name.path for name in files.condemned.all_names())
+            candidates.keep(named_below(files))
             leftovers = _leftovers(files, oldest)
         elsewhere = keepers.elsewhere
         # It holds what it has read of the manifests.
@@ -310,7 +312,8 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
         rf"{below}{partition}bucket-(\d+|postpone)/[^/]+"
         rf"|{below}({column}/)*bucket-\d+/{own}"
     )
-    return re.compile(f"{data}|{partition}{_UNFINISHED_MARK}|{_METADATA}|{_UNFINISHED}")
+    own_metadata = f"{_METADATA}|metadata/(?:{OWN_NAME})"
+    return re.compile(f"{data}|{partition}{_UNFINISHED_MARK}|{own_metadata}|{_UNFINISHED}")
 
 
 def _leftovers(files: TableFiles, oldest: int) -> tuple[UnreachableFile, ...]:
@@ -359,6 +362,8 @@ def run_remove_orphans(files: TableFiles, plan: OrphansPlan) -> OrphansResult:
     keepers.look()
     there = files.there(each.path for each in plan.files)
     kept = keepers.kept | keepers.recorded
+    if any(each.path.startswith("metadata/") for each in plan.files):
+        kept |= named_below(files)
     going = [
         each
         for each in plan.files

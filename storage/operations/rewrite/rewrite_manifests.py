@@ -201,7 +201,7 @@ def _live_counts(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> dict[s
     concerned = [meta for meta in metas if may_hold(meta)]
     if not concerned:
         return counts
-    found = live_columns(files, concerned, PartitionFilter(files))
+    found = live_columns(files, concerned, PartitionFilter(files), apart=True)
     live_of = {id(part): len(there) for part, _, there in found.by_part(found.rows)}
     for meta, part in zip(concerned, found.parts, strict=True):
         counts[meta.file_name] = live_of.get(id(part), 0)

@@ -21,6 +21,7 @@ class Effect(Enum):
     CHANGES_KEYS = "changes the partition keys"
     ANALYZES = "reads all rows of a snapshot"
     READS = "reads some files"
+    PUBLISHES = "publishes what snapshots hold for other readers"
     ALONE = "goes beside nothing"
 
 
@@ -30,10 +31,14 @@ _DELETES = {Effect.EXPIRES, Effect.REMOVES, Effect.COLLECTS}
 # it takes; what commits beside a change of keys writes rows of the former keys, which are written
 # once more.
 _BESIDE: dict[Effect, set[Effect]] = {
-    Effect.REWRITES: {*_DELETES, Effect.READS},
-    Effect.EXPIRES: {Effect.WRITES, Effect.REWRITES, Effect.REMOVES, Effect.COLLECTS},
-    Effect.COLLECTS: {Effect.WRITES, Effect.REWRITES, *_DELETES},
-    Effect.REMOVES: _DELETES,
+    Effect.REWRITES: {*_DELETES, Effect.READS, Effect.PUBLISHES},
+    Effect.EXPIRES: {
+        *(Effect.WRITES, Effect.REWRITES, Effect.REMOVES, Effect.COLLECTS, Effect.PUBLISHES)
+    },
+    Effect.COLLECTS: {Effect.WRITES, Effect.REWRITES, *_DELETES, Effect.PUBLISHES},
+    Effect.REMOVES: {*_DELETES, Effect.PUBLISHES},
+    # Publications at once would only begin anew for each other.
+    Effect.PUBLISHES: {Effect.WRITES, Effect.REWRITES, *_DELETES, Effect.READS},
     Effect.CHANGES_KEYS: {*_DELETES, Effect.READS},
     Effect.ANALYZES: {Effect.READS},
 }

@@ -225,16 +225,24 @@ def _unpickled(
 
 
 def live_columns(
-    files: TableFiles, metas: Iterable[ManifestFileMeta], wanted: PartitionFilter
+    files: TableFiles,
+    metas: Iterable[ManifestFileMeta],
+    wanted: PartitionFilter,
+    *,
+    apart: bool = False,
 ) -> LiveColumns:
     """The live files that manifests hold in the wanted partitions.
+
+    With `apart` each manifest is a part; else small ones are one part, which is faster.
 
     Raises:
         CorruptionError: a file is added twice.
         UnreadableManifest: a manifest is missing or damaged.
     """
     held = filter(wanted.may_hold, metas)
-    selection = (selected(part, wanted) for part in files.manifests.read_all_columns(held))
+    read = map(files.manifests.read_columns, held)
+    all_parts = read if apart else files.manifests.read_all_columns(held)
+    selection = (selected(part, wanted) for part in all_parts)
     parts = [part for part in selection if len(part)]
     everything = np.arange(sum(map(len, parts)))
     found = LiveColumns(tuple(parts), everything)

@@ -55,6 +55,9 @@ _ROOT = re.compile(
 # The hidden folder of maintenance data, and the lists of what is condemned in it.
 _UPKEEP = ".lakewright/"
 _RECORD = re.compile(r"\.lakewright/condemned/([^/.]+)\.(json|claim|\d{6}\.list)")
+_VERSION = re.compile(r"metadata/v(\d+)\.metadata\.json")
+# The status of removed files in manifests of Iceberg.
+_DELETED = 2
 # The number for files of compactions in manifest entries.
 _COMPACTED = 1
 
@@ -210,6 +213,39 @@ class RawTable:
                         self._add_staged(found, message)
         return found
 
+    def iceberg(self) -> tuple[set[str], set[str]]:
+        """The files that versions of Iceberg metadata name, and those that the current one needs.
+
+        What a version retired is named by it, and need not be there.
+        """
+        folder = f"{self.root}/metadata/"
+        named, needed = {"metadata/version-hint.text"}, set()
+        versions = {
+            path: int(match[1]) for path in self.paths if (match := _VERSION.fullmatch(path))
+        }
+        for path, number in versions.items():
+            metadata = self.json(path)
+            retired = json.loads(metadata["properties"].get("lakewright.retired", "{}"))
+            named |= {path, *(f"metadata/{name}" for name in retired)}
+            for snapshot in metadata["snapshots"]:
+                found = {snapshot["manifest-list"]}
+                listed = f"{folder}{snapshot['manifest-list'].rpartition('/')[2]}"
+                if not self.fs.exists(listed):
+                    # Of a former version.
+                    assert number < max(versions.values()), f"{listed} is missing"
+                    continue
+                for manifest in _records(self.fs.read_bytes(listed)):
+                    found.add(manifest["manifest_path"])
+                    name = manifest["manifest_path"].rpartition("/")[2]
+                    for entry in _records(self.fs.read_bytes(folder + name)):
+                        if entry["status"] != _DELETED:
+                            found.add(entry["data_file"]["file_path"])
+                below = {each.rpartition(f"{self.root}/")[2] for each in found}
+                named |= {each for each in below if each.startswith("metadata/")}
+                if number == max(versions.values()):
+                    needed |= below
+        return named, needed
+
     def _add_staged(self, found: Reachable, message: Json) -> None:
         for kind in ("new_files", "changelog_files"):
             if message[kind]:
@@ -278,6 +314,10 @@ def _differences(table: Table) -> tuple[list[str], list[str]]:
     missing = (reachable.metadata - metadata) | {
         "/".join(file) for file in reachable.data - set(data)
     }
+    if any(map(_VERSION.fullmatch, raw.paths)):
+        named, needed = raw.iceberg()
+        extra -= named
+        missing |= needed - set(raw.paths)
     return sorted(extra), sorted(missing)
 
 

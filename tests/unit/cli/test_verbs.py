@@ -33,6 +33,7 @@ CALLS: dict[str, tuple[Callable[[Catalog], Table], str]] = {
     "expire-partitions": (made.dated, "--older-than 1d"),
     "expire-snapshots": (made.appended, "--retain-min 1 --older-than 0s"),
     "mark-done": (made.appended, "--partition day=a"),
+    "publish-iceberg": (made.appended, ""),
     "postpone-compact": (made.postponed, ""),
     "condemned collect": (made.with_condemned, "--now"),
     "condemned put-back": (made.with_condemned, "ID"),

@@ -45,6 +45,12 @@ VERB_INDEX = {
         "lakewright.platform.upkeep.rewrite_manifests",
         "REWRITE_MANIFESTS",
     ),
+    "publish-iceberg": IndexedVerb(
+        "Upkeep",
+        "bring Iceberg metadata up to the table's snapshots",
+        "lakewright.platform.upkeep.publish_iceberg",
+        "PUBLISH_ICEBERG",
+    ),
     "remove-orphans": IndexedVerb(
         "Upkeep",
         "condemn unreferenced files, to be deleted after a while",

@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass
 from lakewright.cli.output.tables import Block, Facts, Heading, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, iso_time, time_text
 from lakewright.platform.upkeep.refused import refused_text
-from lakewright.platform.upkeep.words import counted, size_text
+from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import CondemnedRun, Lease, PartitionStats, Snapshot, Table, TableSchema
 from lakewright.storage.errors import SchemaMoved, StorageError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
+from lakewright.storage.operations.iceberg.metadata_files import IcebergStatus, read_status
 from lakewright.storage.operations.inspection.late_writers import LateWriter
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan
 from lakewright.storage.secret_texts import shown_options
@@ -45,6 +46,7 @@ class TableReport:
     condemned: tuple[CondemnedRun, ...] = ()
     leases: tuple[Lease, ...] = ()
     leases_refusal: str | None = None
+    iceberg: IcebergStatus | None = None
 
     @property
     def files(self) -> int:
@@ -99,7 +101,15 @@ def report_table(table: Table) -> TableReport:
         condemned=_condemned(table),
         leases=leases,
         leases_refusal=leases_refusal,
+        iceberg=_iceberg(table),
     )
+
+
+def _iceberg(table: Table) -> IcebergStatus | None:
+    """What Iceberg readers see; nothing if that cannot be read, which its verb tells."""
+    with suppress(StorageError):
+        return read_status(table.table_files)
+    return None
 
 
 def _compaction(table: Table, refusal: str | None) -> tuple[CompactionPlan | None, str | None]:
@@ -183,6 +193,7 @@ def report_json(report: TableReport) -> dict[str, object]:
                 for lease in report.leases
             ],
             "leases_refusal": report.leases_refusal,
+            "iceberg": None if report.iceberg is None else asdict(report.iceberg),
         },
     }
 
@@ -291,6 +302,23 @@ def _contents(report: TableReport) -> dict[str, str]:
     return contents
 
 
+def _readers_text(table: Table, status: IcebergStatus) -> str:
+    now_ms = table.table_files.env.now_ms()
+
+    def age(since_ms: int) -> str:
+        return duration_text(max(now_ms - since_ms, 0))
+
+    if status.snapshot_id is None:
+        return f"see nothing yet: lakewright publish-iceberg {table.name}"
+    told = f"see snapshot {status.snapshot_id}, at {status.location}"
+    if status.unseen_since_ms is not None:
+        told += f", and no commit of the last {age(status.unseen_since_ms)}"
+    if status.shows_merged:
+        when = "before any" if status.merged_ms is None else f"of {age(status.merged_ms)} ago"
+        told += f"; of the rows, those of the last full compaction, {when}"
+    return told
+
+
 def _health(report: TableReport) -> dict[str, str]:
     options = report.table.options
     small = round(options.target_file_size * SMALL_FILE_RATIO)
@@ -315,6 +343,8 @@ def _health(report: TableReport) -> dict[str, str]:
         from lakewright.platform.upkeep.settle import away_text
 
         health["places"] = away_text(report.table.name, report.away_files, report.away_bytes)
+    if report.iceberg is not None:
+        health["Iceberg readers"] = _readers_text(report.table, report.iceberg)
     plan = report.compaction
     if plan is None:
         if refused is None:

@@ -355,3 +355,63 @@ def test_a_table_that_was_just_made_is_told_from_one_of_its_name_by_its_id(
     os.utime(schema, ns=(made.st_atime_ns, made.st_mtime_ns))
     again, _ = look()
     assert again is not first
+
+
+PUBLISHED = """
+warehouse:
+  compaction: {enabled: false}
+  manifests: {enabled: false}
+  snapshots: {enabled: false}
+  orphans: {enabled: false}
+"""
+
+
+def test_iceberg_readers_wait_for_no_commit_for_longer_than_the_policy_says(
+    tmp_path: Path,
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(PUBLISHED)
+    env = FixedEnv()
+    catalog = Catalog.open(memory_uri(), env=env)
+    table = new_table(catalog, name="db.t")
+    table.write(rows(table, events(0, 2)))
+    watch = TableWatch(KeptTables(files=PolicyFiles([policy]), adopted=("db.*",)))
+
+    def published(later_ms: int) -> Decision | None:
+        env.clock.advance(later_ms)
+        clock = Clock(now_ms=env.now_ms(), last_tick_ms=lambda cron, zone: 0)
+        look = watch.look(catalog, watch.recorded(catalog).past(day_begins_ms=0), clock)
+        return next((e for e in look.of("db.t") if e.verb == "publish_iceberg"), None)
+
+    assert published(60_000) is None
+    policy.write_text(f"{PUBLISHED}  iceberg: {{lag: 5m}}\n")
+    waits = published(0)
+    assert isinstance(waits, Declined)
+    assert waits.why_not is WhyNot.NOT_YET
+    due = published(300_000)
+    assert isinstance(due, Intent)
+    assert "longer than 5 minutes: publish" in due.reason
+    table.upkeep.publish_iceberg()
+    watch.read_again("db.t")
+    rests = published(0)
+    assert isinstance(rests, Declined)
+    assert rests.why_not is WhyNot.HEALTHY
+    table.write(rows(table, events(2, 3)))
+    assert isinstance(published(60_000), Declined)
+    assert isinstance(published(300_000), Intent)
+
+
+def test_a_table_that_iceberg_cannot_read_is_declined_and_not_tried(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f"{PUBLISHED}  iceberg: {{lag: 5m}}\n")
+    catalog = Catalog.open(memory_uri(), env=FixedEnv())
+    options = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    table = new_table(catalog, name="db.t", options=options)
+    table.write(rows(table, events(0, 2)))
+    watch = TableWatch(KeptTables(files=PolicyFiles([policy]), adopted=("db.*",)))
+    clock = Clock(now_ms=catalog.env.now_ms() + 3_600_000, last_tick_ms=lambda cron, zone: 0)
+    look = watch.look(catalog, watch.recorded(catalog).past(day_begins_ms=0), clock)
+    (told,) = (each for each in look.of("db.t") if each.verb == "publish_iceberg")
+    assert isinstance(told, Declined)
+    assert told.why_not is WhyNot.READ_ONLY
+    assert "columns of a row may lie in several files" in told.reason

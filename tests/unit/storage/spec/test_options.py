@@ -53,7 +53,7 @@ REFUSED: list[tuple[str, str, set[Use] | frozenset[Use]]] = [
     ("upsert-key", "v", {WRITE}),
     ("tag.create-success-file", "true", {WRITE, TAG}),
     ("clustering.incremental", "true", {COMPACT}),
-    ("metadata.iceberg.storage", "table-location", EVERY - {READ}),
+    ("metadata.iceberg.storage", "hive-catalog", EVERY - {READ}),
     ("pk-btree.index.columns", "v", {WRITE, COMPACT}),
     ("bucket-order-of-a-later-version", "x", EVERY - {READ}),
     ("sequence.of-a-later-version", "x", EVERY - {READ}),

@@ -11,6 +11,7 @@ import pytest
 from lakewright.storage import Catalog, CondemnedRun, Table
 from lakewright.storage.errors import CorruptionError, NotFoundError, NotRevertible, StalePlan
 from lakewright.storage.files import condemned_store
+from lakewright.storage.operations.running.processes import this_process
 from tests.support.stores.watched_files import (
     Crashed,
     Fault,
@@ -183,7 +184,7 @@ def test_a_put_back_that_died_keeps_the_collector_away_for_an_hour(catalog: Cata
     expire_for_an_hour(table)
     (run,) = table.upkeep.condemned()
     age(table, 2)
-    assert table.table_files.condemned.claim(run.id, b"undo")
+    assert table.table_files.condemned.claim(run.id, f"undo {this_process()}0".encode())
     assert table.upkeep.collect().files_deleted == 0
     assert [each.id for each in table.upkeep.condemned()] == [run.id]
     table.upkeep.put_back(run.id)

@@ -389,3 +389,13 @@ def test_commits_that_follow_leave_rewritten_manifests_alone(catalog: Catalog) -
     for at in range(3):
         merging.write(rows(merging, events(at, at + 1, day="z")))
     assert large <= {meta.file_name for meta in manifests(merging)}
+
+
+def test_many_small_manifests_that_delete_each_others_files_are_rewritten(catalog: Catalog) -> None:
+    table = new_table(catalog, options=PILED)
+    for number in range(30):
+        table.write(rows(table, events(number, number + 1)), mode="overwrite")
+    result = table.upkeep.rewrite_manifests()
+    assert (result.manifests_before, result.manifests_after) == (30, 1)
+    assert result.entries_dropped == 58
+    assert content(table) == content(table.at(snapshot=30))
