@@ -11,10 +11,23 @@ from typing import Any
 import pytest
 
 from lakewright.storage import AddColumn, Catalog, Table
-from lakewright.storage.errors import AlreadyExistsError, CorruptionError, TagNotFound
+from lakewright.storage.errors import (
+    AlreadyExistsError,
+    CorruptionError,
+    TagNotFound,
+    UnsupportedError,
+)
 from tests.oracles.arrow_values import canonical_rows
 from tests.oracles.client import LatestJavaOracle
-from tests.support.tables.builders import compact, events, expire, new_table, remove_orphans, rows
+from tests.support.tables.builders import (
+    compact,
+    content,
+    events,
+    expire,
+    new_table,
+    remove_orphans,
+    rows,
+)
 from tests.support.tables.invariants import assert_sound
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -107,3 +120,39 @@ def test_a_copy_that_lacks_files_is_not_restored(catalog: Catalog, tmp_path: Pat
     data.write_bytes(whole)
     there.history.restore_backup("monday")
     assert copy.table("db.t").read().num_rows == 3
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_tag_from_before_the_keys_changed_is_restored_with_its_own(
+    unchecked_catalog: Catalog, tmp_path: Path, keyed: bool
+) -> None:
+    table = new_table(
+        unchecked_catalog,
+        {"id": "BIGINT NOT NULL", "day": "STRING NOT NULL", "v": "STRING"},
+        partitions=["day"] if keyed else (),
+        keys=["id", "day"] if keyed else (),
+        options={"bucket": "1" if keyed else "-1"},
+    )
+    table.write(rows(table, events(0, 3)))
+    table.history.create_tag("monday")
+    wanted = content(table)
+    if keyed:
+        table.upkeep.run(table.upkeep.plan_respec(keys=[]))
+    else:
+        table.upkeep.run(table.upkeep.plan_add_primary_key(keys=["id"]))
+    table = unchecked_catalog.table("db.t")
+    copy = copied(table, "monday", tmp_path / "copy", random.Random(0))
+    copy.table("db.t").history.restore_backup("monday")
+    restored = copy.table("db.t")
+    assert content(restored) == wanted
+    restored.write(rows(restored, events(3, 6)))
+    assert len(content(restored)) == 6
+    assert_sound(restored)
+    # A copy of the whole folder has the schema of the other keys as well.
+    whole = tmp_path / "whole"
+    shutil.copytree(unchecked_catalog.root.removeprefix("file://"), whole)
+    folder = next(whole.rglob("snapshot"))
+    shutil.rmtree(folder)
+    there = Catalog.open(str(whole)).table("db.t")
+    with pytest.raises(UnsupportedError, match="delete the schemas after 0 from this copy"):
+        there.history.restore_backup("monday")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakewright.storage import AddColumn, Catalog, Table
-from lakewright.storage.errors import StalePlan, UnsupportedError
+from lakewright.storage.errors import NotRevertible, StalePlan, UnsupportedError
 from lakewright.storage.operations.running.engine import LocalEngine, Result, Task
 from tests.oracles.client import LatestJavaOracle, PypaimonOracle
 from tests.support.tables.builders import compact, expire, remove_orphans, rows
@@ -189,3 +189,38 @@ def test_what_would_take_a_file_for_whole_rows_is_refused(
         with pytest.raises(UnsupportedError, match=r"data-evolution\.enabled=true"):
             change()
     evolving.check(chosen)
+
+
+def test_what_later_columns_were_built_on_is_not_taken_back(
+    unchecked_catalog: Catalog, java_latest: LatestJavaOracle, released_pypaimon: PypaimonOracle
+) -> None:
+    chosen = random.Random(0)
+    evolving = Evolving(unchecked_catalog, java_latest, released_pypaimon)
+    evolving.days = "a"
+
+    def update(column: str, value: object) -> None:
+        given = [{"_ROW_ID": 0, column: value}]
+        released_pypaimon.update_columns(unchecked_catalog.root, "db.t", [column], given)
+        evolving.model[0][column] = value
+
+    evolving.insert(chosen)
+    update("v", "u")
+    # This file holds the values of the rows that the update left alone, too.
+    evolving.pypaimon.update_columns(
+        unchecked_catalog.root, "db.t", ["v"], [{"_ROW_ID": 1, "v": "w"}]
+    )
+    evolving.model[1]["v"] = "w"
+    update("n", 7)
+    table = evolving.table.refresh()
+    for snapshot, by in ((1, 2), (2, 3)):
+        with pytest.raises(NotRevertible, match=rf"snapshot {by} .* wrote columns of the same"):
+            table.history.revert(snapshot)
+    evolving.check(chosen)
+    table.history.revert(3)
+    evolving.model[1]["v"] = "x"
+    evolving.check(chosen)
+    table.history.revert(2)
+    evolving.model[0]["v"] = "x"
+    evolving.check(chosen)
+    remove_orphans(table)
+    assert_sound(table)

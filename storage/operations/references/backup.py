@@ -17,6 +17,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.branches import schemas_of_rows
 from lakewright.storage.operations.references.reachable import Reach
 from lakewright.storage.operations.references.roots import Root, tag_root
 from lakewright.storage.spec.shown import Shown
@@ -50,7 +51,9 @@ def backup_files(files: TableFiles, tag: str) -> tuple[BackupFile, ...]:
             f"table, such as {min(reach.elsewhere)}; a copy of the table does not hold them"
         )
     metadata = sorted(reach.metadata(root))
-    schemas = [files.paths.schema(each) for each in files.schemas.ids()]
+    # Rows are read by the newest schema, whose partition keys may be others than the tag's.
+    needed = max(schemas_of_rows(files, root.snapshot))
+    schemas = [files.paths.schema(each) for each in files.schemas.ids() if each <= needed]
     sizes = {**data, **{path: reach.sizes.get(path) for path in metadata}}
     paths = [*sorted(data), *metadata, *schemas, files.paths.tag(tag)]
     return tuple(
@@ -88,7 +91,8 @@ def restore_backup(files: TableFiles, tag: str) -> Snapshot:
 
     Raises:
         AlreadyExistsError: the table has a snapshot.
-        CorruptionError, TagNotFound, UnsupportedError: as `check_backup`; nothing was written.
+        UnsupportedError: the copy has a schema of other keys; or as `check_backup`.
+        CorruptionError, TagNotFound: as `check_backup`; nothing was written.
     """
     files.check_unserved("restore a copy")
     check_backup(files, tag)
@@ -97,6 +101,15 @@ def restore_backup(files: TableFiles, tag: str) -> Snapshot:
         raise AlreadyExistsError(
             f"{files.name} has snapshot {latest}: only a copy without snapshots is restored; roll "
             f"it back to tag {tag}, or restore into an empty folder"
+        )
+    newest = files.at_schema(files.schemas.latest_id(table=files.name)).schema
+    needed = max(schemas_of_rows(files, _root(files, tag).snapshot))
+    then = files.at_schema(needed).schema
+    if (newest.partition_keys, newest.primary_keys) != (then.partition_keys, then.primary_keys):
+        raise UnsupportedError(
+            f"the keys of {files.name} changed after tag {tag} was made, so its rows could not be "
+            f"read by schema {newest.id}: delete the schemas after {then.id} from this copy, as "
+            "`lakewright backup list` has it"
         )
     # A tag keeps no changelog, so the snapshot names none.
     snapshot = replace(

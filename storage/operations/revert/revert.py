@@ -181,6 +181,8 @@ def _looked_at(files: TableFiles, snapshot_ids: Sequence[int]) -> tuple[RevertPl
     check_current_schema(files)
 
     def look(latest: Snapshot | None) -> tuple[RevertPlan, NetChange]:
+        if latest is None:
+            kept_snapshots(files, snapshot_ids)
         assert latest is not None
         try:
             snapshots = kept_snapshots(files, snapshot_ids)
@@ -406,15 +408,23 @@ class _Copies:
         self._files, self._run_id = files, run_id
         self._run = CopyRun(files, files, partial(copy_name, run_id), beside=True)
         self._of: tuple[list[ManifestEntry], list[IndexEntry]] | None = None
+        self._indexes: tuple[IndexEntry, ...] = ()
         self._renamed: dict[EntryIdentity, ManifestEntry] = {}
         self._hashes: dict[tuple[Place, bytes], IndexEntry] = {}
         self.made: set[str] = set()
         self.unused: set[str] = set()
 
     def of(self, found: Standing) -> tuple[list[ManifestEntry], list[IndexEntry]]:
-        """The files and index files that come back; they are the same in each attempt."""
+        """The files and index files that come back; they are the same in each attempt.
+
+        Raises:
+            StalePlan: files that index files refer to have other names since.
+        """
         if self._of is None:
             self._of = self._run.copied(found.to_copy, found.indexes_to_copy)
+            self._indexes = found.indexes_to_copy
+        if found.indexes_to_copy != self._indexes:
+            raise StalePlan(f"another commit to {self._files.name} came between; plan again")
         return self._of
 
     def renamed(self, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:

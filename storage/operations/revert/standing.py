@@ -5,8 +5,9 @@ commits had. Files of an append table are independent of each other, so this is 
 
 * every file that the snapshots added is live, with the deletions that it had,
 * no other commit between the snapshots built on such a file,
-* no other commit overwrote the partitions that rows come back to, and
-* files of a partition agree on its bucket count.
+* no other commit overwrote the partitions that rows come back to,
+* files of a partition agree on its bucket count, and
+* no later file holds columns of rows that go or come back, where columns are updated alone.
 
 In a bucket with keys, the files of different levels and their sequence numbers decide which row
 wins. A file that goes leaves the order of the others as it is. Where files come back, other commits
@@ -41,6 +42,7 @@ from lakewright.storage.operations.revert.net_change import NetChange, named, wi
 from lakewright.storage.operations.revert.taken_back import cancelled, snapshots_since
 from lakewright.storage.operations.rewrite.rescale import with_bucket_option
 from lakewright.storage.operations.state.assign_buckets import hash_indexes, left_behind
+from lakewright.storage.operations.state.file_schemas import FileSchemas
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.operations.state.table_state import TableState
 from lakewright.storage.spec.file_names import first_name
@@ -107,6 +109,8 @@ class _Judge:
         self._check_indexes()
         self._check_overwrites()
         self._check_bucket_counts()
+        if self.files.options.data_evolution_enabled:
+            self._check_columns()
         bucket_option = self._bucket_option()
         renamed = self._later_in_level_0() if self.files.schema.is_keyed else []
         self._check_history()
@@ -118,11 +122,29 @@ class _Judge:
             to_copy=tuple(self.to_copy),
             to_rename=tuple(renamed),
             removed_indexes=tuple(self.indexes[at] for at in net.new_indexes),
-            indexes_to_copy=tuple(net.removed_indexes.values()),
+            indexes_to_copy=tuple(self._indexes_to_copy()),
             hashes=hashes,
             replaced_hashes=tuple(replaced),
             bucket_option=bucket_option,
         )
+
+    def _indexes_to_copy(self) -> Iterable[IndexEntry]:
+        """Indexes to come back, with deletions of what their files became, if these are there."""
+        there = [each for at, each in self.live.items() if at not in self.net.added]
+        names = {
+            (each.place, _first_name(each)): each.file.file_name for each in (*there, *self.to_copy)
+        }
+        for index in self.net.removed_indexes.values():
+            vectors = index.file.deletion_vectors
+            named = tuple(
+                replace(each, data_file=names[index.place, first_name(each.data_file)])
+                for each in vectors or ()
+                if (index.place, first_name(each.data_file)) in names
+            )
+            if vectors and named:
+                yield replace(index, file=replace(index.file, deletion_vectors=named))
+            elif not vectors:
+                yield index
 
     def _moved(self) -> Iterable[ManifestEntry]:
         """Live files that only changed their level, at the level of before."""
@@ -193,6 +215,38 @@ class _Judge:
                 lambda entry: entry.kind is FileKind.ADD and _first_name(entry) in names,
                 f"wrote {_files(names)} in {others[0].total_buckets} buckets, and the files to "
                 f"come back have {counts[others[0].partition]}",
+            )
+
+    def _check_columns(self) -> None:
+        """Check that no later file holds columns of rows that go, or that come back.
+
+        Such a file has values of all its rows, of those that its commit left alone as well.
+        """
+        columns = _Columns(self.files)
+        stays = [each for at, each in self.live.items() if at not in self.net.added]
+        by_partition: dict[bytes, list[ManifestEntry]] = {}
+        for entry in stays:
+            by_partition.setdefault(entry.partition, []).append(entry)
+        back = {(each.partition, columns.rows_of(each)) for each in self.to_copy}
+        turned = [self.live[at] for at in self.net.added]
+        if not self.net.keeps_rows:
+            turned += self.to_copy
+        names = {
+            later.file.file_name
+            for entry in turned
+            for later in by_partition.get(entry.partition, ())
+            if columns.share_rows(entry, later)
+            and (
+                (entry.partition, columns.rows_of(later)) not in back
+                if self.net.keeps_rows
+                else columns.built_on(later, entry, by_partition[entry.partition])
+            )
+        }
+        if names:
+            firsts = set(map(first_name, names))
+            raise self._blocked(
+                lambda entry: entry.kind is FileKind.ADD and _first_name(entry) in firsts,
+                f"wrote columns of the same rows to {_files(names)}",
             )
 
     def _bucket_option(self) -> int | None:
@@ -438,6 +492,39 @@ class _Judge:
             f"taken back: {who} {what}; {', or '.join(ways) or 'nothing undoes it'}",
             snapshot=None if by is None else by.id,
         )
+
+
+class _Columns:
+    """Which rows and columns the files of a table with data evolution hold."""
+
+    def __init__(self, files: TableFiles) -> None:
+        self._schemas = FileSchemas(files)
+
+    def rows_of(self, entry: ManifestEntry) -> tuple[int, int]:
+        """The ids of the first row, and of the row after the last."""
+        first = entry.file.first_row_id or 0
+        return first, first + entry.file.row_count
+
+    def share_rows(self, one: ManifestEntry, other: ManifestEntry) -> bool:
+        (start, end), (first, last) = self.rows_of(one), self.rows_of(other)
+        return start < last and first < end
+
+    def built_on(
+        self, later: ManifestEntry, entry: ManifestEntry, live: Iterable[ManifestEntry]
+    ) -> bool:
+        """Whether a file is newer, and has values of another, or needs it for other columns."""
+        if not self._is_older(entry, later):
+            return False
+        others = (each for each in live if self.rows_of(each) == self.rows_of(entry))
+        shared = self._ids_of(entry) & self._ids_of(later)
+        return bool(shared) or not any(self._is_older(each, entry) for each in others)
+
+    def _is_older(self, one: ManifestEntry, other: ManifestEntry) -> bool:
+        return one.file.max_sequence_number < other.file.max_sequence_number
+
+    def _ids_of(self, entry: ManifestEntry) -> set[int]:
+        columns = self._schemas.mapping_of(entry.file).columns
+        return {number for number, column in columns.items() if column.stored is not None}
 
 
 def _check_own(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:

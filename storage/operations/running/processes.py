@@ -43,5 +43,9 @@ def _started(pid: int) -> str | None:
     try:
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(") ")[2].split()
     except FileNotFoundError:
+        # A system may hide the processes of other users from /proc: they are not known.
+        with suppress(ProcessLookupError):
+            os.kill(pid, 0)
+            raise
         return None
     return None if fields[_STATE] in _DEAD else fields[_STARTED]

@@ -33,6 +33,7 @@ from lakewright.storage.operations.leases.leases import (
     scope_of,
     whole_table,
 )
+from lakewright.storage.operations.running import processes
 from lakewright.storage.operations.running.processes import is_dead, this_process
 from lakewright.storage.spec.lease import LeaseScope
 from tests.support.processes.racing import hold_one_by_one, hold_until_killed, share
@@ -544,6 +545,20 @@ def test_the_lease_of_a_process_that_was_killed_here_ends_at_once(catalog: Catal
     assert not is_dead(held.process.replace(held.process[0], "-", 1))
     assert is_dead(f"{this_process()}0")
     assert not is_dead(this_process())
+
+
+def test_a_process_that_the_system_hides_is_not_taken_for_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = this_process()
+    for file in ("sys/kernel/random/boot_id", "self/ns/pid"):
+        (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / "sys/kernel/random/boot_id").write_text(other.partition(" ")[0])
+    (tmp_path / "self/ns/pid").symlink_to(Path("/proc/self/ns/pid").readlink())
+    monkeypatch.setattr(processes, "_PROC", tmp_path)
+    assert not is_dead(other)
+    machine = other.rpartition(" ")[0].rpartition(" ")[0]
+    assert is_dead(f"{machine} {2**22 + 1} 0")
 
 
 @pytest.mark.deep

@@ -712,3 +712,46 @@ def test_a_plan_counts_the_rows_that_become_invisible_until_the_next_compaction(
     assert len(content(table)) == 6 - hidden
     compact(table, full=True)
     assert len(content(table)) == 6
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_deletions_that_come_back_are_those_of_the_files_that_came_back_before(
+    catalog: Catalog, keyed: bool
+) -> None:
+    options = {"bucket": "1" if keyed else "-1", "deletion-vectors.enabled": "true"}
+    table = new_table(catalog, keys=["id"] if keyed else [], options=options)
+    table.write(rows(table, events(0, 9)))
+    compact(table, full=True)
+    states = [content(table)]
+    for gone in (1, 5):
+        table.delete(f"id = {gone}")
+        if keyed:
+            compact(table)
+        states.append(content(table))
+    last = table.history.latest_snapshot()
+    assert last is not None
+    compact(table, full=True)
+    made = table.history.latest_snapshot()
+    assert made is not None
+    # The compaction's files come back as copies, and then the deletions that they had.
+    table.history.revert(made.id)
+    assert content(table) == states[2]
+    table.history.revert(*([last.id, last.id - 1] if keyed else [last.id]))
+    assert content(table) == states[1]
+
+
+def test_a_table_without_snapshots_says_so(catalog: Catalog) -> None:
+    with pytest.raises(SnapshotNotFound, match="it has no snapshot"):
+        new_table(catalog).history.revert(1)
+
+
+def test_deletions_do_not_come_back_without_their_files(catalog: Catalog) -> None:
+    table = new_table(catalog, options={"bucket": "-1", "deletion-vectors.enabled": "true"})
+    table.write(rows(table, events(0, 4)))
+    table.delete("id < 2")
+    table.delete("id >= 2")
+    table.history.revert(1, 3)
+    assert content(table) == []
+    table.write(rows(table, events(0, 4)))
+    compact(table, full=True)
+    assert len(content(table)) == 4
