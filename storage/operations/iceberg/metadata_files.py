@@ -169,6 +169,11 @@ class IcebergStatus:
     refused: str | None = None
 
 
+def shows_merged(files: TableFiles) -> bool:
+    """Whether readers see rows only after a full compaction."""
+    return files.schema.has_primary_key and not files.options.deletion_vectors_enabled
+
+
 def read_status(files: TableFiles) -> IcebergStatus | None:
     """What Iceberg readers see of the latest snapshots; None if there is no metadata.
 
@@ -190,7 +195,7 @@ def read_status(files: TableFiles) -> IcebergStatus | None:
         first = files.snapshots.read(later[0]) if later else latest
         unseen_since_ms = first.time_millis
     # Rows of these appear by compactions alone.
-    merged = files.schema.has_primary_key and not files.options.deletion_vectors_enabled
+    merged = shows_merged(files)
     changes = [
         each
         for each in snapshots

@@ -14,6 +14,7 @@ from lakewright.storage.operations.iceberg.metadata_files import (
     MetadataFiles,
     check_publishable,
     read_status,
+    shows_merged,
     unpublished,
 )
 from lakewright.storage.operations.running.plan import Plan
@@ -76,7 +77,7 @@ def plan_publish_iceberg(files: TableFiles, options: PublishIcebergOptions) -> P
         latest_id=status.latest_id,
         waiting=len(waiting) or int(status.unseen_since_ms is not None),
         unseen_since_ms=status.unseen_since_ms,
-        shows_merged=status.shows_merged,
+        shows_merged=shows_merged(files),
     )
 
 

@@ -69,7 +69,14 @@ def check_backup(files: TableFiles, tag: str) -> tuple[BackupFile, ...]:
         CorruptionError: files are missing or of another length; the message names the first ones.
         TagNotFound, UnsupportedError: as `backup_files`.
     """
-    wanted = backup_files(files, tag)
+    try:
+        wanted = backup_files(files, tag)
+    except CorruptionError as error:
+        raise CorruptionError(
+            f"the metadata of tag {tag} of {files.name} is not whole here, so its files are not "
+            f"known: {error.message.partition(';')[0]}; copy all files of the tag again",
+            **error.details,
+        ) from error
     there = files.there(each.path for each in wanted)
     bad = [
         each
@@ -130,8 +137,9 @@ def restore_backup(files: TableFiles, tag: str) -> Snapshot:
 def _root(files: TableFiles, tag: str) -> Root:
     tags = files.references.tags()
     if tag not in tags:
-        raise TagNotFound(
-            f"{files.name} has no tag {tag}; there are {', '.join(tags) or 'none'}; make one with "
-            f"`lakewright tag create {files.name} {tag}`"
-        )
+        way_out = f"make it with `lakewright tag create {files.name} {tag}`"
+        if files.snapshots.latest_id() is None:
+            way_out = "this is a copy: copy the files of that tag from the original"
+        named = f"; its tags: {', '.join(tags)}" if tags else ""
+        raise TagNotFound(f"{files.name} has no tag {tag}{named}; {way_out}")
     return tag_root(files, tag, tags[tag].snapshot)

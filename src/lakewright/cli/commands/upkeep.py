@@ -29,6 +29,7 @@ from lakewright.platform.decide.look import Look
 from lakewright.platform.decide.upkeep import UpkeepRounds, Upkept, plain_decision, states_of
 from lakewright.platform.documents.variables import POLICY_VARIABLE
 from lakewright.platform.ledger.intents import Declined, Intent, WhyNot
+from lakewright.platform.ledger.kept_verbs import PUBLISH_ICEBERG
 from lakewright.platform.policies.check_files import unused_policies
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage.errors import InvalidRequestError
@@ -181,8 +182,9 @@ def _done(done: Upkept, program: str, *, shadows: int) -> Answer:
             ]
             for action in actions
         ]
-        told = f"{program} undo {run} reverts what it can"
-        return [TextTable(_DONE_COLUMNS, cells), "", *_left(left), told]
+        changed = any(action.verb != PUBLISH_ICEBERG for action in actions)
+        undo = [f"{program} undo {run} reverts what it can"] if changed else []
+        return [TextTable(_DONE_COLUMNS, cells), "", *_left(left), *undo]
 
     def records() -> list[Record]:
         return [

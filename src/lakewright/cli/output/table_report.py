@@ -330,6 +330,12 @@ def _health(report: TableReport) -> dict[str, str]:
             f"at most {report.most_sorted_runs} in a bucket, merged from "
             f"{options.num_sorted_run_compaction_trigger} on"
         )
+    for each in report.condemned:
+        if each.stopped:
+            health["half done"] = (
+                f"{each.verb.replace('_', ' ')}, whose process died: carry it out again, or "
+                f"`lakewright condemned put-back {report.table.name} {each.id}`"
+            )
     refused = refused_text(report.refused)
     if refused is not None:
         health["refused"] = refused
