@@ -82,6 +82,9 @@ _MERGING_TRIES = 2
 # this much waiting time.
 _USUAL_RETRIES = 10
 _USUAL_PATIENCE_MS = 60_000
+# A rewrite races with writers, which never pause for it: a wait costs it time, and giving up all of
+# its work. So it tries again at once, and more often.
+_RETRIES_OF_A_REWRITE = 100
 
 
 def commit_change(files: TableFiles, build: BuildChange, committable: Committable) -> CommitResult:
@@ -121,11 +124,13 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
         if snapshot is not None:
             publish_after_commit(files)
             return CommitResult(snapshot=snapshot, attempts=attempt + 1)
-        if _is_hopeless(files, attempt, waited_ms):
+        is_rewrite = committable.kind is CommitKind.COMPACT and not committable.restates
+        if _is_hopeless(files, attempt, waited_ms, is_rewrite=is_rewrite):
             break
         if latest is not None:
             committable = replace(committable, base_commit=latest.delta_manifest_list)
-        wait_ms = _wait_ms(files.env, attempt, files.env.now_ms() - started_ms)
+        took_ms = 0 if is_rewrite else files.env.now_ms() - started_ms
+        wait_ms = _wait_ms(files.env, 0 if is_rewrite else attempt, took_ms)
         if gate is not Gate.OPEN:
             wait_ms = max(wait_ms, KEYS_POLL_MS)
         files.env.sleep_ms(wait_ms)
@@ -169,11 +174,13 @@ def commit_bridging(
     return commit_change(files, build, committable)
 
 
-def _is_hopeless(files: TableFiles, retries: int, waited_ms: float) -> bool:
+def _is_hopeless(files: TableFiles, retries: int, waited_ms: float, *, is_rewrite: bool) -> bool:
     """Whether a losing committer has used all its retries."""
     most = files.options.commit_max_retries
     if most is not None:
         return retries >= most
+    if is_rewrite:
+        return retries >= _RETRIES_OF_A_REWRITE
     return retries >= _USUAL_RETRIES and waited_ms >= _USUAL_PATIENCE_MS
 
 

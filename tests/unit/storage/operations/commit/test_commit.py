@@ -258,6 +258,25 @@ def test_a_table_that_does_not_say_how_often_to_try_is_patient(
     assert max(env.slept_ms) <= 10 * min(env.slept_ms)
 
 
+def test_a_compaction_beside_busy_writers_tries_again_at_once_and_wins_in_the_end(
+    catalog: Catalog, env: FixedEnv
+) -> None:
+    table = new_table(catalog)
+    for first in range(0, 12, 2):
+        table.write(rows(table, events(first, first + 2)))
+
+    def another_commits() -> None:
+        table.write(rows(table, events(0, 1)))
+
+    busy = interrupted(table, another_commits, times=14)
+    done = busy.upkeep.run(busy.upkeep.plan_compact(full=True))
+    assert done.snapshot is not None
+    assert done.files_before == 6
+    # Its work would be lost, and writers do not pause for it.
+    assert max(env.slept_ms) <= 10
+    assert_sound(table)
+
+
 def test_the_first_commit_of_a_table_may_be_lost_too(catalog: Catalog) -> None:
     table = new_table(catalog)
 
