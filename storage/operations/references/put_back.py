@@ -200,8 +200,9 @@ def _claim(files: TableFiles, record_id: str) -> bool:
     path = files.paths.condemned(f"{record_id}.claim")
     with suppress(FileMissing):
         what, _, process = files.fs.read_bytes(path).decode(errors="replace").partition(" ")
-        claimed = files.condemned.listed()[record_id].claim
-        is_old = claimed and claimed.modified_ms <= read_store_clock(files) - FLOOR_MS
+        listed = files.condemned.listed().get(record_id)
+        claimed = None if listed is None else listed.claim
+        is_old = claimed is not None and claimed.modified_ms <= read_store_clock(files) - FLOOR_MS
         if what.encode() == _UNDONE and (is_dead(process) or is_old):
             files.fs.replace(path, ours)
             return files.fs.read_bytes(path) == ours

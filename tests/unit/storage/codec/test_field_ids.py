@@ -77,7 +77,7 @@ def test_a_rewrite_gives_ids_to_files_without_them(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as before:
-        before.setattr(arrow_types, "_part_id", lambda *_: None)
+        before.setattr(arrow_types, "part_id", lambda *_: None)
         table = made(catalog)
         table.write([row(2)])
     (first, second) = ids_of(table)
