@@ -109,7 +109,7 @@ def test_variables_open_it_without_a_word_in_the_code(
         ({"uri": "sqlite:///x"}, "needs metastore jdbc and a uri"),
         ({"uri": "sqlite:///x"}, "LAKEWRIGHT_CATALOG_METASTORE and LAKEWRIGHT_CATALOG_URI"),
         ({"metastore": "jdbc"}, "uri is not given"),
-        ({"metastore": "rest"}, "'rest' is not implemented"),
+        ({"metastore": "rest"}, "uri is not given"),
         ({"metastore": "jdbc", "uri": "jdbc:mysql://h/d"}, "of an unknown kind"),
         ({"metastore": "jdbc", "uri": "jdbc:sqlite:names.db"}, "of an unknown kind"),
         ({"metastore": "jdbc", "uri": "sqlite:///x", "lock.enabled": "yes"}, "true or false"),
