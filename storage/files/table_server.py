@@ -25,7 +25,7 @@ class PartitionDelta:
 class TableServer(Protocol):
     """The server of one table, and of no branch; it pickles, and holds no secret.
 
-    It writes the files of snapshots and schemas into the table, and nobody else does. So older
+    It writes the files of snapshots and schemas into the table, and no client does. So older
     ones are read there.
     """
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
 from lakewright.storage.spec.schema import ROW_ID, SEQUENCE_NUMBER, TableSchema
@@ -23,7 +22,6 @@ TRACKING_FIELDS = (ROW_ID_FIELD, VERSION_FIELD)
 _IDS = frozenset(field.id for field in TRACKING_FIELDS)
 # What a file says of its least or greatest snapshot until the commit knows it.
 UNKNOWN_VERSION = 0
-_BY_COLUMNS = "data-evolution.enabled"
 
 
 def with_row_ids(schema: TableSchema) -> TableSchema:
@@ -81,19 +79,6 @@ def count_rows(files: Iterable[DataFileMeta]) -> int:
         else:
             by_id[file.first_row_id] = file.row_count
     return alone + sum(by_id.values())
-
-
-def refuse_columns_apart(schema: TableSchema, what: str, *, table: str) -> None:
-    """Refuse what takes a file for all columns of its rows.
-
-    Raises:
-        UnsupportedError: single columns of the table are updated in files of their own.
-    """
-    if schema.options.get(_BY_COLUMNS, "").strip().lower() == "true":
-        raise UnsupportedError(
-            f"{table} sets {_BY_COLUMNS}=true, so that columns of a row may lie in several files; "
-            f"{what} is not implemented for it"
-        )
 
 
 def _has_ids(file: DataFileMeta) -> bool:

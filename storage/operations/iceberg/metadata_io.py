@@ -85,4 +85,5 @@ class MetadataIO(FileIO):
         return _Output(self._fs, path, location)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Never called: pyiceberg's interface asks for it, and one module alone deletes files."""
         raise NotImplementedError("files of Iceberg metadata are deleted where they are retired")

@@ -48,13 +48,13 @@ from lakewright.storage.operations.state.keys import check_key_types
 from lakewright.storage.operations.state.latest import read_latest, stale_if_replaced
 from lakewright.storage.operations.state.live_files import deletions_by_bucket, grouped_by_bucket
 from lakewright.storage.operations.state.rewrite_schema import check_rewritable
+from lakewright.storage.operations.state.row_ids import refuse_columns_apart
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import HASH_INDEX
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.partition import Partition
 from lakewright.storage.spec.partition_words import describe_partition
-from lakewright.storage.spec.row_tracking import refuse_columns_apart
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -114,7 +114,7 @@ def plan_rename_partition(
     """
     check_partitioned(files)
     check_supported(files.schema, Use.COMPACT, table=files.name)
-    refuse_columns_apart(files.schema, "another name of a partition", table=files.name)
+    refuse_columns_apart(files, "another name of a partition")
     named = needed(
         options.partition,
         f"name a partition of {files.name}: partition is not given (--partition K=V,… on the "
@@ -217,7 +217,7 @@ def run_rename_partition(
     started = files.env.now_ms()
     check_partitioned(files)
     check_supported(files.schema, Use.COMPACT, table=files.name)
-    refuse_columns_apart(files.schema, "another name of a partition", table=files.name)
+    refuse_columns_apart(files, "another name of a partition")
     planned = planned_rows(files, [plan.renamed])
     (row,) = planned
     target = files.partitions.planned(plan.to)

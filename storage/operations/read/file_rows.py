@@ -487,7 +487,8 @@ class FileRows:
         if file.first_row_id is None:
             raise CorruptionError(
                 f"data file {file.file_name} of {self.files.name}, which sets "
-                "row-tracking.enabled=true, has rows without an id, and its metadata has none"
+                "row-tracking.enabled=true, has rows without an id, and its metadata has none: "
+                "another client rewrote it without ids; read the rows, and overwrite its partition"
             )
         return file.first_row_id
 

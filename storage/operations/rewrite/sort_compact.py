@@ -54,6 +54,7 @@ from lakewright.storage.operations.running.verb_options import (
     names,
     option,
 )
+from lakewright.storage.operations.state.row_ids import refuse_columns_apart
 from lakewright.storage.operations.write.verify import Proof, VerifyLevel, rows_to_rewrite
 from lakewright.storage.spec.arguments import listed_names, listed_partitions
 from lakewright.storage.spec.commit import CommitMessage
@@ -62,7 +63,6 @@ from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import BucketMode
-from lakewright.storage.spec.row_tracking import refuse_columns_apart
 from lakewright.storage.spec.supported_options import Use, check_supported, without_clustering
 
 # The target memory of one part; sorting takes about as much again.
@@ -155,7 +155,7 @@ def plan_sort_compact(files: TableFiles, options: SortCompactOptions) -> SortCom
 
 
 def _check_sortable(files: TableFiles, by: Sequence[str]) -> None:
-    refuse_columns_apart(files.schema, "a sort of its rows", table=files.name)
+    refuse_columns_apart(files, "a sort of its rows")
     if files.schema.is_keyed or files.options.bucket_mode is not BucketMode.UNAWARE:
         kept = (
             "the order of its key"

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.rewrite_schema import check_current_schema
+from lakewright.storage.operations.state.row_ids import refuse_columns_apart
 from lakewright.storage.spec.merge_spec import MergeEngine
 from lakewright.storage.spec.options import BucketMode
-from lakewright.storage.spec.row_tracking import refuse_columns_apart
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 _WRITE = "write rows in place of it: their merge engine decides what becomes of them"
@@ -28,7 +28,7 @@ def check_changes_rows(files: TableFiles) -> None:
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
     check_supported(files.schema, Use.COMPACT, table=files.name)
-    refuse_columns_apart(files.schema, "a change of single rows", table=files.name)
+    refuse_columns_apart(files, "a change of single rows")
     check_current_schema(files)
     if files.schema.counts_rows:
         raise UnsupportedError(
