@@ -39,7 +39,7 @@ class SchemaStore:
     """Schema files: versions 0, 1, 2, …; the highest is current.
 
     A registry, such as Hive's metastore, repeats the current one for others. It may refuse a
-    version, so it is told before the file exists. A server makes all versions itself.
+    version, so it gets the schema before the file exists. A server makes all versions itself.
     """
 
     fs: FileSystem

@@ -1,6 +1,6 @@
 """A server of Paimon's REST catalog, written from its OpenAPI text: warehouses in one folder.
 
-It keeps what it is told in memory, and schemas and snapshots as files in the tables, as Paimon's
+It keeps what clients send in memory, and schemas and snapshots as files in the tables, as Paimon's
 own servers do. A test may let it answer in pages, hand out tokens, and die at a given request.
 """
 
