@@ -24,6 +24,7 @@ class FlinkSql:
     folder: Path
     warehouse: str
     work: Path
+    memory: str = "1g"
 
     @contextmanager
     def job(
@@ -66,6 +67,14 @@ class FlinkSql:
     def _started(
         self, statements: str, settings: Mapping[str, str], name: str
     ) -> subprocess.Popen[bytes]:
+        command, environment = self.command(statements, settings, name)
+        with (self.work / f"{name}.out").open("wb") as out:
+            return subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
+
+    def command(
+        self, statements: str, settings: Mapping[str, str], name: str
+    ) -> tuple[list[str], dict[str, str]]:
+        """What runs statements, and the variables that it wants."""
         text = f"""
             CREATE CATALOG p WITH ('type' = 'paimon', 'warehouse' = 'file://{self.warehouse}');
             USE CATALOG p;
@@ -86,20 +95,15 @@ class FlinkSql:
         jars = [*self.folder.rglob("*.jar"), *hadoop]
         opened = [f"--add-opens=java.base/java.{each}=ALL-UNNAMED" for each in _OPENED]
         given = {"parallelism.default": "2", **settings}
-        with (self.work / f"{name}.out").open("wb") as out:
-            return subprocess.Popen(
-                [
-                    "java",
-                    "-Xmx1g",
-                    "-Djava.net.preferIPv4Stack=true",
-                    *opened,
-                    "-cp",
-                    os.pathsep.join(map(str, jars)),
-                    str(_SOURCE),
-                    str(file),
-                    *(f"{key}={value}" for key, value in given.items()),
-                ],
-                env={**os.environ, "FLINK_CONF_DIR": str(configuration)},
-                stdout=out,
-                stderr=subprocess.STDOUT,
-            )
+        command = [
+            "java",
+            f"-Xmx{self.memory}",
+            "-Djava.net.preferIPv4Stack=true",
+            *opened,
+            "-cp",
+            os.pathsep.join(map(str, jars)),
+            str(_SOURCE),
+            str(file),
+            *(f"{key}={value}" for key, value in given.items()),
+        ]
+        return command, {**os.environ, "FLINK_CONF_DIR": str(configuration)}

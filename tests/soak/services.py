@@ -28,6 +28,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 DAEMON, WEB, CODE, RUN, FORKS = "daemon", "web server", "code server", "run", "fork server"
 WRITER, SQL, REST, OTHER = "writer", "sql", "soak, readers and other clients", "other"
+FLINK, SPARK = "flink job", "spark stream"
 _START_SECONDS = 300
 
 
@@ -38,8 +39,8 @@ class Services:
     folder: Path
     commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
     started: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    # Of all that were started, also those whose parents are gone.
-    sessions: set[int] = field(default_factory=set)
+    # The names of all that were started, also those whose parents are gone.
+    sessions: dict[int, str] = field(default_factory=dict)
 
     def start(self, name: str, *command: str) -> None:
         self.commands[name] = command
@@ -50,7 +51,7 @@ class Services:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self.sessions.add(self.started[name].pid)
+        self.sessions[self.started[name].pid] = name
 
     def restart_ended(self) -> list[tuple[str, int]]:
         """Start again what has ended; the names and exit codes."""
@@ -170,12 +171,19 @@ class Usage:
             for services in self.services
             for name, process in list(services.started.items())
         }
-        sessions = {session for services in self.services for session in services.sessions}
+        sessions = {
+            session: name
+            for services in self.services
+            for session, name in list(services.sessions.items())
+        }
         for pid, each in now.items():
             if pid in own:
                 yield pid, WRITER if own[pid].startswith(WRITER) else own[pid]
             elif pid == os.getpid() or each.parent == os.getpid():
                 yield pid, SQL if "lakewright.cli" in command_of(pid) else REST
+            elif sessions.get(each.session) == SPARK:
+                # Its Java, and Python that works for it.
+                yield pid, SPARK
             elif each.session in sessions:
                 command = command_of(pid)
                 if "multiprocessing.forkserver" in command:

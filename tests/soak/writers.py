@@ -13,17 +13,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import StorageError
+from lakewright.storage.format_table import FormatTable
 from tests.oracles.client import OracleError, WritingOracle
 from tests.soak.model import BY_NAME, Kind, Row
 from tests.support.processes.killing import Place
 
-_PAUSE_SECONDS, _AFTER_FAILURE_SECONDS = 1.5, 1.0
+_AFTER_FAILURE_SECONDS = 1.0
 
 
 @dataclass
@@ -32,6 +35,7 @@ class Notes:
 
     place: Place
     writer: int
+    _began: float = field(default_factory=time.monotonic)
 
     @property
     def role(self) -> str:
@@ -42,8 +46,19 @@ class Notes:
     def done(self) -> int:
         return int(self.place.noted(self.role) or 0)
 
+    @property
+    def slowest_seconds(self) -> float:
+        """The longest time between two batches, without the pause."""
+        return float(self.place.noted(f"slowest-{self.writer}") or 0)
+
+    def begin(self) -> None:
+        self._began = time.monotonic()
+
     def commit(self, number: int) -> None:
         self.place.note(self.role, number + 1)
+        took = round(time.monotonic() - self._began, 1)
+        if took > self.slowest_seconds:
+            self.place.note(f"slowest-{self.writer}", took)
 
     def fail(self, error: object) -> None:
         told = re.sub(r"/\S+", "…", f"{type(error).__name__}: {error}")
@@ -55,21 +70,32 @@ def rows_of(kind: Kind, writer: int, number: int) -> list[Row]:
     return [{**row, "w": writer} for row in kind.batch(number)]
 
 
+def opened(warehouse: str, kind: Kind) -> Table | FormatTable:
+    catalog = Catalog.open(warehouse)
+    return catalog.format_table(kind.table) if kind.folders else catalog.table(kind.table)
+
+
 def has_batch(place: Place, writer: int, number: int) -> bool:
     """Whether a reader finds a batch."""
-    found = place.open().read(f"w = {writer} AND n = {number}", limit=1)
-    return bool(found.num_rows)
+    table = opened(place.warehouse, kind_of(place))
+    return bool(table.read(f"w = {writer} AND n = {number}").num_rows)
 
 
-def write_in_process(place: Place, writer: int) -> None:
+def kind_of(place: Place) -> Kind:
+    return BY_NAME[place.table.removeprefix("soak.")]
+
+
+def write_in_process(place: Place, writer: int, pause_seconds: float) -> None:
     """Write with this library until the soak is over; this is what is killed and started again."""
-    notes, kind = Notes(place, writer), BY_NAME[place.table.removeprefix("soak.")]
+    notes, kind = Notes(place, writer), kind_of(place)
     while not place.is_over:
         number = notes.done
+        notes.begin()
         try:
-            table = place.open()
+            table = opened(place.warehouse, kind)
             deleted = kind.deleted_with(number)
             if deleted is not None:
+                assert isinstance(table, Table)
                 table.delete(f"w = {writer} AND n = {deleted}")
             rows = pa.Table.from_pylist(rows_of(kind, writer, number), table.arrow_schema)
             table.write(rows, commit_user=f"writer-{writer}", commit_identifier=number)
@@ -77,7 +103,7 @@ def write_in_process(place: Place, writer: int) -> None:
             notes.fail(error)
             continue
         notes.commit(number)
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(pause_seconds)
 
 
 @dataclass
@@ -85,6 +111,8 @@ class Clients:
     """Threads that write by statements of `lakewright sql`, or by other clients."""
 
     pause_seconds: float
+    # Notes what is wrong with this program.
+    guard: Callable[[str], AbstractContextManager[None]]
     threads: list[threading.Thread] = field(default_factory=list)
 
     def start_sql(self, place: Place, writer: int) -> None:
@@ -97,18 +125,58 @@ class Clients:
 
         self._start(place, writer, write)
 
+    def start_source(
+        self,
+        place: Place,
+        is_followed: Callable[[], bool],
+        write: Callable[[list[Row]], None],
+        noted: Callable[[int], None],
+    ) -> None:
+        """Fill a server whose rows a stream takes into the table; the same batch may come again."""
+        self._thread(place, 0, lambda: self._fill(Notes(place, 0), is_followed, write, noted))
+
     def _start(self, place: Place, writer: int, write: Callable[[int, list[Row]], None]) -> None:
-        thread = threading.Thread(
-            target=self._loop, args=(Notes(place, writer), write), name=f"{place.table}-{writer}"
-        )
+        self._thread(place, writer, lambda: self._loop(Notes(place, writer), write))
+
+    def _thread(self, place: Place, writer: int, work: Callable[[], None]) -> None:
+        def guarded() -> None:
+            while not place.is_over:
+                with self.guard(f"writer {writer} of {place.table}"):
+                    work()
+
+        thread = threading.Thread(target=guarded, name=f"{place.table}-{writer}")
         thread.start()
         self.threads.append(thread)
 
-    def _loop(self, notes: Notes, write: Callable[[int, list[Row]], None]) -> None:
-        place, writer = notes.place, notes.writer
-        kind, failed = BY_NAME[place.table.removeprefix("soak.")], False
+    def _fill(
+        self,
+        notes: Notes,
+        is_followed: Callable[[], bool],
+        write: Callable[[list[Row]], None],
+        noted: Callable[[int], None],
+    ) -> None:
+        place, kind, follows = notes.place, kind_of(notes.place), False
         while not place.is_over:
             number = notes.done
+            notes.begin()
+            try:
+                follows = follows or is_followed()
+                if follows:
+                    write(rows_of(kind, 0, number))
+            except Exception as error:  # noqa: BLE001 - every client of a server has errors of its own
+                notes.fail(error)
+                continue
+            if follows:
+                noted(number)
+                notes.commit(number)
+            time.sleep(self.pause_seconds)
+
+    def _loop(self, notes: Notes, write: Callable[[int, list[Row]], None]) -> None:
+        place, writer = notes.place, notes.writer
+        kind, failed = kind_of(place), False
+        while not place.is_over:
+            number = notes.done
+            notes.begin()
             try:
                 if not (failed and has_batch(place, writer, number)):
                     write(number, rows_of(kind, writer, number))
@@ -149,4 +217,4 @@ def _literal(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    write_in_process(Place(*sys.argv[1:4]), int(sys.argv[4]))
+    write_in_process(Place(*sys.argv[1:4]), int(sys.argv[4]), float(sys.argv[5]))
