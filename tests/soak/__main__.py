@@ -51,7 +51,7 @@ def main() -> None:
     arguments.add_argument("folder", type=Path)
     arguments.add_argument("--minutes", type=float, default=60)
     arguments.add_argument("--kill-seconds", type=float, default=90)
-    arguments.add_argument("--pause", type=float, default=1.5, help="seconds between two batches")
+    arguments.add_argument("--pause", type=float, default=2, help="seconds between two batches")
     arguments.add_argument("--tables", nargs="*", default=[kind.name for kind in model.KINDS])
     arguments.add_argument("--oracles", type=Path, default=ROOT / ".oracles")
     arguments.add_argument(

@@ -24,6 +24,7 @@ from lakewright.storage.errors import StorageError, UnavailableError
 from tests.kills.processes import kill
 from tests.oracles.client import WritingOracle, start_java_latest, start_pypaimon
 from tests.soak import model
+from tests.soak.disk import fill, leave_strays, small_disk, write_whole
 from tests.soak.figures import Figures
 from tests.soak.model import Kind, Model
 from tests.soak.outside import PASSWORD_VARIABLE, Kafka, Postgres, Server
@@ -43,44 +44,16 @@ from tests.soak.services import (
     Usage,
     start_dagster,
 )
-from tests.soak.source import ROUNDS_VARIABLE
+from tests.soak.source import DATES, INGESTED, POLICY, ROUNDS_VARIABLE
 from tests.soak.writers import Clients, Notes
 from tests.support.processes.killing import Place
 from tests.support.stores.servers import SECRET
 
 ROOT = Path(__file__).parents[2]
-POLICY = """
-warehouse:
-  interval: 10s
-  compaction: {min_bytes: 0 b, small_files: 5}
-  snapshots: {retain_min: 5, time_retained: 2min, schedule: "* * * * *"}
-  changelogs: {schedule: "* * * * *"}
-  manifests: {min_count: 30}
-  orphans: {older_than: 1h, schedule: "*/5 * * * *"}
-  collect: {grace: 1min, orphans: 1h, schedule: "* * * * *"}
-tables:
-  soak.pypaimon: {iceberg: {lag: 1m}}
-  soak.append:
-    sort: {enabled: true, columns: [id], schedule: "*/10 * * * *"}
-"""
-INGESTED = """
-table: soak.ingested
-columns:
-  - {name: dt, type: STRING NOT NULL}
-  - {name: id, type: BIGINT NOT NULL}
-  - {name: round, type: BIGINT NOT NULL}
-partition_keys: [dt]
-partitions:
-  daily: {column: dt, start: 2026-01-01, end: 2026-01-05}
-source: {python: "tests.soak.source:rows"}
-"""
 # Two streams stay for their time, beside an ingest and upkeep.
 RUNS_AT_ONCE = 4
-DATES = tuple(f"2026-01-0{day}" for day in range(1, 5))
 LOOK_SECONDS, READ_SECONDS, INGEST_SECONDS, WRITE_SECONDS = 15, 60, 20, 60
 REST_SECONDS, FULL_SECONDS, AWAY_SECONDS, TIMEOUT_SECONDS = 600, 20, 60, 600
-DISK_BYTES = 2 << 30
-STRAYS, STRAY_HOURS = 20, 2
 KILLED = {WRITER, SQL, DAEMON, WEB, CODE, RUN, FORKS, FLINK, SPARK}
 # When the servers go away, and the disk is full, in parts of the time.
 AWAY_AT, FULL_AT = (0.2, 0.5), (1 / 3, 2 / 3)
@@ -129,7 +102,7 @@ class Soak:
         given = self.given
         self.folder, self.kinds = given.folder, given.kinds
         self.warehouse, self.home = self.folder / "warehouse", self.folder / "home"
-        for name in ("warehouse", "home", "notes", "logs", "tables", "rounds", FLINK, SPARK):
+        for name in ("warehouse", "home", "notes", "logs", "tables", "rounds", "flink", "spark"):
             (self.folder / name).mkdir(parents=True)
         settings = (ROOT / "dagster_home" / "dagster.yaml").read_text()
         (self.home / "dagster.yaml").write_text(
@@ -315,10 +288,10 @@ class Soak:
                 elif kind.name in sources:
                     self._fill(kind, sources[kind.name])
                 elif client == "flink":
-                    what += [str(self.folder / FLINK), str(self.given.flink)]
+                    what += [str(self.folder / "flink"), str(self.given.flink)]
                     self.jobs.start(FLINK, *python, "tests.soak.jobs", "flink", *what)
                 elif client == "spark":
-                    what.append(str(self.folder / SPARK))
+                    what.append(str(self.folder / "spark"))
                     self.jobs.start(SPARK, *python, "tests.soak.jobs", "spark", *what)
                 else:
                     what += [place.notes, str(writer), str(self.given.pause_seconds)]
@@ -435,18 +408,11 @@ class Soak:
         server.go_away(seconds, self.seconds, self._over)
 
     def _fill_disk(self) -> None:
-        ballast, began = self.warehouse / ".ballast", self.seconds()
+        began = self.seconds()
         say(f"{began:6.0f} s: the disk is full")
-        ends = time.time() + FULL_SECONDS
         try:
-            with ballast.open("wb", buffering=0) as file:
-                while time.time() < ends:
-                    try:
-                        file.write(bytes(1 << 16))
-                    except OSError:
-                        time.sleep(0.05)
+            fill(self.warehouse, FULL_SECONDS)
         finally:
-            ballast.unlink()
             self.fulls.append((began, self.seconds()))
 
     def _ingest(self) -> None:
@@ -514,34 +480,6 @@ class Soak:
             self.faults += [f"{name} lacks {path}" for path in missing]
             self.faults += [f"{name} keeps {path} for nothing" for path in kept]
             self.swept[name] = swept
-
-
-def leave_strays(table: Path) -> None:
-    """Files that a writer of some hours ago left, for the removal of orphans beside the writers."""
-    bucket = table / "day=2026-01-01" / "bucket-0"
-    bucket.mkdir(parents=True)
-    then = time.time() - 3600 * STRAY_HOURS
-    for number in range(STRAYS):
-        stray = bucket / f"data-stray-{number}.parquet"
-        stray.write_bytes(b"never committed")
-        os.utime(stray, (then, then))
-
-
-@contextmanager
-def small_disk(folder: Path) -> Iterator[None]:
-    """A disk in memory that a soak can fill, which needs root."""
-    mount = ("mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder))
-    subprocess.run(mount, check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(("umount", "-l", str(folder)), check=True)
-
-
-def write_whole(path: Path, text: str) -> None:
-    unfinished = path.with_suffix(".tmp")
-    unfinished.write_text(text)
-    unfinished.replace(path)
 
 
 def say(line: str) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,7 @@ from lakewright.platform.orchestration.run_process import PROCESS_TAG
 from lakewright.storage import Catalog
 from lakewright.storage.errors import StorageError, UnavailableError
 from tests.soak import model
+from tests.soak.disk import size_of
 from tests.soak.model import Kind
 from tests.soak.writers import Notes
 from tests.support.processes.ordeals import sweep
@@ -177,13 +176,3 @@ class Figures:
             "swept": soak.swept,
             "looks": self.looks,
         }
-
-
-def size_of(folder: Path) -> dict[str, int]:
-    """The files below a folder, with their bytes; they may go meanwhile."""
-    found = {}
-    for above, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                found[f"{above}/{name}"] = Path(above, name).stat().st_size
-    return found

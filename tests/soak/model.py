@@ -221,7 +221,7 @@ KINDS = (
     Kind("java", ("java",), _KEYED, keyed=True, made_by="java"),
     Kind("pypaimon", ("pypaimon",), {}, made_by="pypaimon", published=True),
     # pypaimon takes a format table for an empty one.
-    Kind("folder", ("python", "sql"), folders=True, unread_by=("pypaimon",)),
+    Kind("folder", ("python",), folders=True, unread_by=("pypaimon",)),
     Kind("captured", ("postgres",), keyed=True, made_by="dagster", streamed=True),
     Kind("topic", ("kafka",), made_by="dagster", streamed=True),
     # More keys than it writes between two reads, so no row that is lost is replaced unseen.

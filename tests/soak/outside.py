@@ -191,6 +191,8 @@ class Kafka:
         client.create_topics([NewTopic(TOPIC, 1)])[TOPIC].result(_START_SECONDS)
         # It sends each message once, however long the broker is away.
         settings = {"enable.idempotence": True, "message.timeout.ms": 0, "linger.ms": 5}
+        # It says of each second that the broker is away.
+        settings["log_level"] = 2
         self._producer = Producer({"bootstrap.servers": self.address, **settings})
 
     def is_followed(self) -> bool:

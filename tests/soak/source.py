@@ -1,4 +1,4 @@
-"""The source of the table that Dagster ingests by partitions."""
+"""The policy, and the table that Dagster ingests by partitions with its source."""
 
 from __future__ import annotations
 
@@ -11,6 +11,32 @@ from lakewright.platform.ingest.sources import SourceRequest
 
 ROUNDS_VARIABLE = "LAKEWRIGHT_SOAK_ROUNDS"
 ROWS = 5_000
+DATES = tuple(f"2026-01-0{day}" for day in range(1, 5))
+POLICY = """
+warehouse:
+  interval: 10s
+  compaction: {min_bytes: 0 b, small_files: 5}
+  snapshots: {retain_min: 5, time_retained: 2min, schedule: "* * * * *"}
+  changelogs: {schedule: "* * * * *"}
+  manifests: {min_count: 30}
+  orphans: {older_than: 1h, schedule: "*/5 * * * *"}
+  collect: {grace: 1min, orphans: 1h, schedule: "* * * * *"}
+tables:
+  soak.pypaimon: {iceberg: {lag: 1m}}
+  soak.append:
+    sort: {enabled: true, columns: [id], schedule: "*/10 * * * *"}
+"""
+INGESTED = """
+table: soak.ingested
+columns:
+  - {name: dt, type: STRING NOT NULL}
+  - {name: id, type: BIGINT NOT NULL}
+  - {name: round, type: BIGINT NOT NULL}
+partition_keys: [dt]
+partitions:
+  daily: {column: dt, start: 2026-01-01, end: 2026-01-05}
+source: {python: "tests.soak.source:rows"}
+"""
 
 
 def rows(request: SourceRequest) -> pa.Table:

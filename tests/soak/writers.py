@@ -27,6 +27,8 @@ from tests.soak.model import BY_NAME, Kind, Row
 from tests.support.processes.killing import Place
 
 _AFTER_FAILURE_SECONDS = 1.0
+# To start a process takes more processor time than its statement.
+_SQL_PAUSES = 4
 
 
 @dataclass
@@ -117,13 +119,14 @@ class Clients:
 
     def start_sql(self, place: Place, writer: int) -> None:
         """Insert each batch by a `lakewright sql` of its own."""
-        self._start(place, writer, lambda number, rows: self._insert(place, writer, rows))
+        pause = _SQL_PAUSES * self.pause_seconds
+        self._start(place, writer, lambda number, rows: self._insert(place, writer, rows), pause)
 
     def start_oracle(self, place: Place, writer: int, client: WritingOracle) -> None:
         def write(number: int, rows: list[Row]) -> None:
             client.write(place.warehouse, place.table, rows)
 
-        self._start(place, writer, write)
+        self._start(place, writer, write, self.pause_seconds)
 
     def start_source(
         self,
@@ -135,8 +138,10 @@ class Clients:
         """Fill a server whose rows a stream takes into the table; the same batch may come again."""
         self._thread(place, 0, lambda: self._fill(Notes(place, 0), is_followed, write, noted))
 
-    def _start(self, place: Place, writer: int, write: Callable[[int, list[Row]], None]) -> None:
-        self._thread(place, writer, lambda: self._loop(Notes(place, writer), write))
+    def _start(
+        self, place: Place, writer: int, write: Callable[[int, list[Row]], None], pause: float
+    ) -> None:
+        self._thread(place, writer, lambda: self._loop(Notes(place, writer), write, pause))
 
     def _thread(self, place: Place, writer: int, work: Callable[[], None]) -> None:
         def guarded() -> None:
@@ -171,7 +176,7 @@ class Clients:
                 notes.commit(number)
             time.sleep(self.pause_seconds)
 
-    def _loop(self, notes: Notes, write: Callable[[int, list[Row]], None]) -> None:
+    def _loop(self, notes: Notes, write: Callable[[int, list[Row]], None], pause: float) -> None:
         place, writer = notes.place, notes.writer
         kind, failed = kind_of(place), False
         while not place.is_over:
@@ -186,7 +191,7 @@ class Clients:
                 notes.fail(error)
                 continue
             notes.commit(number)
-            time.sleep(self.pause_seconds)
+            time.sleep(pause)
 
     def _insert(self, place: Place, writer: int, rows: list[Row]) -> None:
         columns = list(rows[0])
