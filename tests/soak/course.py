@@ -308,6 +308,9 @@ class Soak:
         )
 
     def _end_writers(self, threads: Sequence[threading.Thread]) -> None:
+        for server in self.servers:
+            with self.guard(f"end of the outage of {server.name}"):
+                server.come_back(self.seconds)
         self._over.set()
         for kind in self.kinds:
             self.place(kind).stop()
@@ -339,18 +342,22 @@ class Soak:
     def _watch(self, seconds: float) -> None:
         """Start again what ended, begin outages, look at all tables, and write it down."""
         length = min(AWAY_SECONDS, seconds / 6)
-        plan: list[tuple[float, Callable[[], None]]] = [
-            (at * seconds, partial(self._send_away, server, length))
-            for at, server in zip(AWAY_AT, self.servers, strict=False)
-        ]
-        plan += [(at * seconds, self._fill_disk) for at in FULL_AT if self.given.fills]
+        plan: list[tuple[float, Callable[[], None]]] = []
+        for at, server in zip(AWAY_AT, self.servers, strict=False):
+            plan.append((at * seconds, partial(self._send_away, server)))
+            plan.append((at * seconds + length, partial(self._bring_back, server)))
+        if self.given.fills:
+            # It takes its time, so a thread does it.
+            plan += [
+                (at * seconds, threading.Thread(target=self._fill_disk).start) for at in FULL_AT
+            ]
         plan.sort(key=lambda each: each[0])
         next_look, next_write = 0.0, WRITE_SECONDS
         while self.seconds() < seconds:
             with self.guard("watch"):
                 self._restart_ended()
                 if plan and self.seconds() >= plan[0][0]:
-                    threading.Thread(target=self._once, args=(plan.pop(0)[1],)).start()
+                    plan.pop(0)[1]()
                 if self.seconds() >= next_look:
                     next_look = self.seconds() + LOOK_SECONDS
                     self._look()
@@ -359,10 +366,6 @@ class Soak:
                     self.figures.read_runs(self)
                     self.record()
             time.sleep(1)
-
-    def _once(self, work: Callable[[], None]) -> None:
-        with self.guard("outage"):
-            work()
 
     def _restart_ended(self) -> None:
         for services in self.services:
@@ -403,17 +406,20 @@ class Soak:
                 say(f"{self.seconds():6.0f} s: kill -9 of {role} ({pid})")
                 kill(pid)
 
-    def _send_away(self, server: Server, seconds: float) -> None:
-        say(f"{self.seconds():6.0f} s: {server.name} goes away for {seconds:.0f} s")
-        server.go_away(seconds, self.seconds, self._over)
+    def _send_away(self, server: Server) -> None:
+        say(f"{self.seconds():6.0f} s: {server.name} goes away")
+        server.go_away(self.seconds())
+
+    def _bring_back(self, server: Server) -> None:
+        server.come_back(self.seconds)
+        say(f"{self.seconds():6.0f} s: {server.name} is back")
 
     def _fill_disk(self) -> None:
         began = self.seconds()
         say(f"{began:6.0f} s: the disk is full")
-        try:
+        with self.guard("full disk"):
             fill(self.warehouse, FULL_SECONDS)
-        finally:
-            self.fulls.append((began, self.seconds()))
+        self.fulls.append((began, self.seconds()))
 
     def _ingest(self) -> None:
         """Ask Dagster for a day after the other."""

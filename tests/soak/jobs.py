@@ -15,7 +15,8 @@ from tests.flink.flink_sql import FlinkSql
 from tests.soak.model import BY_NAME, DAYS, ROWS
 
 FLINK_SECONDS, SPARK_SECONDS = 5, 3
-_ROWS_PER_SECOND = ROWS // 2
+# Enough for three hours; the source holds all its numbers in memory.
+_ROWS_PER_SECOND, _MOST_ROWS = ROWS // 2, 300_000
 _MEMORY = "512m"
 
 
@@ -59,7 +60,7 @@ def flink(warehouse: str, table: str, folder: str, jars: str) -> None:
     statements = f"""
         CREATE TEMPORARY TABLE numbers (s BIGINT) WITH (
           'connector' = 'datagen', 'fields.s.kind' = 'sequence', 'fields.s.start' = '0',
-          'fields.s.end' = '100000000', 'rows-per-second' = '{_ROWS_PER_SECOND}');
+          'fields.s.end' = '{_MOST_ROWS}', 'rows-per-second' = '{_ROWS_PER_SECOND}');
         INSERT INTO {table} SELECT {", ".join(_columns(table, "s").values())} FROM numbers;
     """
     made = FlinkSql(Path(jars), warehouse, work, memory=_MEMORY)

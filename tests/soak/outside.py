@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
@@ -39,34 +38,35 @@ automation: {{continuous: 30s}}
 
 @dataclass
 class Server:
-    """A server whose data outlive it, so that it can be away for a while; a context."""
+    """A server whose data outlive it, so that it can be away for a while; a context.
+
+    It ends with the thread that started it, so one thread alone starts it.
+    """
 
     name: str
     start: Callable[[], AbstractContextManager[Any]]
     # When it was away, in seconds of the soak.
     away: list[tuple[float, float]] = field(default_factory=list)
+    # Since when it is away.
+    since: float | None = None
     _running: ExitStack = field(default_factory=ExitStack)
-    _turn: threading.Lock = field(default_factory=threading.Lock)
-    _is_closed: bool = False
 
     def __enter__(self) -> Self:
         self._running.enter_context(self.start())
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._turn:
-            self._is_closed = True
-            self._running.close()
+        self._running.close()
 
-    def go_away(self, seconds: float, now: Callable[[], float], over: threading.Event) -> None:
-        began = now()
-        with self._turn:
-            self._running.close()
-        over.wait(seconds)
-        with self._turn:
-            if not self._is_closed:
-                self._running.enter_context(self.start())
-        self.away.append((began, now()))
+    def go_away(self, now: float) -> None:
+        self.since = now
+        self._running.close()
+
+    def come_back(self, now: Callable[[], float]) -> None:
+        if self.since is not None:
+            self._running.enter_context(self.start())
+            self.away.append((self.since, now()))
+            self.since = None
 
 
 def why_not(client: str, oracles: Path, flink: Path) -> str | None:
