@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 def test_a_minute_of_the_soak_loses_no_row(tmp_path: Path) -> None:
     folder = tmp_path / "soak"
     given = ("--minutes", "1", "--kill-seconds", "15", "--no-full-disk")
-    tables = ("--tables", "append", "fixed", "vectors", "java")
+    tables = ("--tables", "append", "fixed", "vectors", "java", "folder")
     ended = subprocess.run(
         [sys.executable, "-m", "tests.soak", str(folder), *given, *tables],
         cwd=ROOT,
@@ -30,9 +30,11 @@ def test_a_minute_of_the_soak_loses_no_row(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
     found = json.loads((folder / "soak.json").read_text())
     assert not found["faults"]
+    assert not found["flaws"]
+    assert found["is_over"]
     assert found["kills"]
     assert found["rested"] is not None
     assert all(sum(commits) for commits in found["commits"].values())
-    assert found["reads"].keys() == {"lakewright", "java", "pypaimon"}
+    assert found["reads"].keys() == {"lakewright", "java", "pypaimon", "duckdb"}
     assert any(each["verb"] and each["status"] == "SUCCESS" for each in found["runs"])
     assert any(not each["verb"] and each["status"] == "SUCCESS" for each in found["runs"])
