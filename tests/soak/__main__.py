@@ -25,9 +25,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.soak import model
-from tests.soak.course import ROOT, Given, Soak, say
+from tests.soak.course import ROOT, Given, Soak
 from tests.soak.model import Kind
 from tests.soak.outside import why_not
+from tests.soak.services import say
 
 
 def taking_part(names: Sequence[str], oracles: Path, flink: Path) -> Iterator[Kind]:

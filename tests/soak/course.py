@@ -42,6 +42,7 @@ from tests.soak.services import (
     WRITER,
     Services,
     Usage,
+    say,
     start_dagster,
 )
 from tests.soak.source import DATES, INGESTED, POLICY, ROUNDS_VARIABLE
@@ -199,6 +200,8 @@ class Soak:
             for reader in readers:
                 with self.guard(f"last read by {reader.name}"):
                     self.reading.compare(reader, Model(), whole=True)
+            with self.guard("log"):
+                self._compare_log(sources)
             with self.guard("runs"):
                 self.figures.read_runs(self)
             self.dagster.stop()
@@ -245,10 +248,13 @@ class Soak:
             stack.callback(postgres.remove)
         if "kafka" in wanted:
             sources["topic"] = Kafka(self.folder / "kafka")
+        kafka = sources.get("topic")
+        broker = kafka.address if isinstance(kafka, Kafka) else None
         for name, source in sources.items():
             self.servers.append(stack.enter_context(source.server))
             source.create()
-            (self.folder / "tables" / f"{name}.yaml").write_text(source.declaration)
+            text = source.declaration(broker)
+            (self.folder / "tables" / f"{name}.yaml").write_text(text)
         return sources
 
     def _create(self, clients: Mapping[str, WritingOracle]) -> None:
@@ -348,9 +354,7 @@ class Soak:
             plan.append((at * seconds + length, partial(self._bring_back, server)))
         if self.given.fills:
             # It takes its time, so a thread does it.
-            plan += [
-                (at * seconds, threading.Thread(target=self._fill_disk).start) for at in FULL_AT
-            ]
+            plan += [(at * seconds, self._begin_to_fill) for at in FULL_AT]
         plan.sort(key=lambda each: each[0])
         next_look, next_write = 0.0, WRITE_SECONDS
         while self.seconds() < seconds:
@@ -414,6 +418,9 @@ class Soak:
         server.come_back(self.seconds)
         say(f"{self.seconds():6.0f} s: {server.name} is back")
 
+    def _begin_to_fill(self) -> None:
+        threading.Thread(target=self._fill_disk).start()
+
     def _fill_disk(self) -> None:
         began = self.seconds()
         say(f"{began:6.0f} s: the disk is full")
@@ -473,12 +480,17 @@ class Soak:
                     and catalog.table_exists(kind.table)
                     and catalog.table(kind.table).upkeep.plan_compact().tasks
                 ]
-                late = [f"{each} is behind its source" for each in behind(self.reading)]
+                late = list(behind(self.reading))
                 if not (working or due or late):
                     return round(time.time() - began)
                 unended = [*working, *due, *late]
         self.ended += unended
         return None
+
+    def _compare_log(self, sources: Mapping[str, Postgres | Kafka]) -> None:
+        kafka, kind = sources.get("topic"), model.BY_NAME["captured"]
+        if isinstance(kafka, Kafka) and kind in self.kinds:
+            self.faults += kafka.log_faults(kind.table, Reader(self.warehouse).rows(kind, 0))
 
     def _sweep(self) -> None:
         """Remove what the dead left behind; how many files of each table that was."""
@@ -486,8 +498,3 @@ class Soak:
             self.faults += [f"{name} lacks {path}" for path in missing]
             self.faults += [f"{name} keeps {path} for nothing" for path in kept]
             self.swept[name] = swept
-
-
-def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()

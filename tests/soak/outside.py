@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Any, Self
 import pytest
 
 from tests.soak.model import COLUMNS, Row
+from tests.stores.test_log import state_of
 from tests.support.stores import servers
 from tests.support.stores.servers import SECRET, free_port, kafka_command, postgres_server, running
 
@@ -155,8 +157,9 @@ class Postgres:
                 rows,
             )
 
-    @property
-    def declaration(self) -> str:
+    def declaration(self, broker: str | None) -> str:
+        """The table that captures it, whose commits go to a log where there is a broker."""
+        log = f", log.system: kafka, log.bootstrap.servers: '{broker}'" if broker else ""
         options = {
             "hostname": "127.0.0.1",
             "port": str(self.port),
@@ -167,7 +170,8 @@ class Postgres:
             "table-name": "soak",
             "slot.name": "soak",
         }
-        more = "primary_key: [day, w, id]\npartition_keys: [day]\noptions: {bucket: 2}"
+        more = "primary_key: [day, w, id]\npartition_keys: [day]\noptions: "
+        more += f"{{bucket: 2{log}}}"
         return _declared("captured", "postgres-cdc", options, more)
 
 
@@ -207,8 +211,22 @@ class Kafka:
                 until = time.monotonic() + _START_SECONDS
             assert until is None or time.monotonic() < until, "Kafka does not take the last rows"
 
-    @property
-    def declaration(self) -> str:
+    def log_faults(self, table: str, rows: list[Row]) -> list[str]:
+        """What is wrong with the log of a table that has these rows."""
+        found = [
+            json.dumps(each, sort_keys=True) for each in state_of(self.address, table).values()
+        ]
+        expected = [json.dumps(each, sort_keys=True) for each in rows]
+        lacks, extra = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
+        return [
+            f"the log of {table} {what} {many.total()} rows, such as {min(many)}"
+            for what, many in (("lacks", lacks), ("has", extra))
+            if many
+        ]
+
+    def declaration(self, broker: str | None) -> str:
+        """The table that follows it."""
+        assert broker == self.address
         options = {
             "properties.bootstrap.servers": self.address,
             "topic": TOPIC,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,9 +14,11 @@ import duckdb
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakewright.connectors.log import unrelayed
 from lakewright.storage import Catalog
 from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.iceberg.metadata_files import MetadataFiles
+from lakewright.storage.spec.log_options import has_log
 from tests.oracles.client import Oracle, OracleError
 from tests.soak.model import COLUMNS, Kind, Model
 from tests.soak.source import ROWS
@@ -216,15 +217,14 @@ class Reading:
 
 
 def behind(reading: Reading) -> Iterator[str]:
-    """The tables that lack batches of their source."""
+    """The tables that lack batches of their source, and those whose log lacks commits."""
+    catalog = Catalog.open(str(reading.warehouse))
     for kind in reading.kinds:
-        if kind.streamed and not reading.is_of_job(kind) and any(reading.done(kind)):
-            try:
-                if reading.lag_batches(kind) > 0:
-                    yield kind.table
-            except StorageError:
-                yield kind.table
-
-
-def now_of(began: float) -> float:
-    return round(time.time() - began, 1)
+        if not kind.streamed or reading.is_of_job(kind) or not any(reading.done(kind)):
+            continue
+        if not catalog.table_exists(kind.table) or reading.lag_batches(kind) > 0:
+            yield f"{kind.table} is behind its source"
+            continue
+        table = catalog.table(kind.table)
+        if has_log(table.schema.options) and unrelayed(table):
+            yield f"the log of {kind.table} is behind it"

@@ -204,3 +204,8 @@ class Usage:
                 what = "runs of upkeep" if verbs.get(pid) else "runs of ingest"
             found[what] += seconds
         return {role: round(seconds, 1) for role, seconds in sorted(found.items())}
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
