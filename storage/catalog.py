@@ -64,7 +64,6 @@ from lakewright.storage.operations.partitions.repair_partitions import (
 from lakewright.storage.operations.references.branches import BRANCH_MARK, branch_names
 from lakewright.storage.operations.references.drop_table import (
     RecoverableTable,
-    collect_dropped,
     recoverable,
 )
 from lakewright.storage.operations.running.delete_files import remove_empty_folders
@@ -501,8 +500,8 @@ class Catalog:
         Upkeep does it. Files of a dropped table in whose place another one was created are deleted
         by the upkeep of that.
         """
-        due = [(each.name, collect_dropped(each, early=early)) for each in self._dropped(database)]
-        return tuple(name for name, done in due if done.records)
+        dropped = self._dropped(database)
+        return tuple(each.name for each in dropped if self._places.collect(each, early=early))
 
     def _dropped(self, database: str | None) -> list[TableFiles]:
         databases = self.names.databases() if database is None else [database]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lakewright.storage.catalog_arguments import can_be_name, folder_name, new_name, split_name
+from lakewright.storage.catalog_arguments import folder_name, new_name, split_name
 from lakewright.storage.dropped_table import DroppedTable, folders_outside
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import (
@@ -53,6 +53,8 @@ from lakewright.storage.spec.schema import TableSchema
 KeptApart = DatabaseNames | HiveNames
 Listed = KeptApart | RestNames
 Place = tuple[FileSystem, str]
+# The folder of a database that names its dropped tables; one list request finds them.
+_DROPPED = ".dropped"
 _SYNC_HINT = "`lakewright sync` lists it, and then it can be read or dropped"
 
 
@@ -223,13 +225,16 @@ class Places:
         # A table of this name that was dropped before can still come back.
         if (grace_ms or dropped) and files is None and not is_half_dropped(fs, path):
             self._check_usual_place(name, path)
-            with suppress(TableNotFound):
+            # Without a grace, a table that could not come back takes others of its place with it.
+            with suppress(TableNotFound, *([] if grace_ms else [UnsupportedError])):
                 files = recoverable_files(name, fs, path, env, run=run)
         self.names.drop_table(database, table)
         if files is not None:
+            mark_fs, mark = self._mark(name)
+            mark_fs.replace(mark, b"")
             drop_to_record(files, grace_ms)
             if not grace_ms:
-                collect_dropped(files)
+                self.collect(files, early=False)
         elif self.listed is None or fs.exists(path):
             drop_table_files(fs, path)
         return DroppedTable(stays=stays, grace_ms=0 if files is None else grace_ms)
@@ -254,17 +259,33 @@ class Places:
         place = f"{path}/{folder_name(table, 'table')}"
         return dropped_files(name, fs, place, env, run=run)
 
+    def _mark(self, name: str) -> tuple[FileSystem, str]:
+        """The file that says that a table of this name was dropped, and may lie here still."""
+        database, table = split_name(name)
+        fs, path = self.database(database)
+        return fs, f"{path}/{_DROPPED}/{table}"
+
     def dropped(self, database: str, env: Env, run: str | None) -> tuple[TableFiles, ...]:
         """The dropped tables of a database that can come back, or wait to be collected."""
         if self.rest is not None:
             return ()
         fs, path = self.database(database)
-        found = (
-            self._dropped(f"{database}.{folder}", env, run)
-            for folder in fs.list_subdirs(path)
-            if can_be_name(folder, "table")
-        )
+        names = [f"{database}.{each.name}" for each in fs.list_dir(f"{path}/{_DROPPED}")]
+        found = (self._dropped(name, env, run) for name in names)
         return tuple(each for each in found if each is not None)
+
+    def collect(self, files: TableFiles, *, early: bool) -> bool:
+        """Delete a dropped table whose grace is over; whether it was."""
+        done = collect_dropped(files, early=early)
+        self._unmark(files)
+        return bool(done.records)
+
+    def _unmark(self, files: TableFiles) -> None:
+        if not drop_records(files.paths, files.fs):
+            fs, mark = self._mark(files.name)
+            delete_files(fs, [mark])
+            folder, _, _ = mark.rpartition("/")
+            remove_empty_folders(fs, [folder], below=folder.rpartition("/")[0])
 
     def undrop(self, name: str, env: Env, run: str | None) -> PutBackResult:
         """Bring a dropped table back, and list it.
@@ -285,6 +306,7 @@ class Places:
         record = recoverable(files).record
         done = run_put_back(files, plan_put_back(files, PutBackOptions(record)))
         self.names.add_table(*split_name(name), files.schemas.latest(table=name))
+        self._unmark(files)
         return done
 
     def _drop_by(self, rest: RestNames, name: str, env: Env) -> DroppedTable | None:

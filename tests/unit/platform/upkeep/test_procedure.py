@@ -162,7 +162,7 @@ def with_changelogs(catalog: Catalog) -> Table:
     table = new_table(catalog, keys=("id",), options={**options, **kept})
     for at in range(4):
         table.write(rows(table, events(at, at + 1)))
-    retention = {"retain_min": 1, "retain_max": 1, "time_retained_ms": 0}
+    retention = {"retain_min": 1, "retain_max": 1, "time_retained_ms": 0, "grace_ms": 0}
     table.upkeep.run(table.upkeep.plan_expire_snapshots(**retention))
     assert table.history.changelogs()
     return table
