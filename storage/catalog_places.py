@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lakewright.storage.catalog_arguments import folder_name, new_name, split_name
@@ -24,6 +25,20 @@ from lakewright.storage.files.rest_names import RestNames
 from lakewright.storage.files.rest_table import RestTable
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.leases.leases import list_leases
+from lakewright.storage.operations.references.drop_table import (
+    collect_dropped,
+    drop_records,
+    drop_to_record,
+    dropped_files,
+    recoverable,
+    recoverable_files,
+)
+from lakewright.storage.operations.references.put_back import (
+    PutBackOptions,
+    PutBackResult,
+    plan_put_back,
+    run_put_back,
+)
 from lakewright.storage.operations.respec.moved_table import check_is_home
 from lakewright.storage.operations.running.delete_files import (
     delete_files,
@@ -38,6 +53,8 @@ from lakewright.storage.spec.schema import TableSchema
 KeptApart = DatabaseNames | HiveNames
 Listed = KeptApart | RestNames
 Place = tuple[FileSystem, str]
+# The folder of a database that names its dropped tables; one list request finds them.
+_DROPPED = ".dropped"
 _SYNC_HINT = "`lakewright sync` lists it, and then it can be read or dropped"
 
 
@@ -172,35 +189,125 @@ class Places:
         held = list_leases(former)
         if held:
             raise UnsupportedError(f"{name} keeps its name for now: {held[0].holder} works on it")
+        if drop_records(former.paths, self.fs):
+            raise UnsupportedError(
+                f"{name} keeps its name for now: a table of that name was dropped before, and its "
+                f"files lie there until its grace is over; `lakewright condemned collect {name} "
+                "--now` deletes them"
+            )
         check_is_home(former)
         self.fs.move_folder(former.paths.root, place)
 
-    def drop(self, name: str, env: Env) -> DroppedTable | None:
-        """Take a table off the list, and delete its files; None if it is not there.
-
-        A table whose schema cannot be read can be dropped too.
+    def drop(self, name: str, env: Env, run: str | None, grace_ms: int) -> DroppedTable | None:
+        """Take a table off the list, and its files away for a grace, or for good; None if not here.
 
         Raises:
-            UnsupportedError: its folder is a symbolic link.
+            UnsupportedError: its folder is a symbolic link; or it could not come back.
         """
         database, table = split_name(name)
         if self.rest is not None:
             return self._drop_by(self.rest, name, env)
         fs, path = self.table(database, table)
-        is_listed = self.has(name)
+        dropped = drop_records(TablePaths(path), fs)
+        stopped = self._dropped(name, env, run) if dropped else None
+        is_stopped = stopped is not None and not recoverable(stopped).done
         # Where a metastore has a table of another format, what lies there may be its files.
         is_free = self.hive is None or self.hive.find(database, table) is None
-        if not is_listed and not (is_free and is_half_dropped(fs, path)):
+        is_half = is_free and (is_half_dropped(fs, path) or is_stopped)
+        if not self.has(name) and not is_half:
             return None
         if self.hive is not None and self.hive.keeps_files(database, table):
             self.hive.drop_table(database, table)
             return DroppedTable(stays=(fs.uri(path),))
         check_is_no_link(fs, path, name)
         stays = folders_outside(fs, path, env, table=name)
+        files = stopped if is_stopped else None
+        # A table of this name that was dropped before can still come back.
+        if (grace_ms or dropped) and files is None and not is_half_dropped(fs, path):
+            self._check_usual_place(name, path)
+            # Without a grace, a table that could not come back takes others of its place with it.
+            with suppress(TableNotFound, *([] if grace_ms else [UnsupportedError])):
+                files = recoverable_files(name, fs, path, env, run=run)
         self.names.drop_table(database, table)
-        if self.listed is None or fs.exists(path):
+        if files is not None:
+            mark_fs, mark = self._mark(name)
+            mark_fs.replace(mark, b"")
+            drop_to_record(files, grace_ms)
+            if not grace_ms:
+                self.collect(files, early=False)
+        elif self.listed is None or fs.exists(path):
             drop_table_files(fs, path)
-        return DroppedTable(stays=stays)
+        return DroppedTable(stays=stays, grace_ms=0 if files is None else grace_ms)
+
+    def _check_usual_place(self, name: str, path: str) -> None:
+        """Check that a table of this name would lie in this folder again."""
+        database, table = split_name(name)
+        usual = f"{self.database(database)[1]}/{folder_name(table, 'table')}"
+        if path != usual:
+            raise UnsupportedError(
+                f"{name} could not come back after a drop, as {path} is not the usual place of its "
+                f"name, {usual}; write DROP TABLE {name} PURGE, or give grace_ms=0, to drop it for "
+                "good"
+            )
+
+    def _dropped(self, name: str, env: Env, run: str | None) -> TableFiles | None:
+        database, table = split_name(name)
+        if self.rest is not None:
+            # The server drops tables with their files.
+            return None
+        fs, path = self.database(database)
+        place = f"{path}/{folder_name(table, 'table')}"
+        return dropped_files(name, fs, place, env, run=run)
+
+    def _mark(self, name: str) -> tuple[FileSystem, str]:
+        """The file that says that a table of this name was dropped, and may lie here still."""
+        database, table = split_name(name)
+        fs, path = self.database(database)
+        return fs, f"{path}/{_DROPPED}/{table}"
+
+    def dropped(self, database: str, env: Env, run: str | None) -> tuple[TableFiles, ...]:
+        """The dropped tables of a database that can come back, or wait to be collected."""
+        if self.rest is not None:
+            return ()
+        fs, path = self.database(database)
+        names = [f"{database}.{each.name}" for each in fs.list_dir(f"{path}/{_DROPPED}")]
+        found = (self._dropped(name, env, run) for name in names)
+        return tuple(each for each in found if each is not None)
+
+    def collect(self, files: TableFiles, *, early: bool) -> bool:
+        """Delete a dropped table whose grace is over; whether it was."""
+        done = collect_dropped(files, early=early)
+        self._unmark(files)
+        return bool(done.records)
+
+    def _unmark(self, files: TableFiles) -> None:
+        if not drop_records(files.paths, files.fs):
+            fs, mark = self._mark(files.name)
+            delete_files(fs, [mark])
+            folder, _, _ = mark.rpartition("/")
+            remove_empty_folders(fs, [folder], below=folder.rpartition("/")[0])
+
+    def undrop(self, name: str, env: Env, run: str | None) -> PutBackResult:
+        """Bring a dropped table back, and list it.
+
+        Raises:
+            TableNotFound: no dropped table has the name.
+            AlreadyExistsError: a table has it.
+            NotRevertible, StalePlan: it cannot come back; the message says why.
+        """
+        files = self._dropped(name, env, run)
+        if files is None:
+            if self.has(name):
+                raise AlreadyExistsError(f"{name} exists; rename or drop it first")
+            why = "it was never dropped, or for good, or its files are collected"
+            if self.rest is not None:
+                why = f"{self.rest.what} drops tables for good"
+            raise TableNotFound(f"no dropped table {name} can come back: {why}")
+        record = recoverable(files).record
+        done = run_put_back(files, plan_put_back(files, PutBackOptions(record)))
+        self.names.add_table(*split_name(name), files.schemas.latest(table=name))
+        self._unmark(files)
+        return done
 
     def _drop_by(self, rest: RestNames, name: str, env: Env) -> DroppedTable | None:
         """Let a server drop a table and its files; it knows nothing of files outside of them."""

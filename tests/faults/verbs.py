@@ -263,7 +263,9 @@ def _copied(table: Table) -> None:
 
 def _untagged(table: Table) -> None:
     """The tag that the last commit made is gone."""
-    table.history.run(table.history.plan_delete_tags(*(tag.name for tag in table.history.tags())))
+    table.history.run(
+        table.history.plan_delete_tags(*(tag.name for tag in table.history.tags()), grace_ms=0)
+    )
 
 
 def _branch(table: Table) -> None:
@@ -999,8 +1001,8 @@ READERS: dict[str, Callable[[Place], object]] = {
     "at_branch": lambda at: at.table.history.at_branch("main"),
     "plan_compact": lambda at: (at.table.upkeep.plan_compact(), at.table.upkeep.plan_rescale(2)),
     "plan_expire": lambda at: (
-        at.table.upkeep.plan_expire_snapshots(),
-        at.table.upkeep.plan_expire_tags(),
+        at.table.upkeep.plan_expire_snapshots(grace_ms=0),
+        at.table.upkeep.plan_expire_tags(grace_ms=0),
     ),
     "list": lambda at: (
         at.catalog.list_databases(),
