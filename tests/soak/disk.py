@@ -42,14 +42,16 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def fill(folder: Path, seconds: float) -> None:
-    """Take all of a disk for a while."""
-    ballast, ends = folder / ".ballast", time.time() + seconds
+    """Take all of a disk, and keep it for a while."""
+    ballast, piece, ends = folder / ".ballast", 16 << 20, 0.0
     try:
         with ballast.open("wb", buffering=0) as file:
-            while time.time() < ends:
+            while not ends or time.time() < ends:
                 try:
-                    file.write(bytes(1 << 16))
+                    file.write(bytes(piece))
                 except OSError:
+                    # What others free meanwhile is taken too.
+                    piece, ends = 1 << 14, ends or time.time() + seconds
                     time.sleep(0.05)
     finally:
         ballast.unlink()

@@ -23,6 +23,7 @@ _BOUNDS = {
 }
 _MEMORY = ("daemon", "code server", "web server", "fork server", "run")
 _UPKEEP = ("daemon", "code server", "fork server", "runs of upkeep")
+_ENDED = ("SUCCESS", "FAILURE", "CANCELED")
 MB = 1 << 20
 # Twice what the policy calls due.
 _LATE_RUNS = 10
@@ -71,7 +72,7 @@ def markdown(found: Mapping[str, Any]) -> Iterator[str]:
     failed = Counter(
         f"run of {each['verb'] or 'ingest'} {each['status'].lower()}: {each['why']}"[:300]
         for each in found["runs"]
-        if each["status"] != "SUCCESS"
+        if each["status"] != "SUCCESS" and (each["status"] in _ENDED or not found["is_over"])
     )
     yield from (f"- {count} × {what}" for what, count in failed.most_common())
     for kind, lines in found["failed_writes"].items():
@@ -97,7 +98,7 @@ def summary(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"| kills | {kills.total()}: {_counts(kills)} |"
     away = {f"{name} away": len(times) for name, times in found["away"].items()}
     yield f"| outages | {_counts({'disk full': len(found['fulls']), **away})} |"
-    runs = Counter(_outcome(each) for each in found["runs"])
+    runs = Counter(_outcome(each) for each in found["runs"] if each["status"] in _ENDED)
     yield f"| runs | {_counts(dict(runs.most_common()))} |"
     if looks:
         yield from _over_time(looks)

@@ -166,19 +166,14 @@ class Usage:
         return found
 
     def _roles(self, now: Mapping[int, Process]) -> Iterator[tuple[int, str]]:
-        own = {
-            process.pid: name
-            for services in self.services
-            for name, process in list(services.started.items())
-        }
         sessions = {
             session: name
             for services in self.services
             for session, name in list(services.sessions.items())
         }
         for pid, each in now.items():
-            if pid in own:
-                yield pid, WRITER if own[pid].startswith(WRITER) else own[pid]
+            if pid in sessions:
+                yield pid, WRITER if sessions[pid].startswith(WRITER) else sessions[pid]
             elif pid == os.getpid() or each.parent == os.getpid():
                 yield pid, SQL if "lakewright.cli" in command_of(pid) else REST
             elif sessions.get(each.session) == SPARK:
