@@ -96,7 +96,9 @@ class Soak:
     asked: dict[str, int] = field(default_factory=lambda: dict.fromkeys(DATES, 0))
     servers: list[Server] = field(default_factory=list)
     is_over: bool = False
+    # Nothing is written any more, and nothing is there any more.
     _over: threading.Event = field(default_factory=threading.Event)
+    _ended: threading.Event = field(default_factory=threading.Event)
     _began: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
@@ -186,7 +188,7 @@ class Soak:
                     *((reader.name, partial(self._read_each_minute, reader)) for reader in readers),
                 )
             ]
-            for thread in threads:
+            for thread in (*threads, threading.Thread(target=self._send_servers_away)):
                 thread.start()
             self._watch(60 * self.given.minutes)
             self._end_writers(threads)
@@ -314,9 +316,6 @@ class Soak:
         )
 
     def _end_writers(self, threads: Sequence[threading.Thread]) -> None:
-        for server in self.servers:
-            with self.guard(f"end of the outage of {server.name}"):
-                server.come_back(self.seconds)
         self._over.set()
         for kind in self.kinds:
             self.place(kind).stop()
@@ -339,6 +338,7 @@ class Soak:
         # A second interrupt would leave processes behind.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._over.set()
+        self._ended.set()
         for kind in self.kinds:
             self.place(kind).stop()
         for services in self.services:
@@ -346,22 +346,15 @@ class Soak:
             self.left += services.kill_rest()
 
     def _watch(self, seconds: float) -> None:
-        """Start again what ended, begin outages, look at all tables, and write it down."""
-        length = min(AWAY_SECONDS, seconds / 6)
-        plan: list[tuple[float, Callable[[], None]]] = []
-        for at, server in zip(AWAY_AT, self.servers, strict=False):
-            plan.append((at * seconds, partial(self._send_away, server)))
-            plan.append((at * seconds + length, partial(self._bring_back, server)))
-        if self.given.fills:
-            # It takes its time, so a thread does it.
-            plan += [(at * seconds, self._begin_to_fill) for at in FULL_AT]
-        plan.sort(key=lambda each: each[0])
+        """Start again what ended, fill the disk, look at all tables, and write it down."""
+        full_at = [at * seconds for at in FULL_AT] if self.given.fills else []
         next_look, next_write = 0.0, WRITE_SECONDS
         while self.seconds() < seconds:
             with self.guard("watch"):
                 self._restart_ended()
-                if plan and self.seconds() >= plan[0][0]:
-                    plan.pop(0)[1]()
+                if full_at and self.seconds() >= full_at[0]:
+                    full_at.pop(0)
+                    threading.Thread(target=self._fill_disk).start()
                 if self.seconds() >= next_look:
                     next_look = self.seconds() + LOOK_SECONDS
                     self._look()
@@ -410,16 +403,20 @@ class Soak:
                 say(f"{self.seconds():6.0f} s: kill -9 of {role} ({pid})")
                 kill(pid)
 
-    def _send_away(self, server: Server) -> None:
-        say(f"{self.seconds():6.0f} s: {server.name} goes away")
-        server.go_away(self.seconds())
-
-    def _bring_back(self, server: Server) -> None:
-        server.come_back(self.seconds)
-        say(f"{self.seconds():6.0f} s: {server.name} is back")
-
-    def _begin_to_fill(self) -> None:
-        threading.Thread(target=self._fill_disk).start()
+    def _send_servers_away(self) -> None:
+        """One after the other; a server ends with the thread that started it, so it stays."""
+        seconds = 60 * self.given.minutes
+        for at, server in zip(AWAY_AT, self.servers, strict=False):
+            if self._over.wait(max(0.0, at * seconds - self.seconds())):
+                break
+            say(f"{self.seconds():6.0f} s: {server.name} goes away")
+            server.go_away(self.seconds())
+            self._over.wait(min(AWAY_SECONDS, seconds / 6))
+            while server.since is not None and not self._ended.is_set():
+                with self.guard(f"end of the outage of {server.name}"):
+                    server.come_back(self.seconds)
+                    say(f"{self.seconds():6.0f} s: {server.name} is back")
+        self._ended.wait()
 
     def _fill_disk(self) -> None:
         began = self.seconds()
