@@ -74,8 +74,10 @@ test-deep: java oracles ## Try properties with many more examples, and run the t
 		-n $(WORKERS) $(ARGS)
 
 .PHONY: soak
-soak: java oracles ## Write, keep and read tables for an hour while processes die (SOAK_MINUTES=60)
-	$(RUN) -m tests.soak .soak/$$(date +%Y%m%dT%H%M%S) --minutes $(SOAK_MINUTES) $(ARGS)
+soak: java oracles $(VENV)/.stores ## Write, keep and read tables for an hour while processes die (SOAK_MINUTES=60)
+	-$(RUN) tests/stores/install.py .stores kafka postgres
+	-$(RUN) tests/flink/install.py $(FLINK)
+	FLINK=$(FLINK) $(RUN) -m tests.soak .soak/$$(date +%Y%m%dT%H%M%S) --minutes $(SOAK_MINUTES) $(ARGS)
 
 .PHONY: mutate
 mutate: setup .mutation/.packages ## Put faults into commit, expiry and orphan code, and see what notices (tests/mutation)
