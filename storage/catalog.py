@@ -48,7 +48,6 @@ from lakewright.storage.files.read_only_files import ReadOnlyFiles
 from lakewright.storage.files.rest_client import open_server
 from lakewright.storage.files.rest_names import RestNames
 from lakewright.storage.files.row_lock import RowLock
-from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.files.table_stamp import TableStamp, table_stamp
 from lakewright.storage.files.temporary_folder import temporary_folder
 from lakewright.storage.format_table import FormatTable
@@ -490,7 +489,11 @@ class Catalog:
 
     def dropped_tables(self, database: str | None = None) -> tuple[RecoverableTable, ...]:
         """The dropped tables that can come back, of a database or of all."""
-        return tuple(map(recoverable, self._dropped(database)))
+        return tuple(
+            recoverable(files)
+            for each in self._databases(database)
+            for files in self._places.dropped(each, self.env, self.run)
+        )
 
     def collect_dropped_tables(
         self, database: str | None = None, *, early: bool = False
@@ -500,13 +503,14 @@ class Catalog:
         Upkeep does it. Files of a dropped table in whose place another one was created are deleted
         by the upkeep of that.
         """
-        dropped = self._dropped(database)
-        return tuple(each.name for each in dropped if self._places.collect(each, early=early))
+        return tuple(
+            name
+            for each in self._databases(database)
+            for name in self._places.collect_dropped(each, self.env, self.run, early=early)
+        )
 
-    def _dropped(self, database: str | None) -> list[TableFiles]:
-        databases = self.names.databases() if database is None else [database]
-        found = [self._places.dropped(each, self.env, self.run) for each in databases]
-        return [files for of_database in found for files in of_database]
+    def _databases(self, database: str | None) -> Sequence[str]:
+        return self.names.databases() if database is None else [database]
 
     def rename_table(self, name: str, to: str) -> Table:
         """Give a table another name, in another database too; returns the table under it.

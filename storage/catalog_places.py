@@ -26,10 +26,12 @@ from lakewright.storage.files.rest_table import RestTable
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.leases.leases import list_leases
 from lakewright.storage.operations.references.drop_table import (
+    clear_place,
     collect_dropped,
     drop_records,
     drop_to_record,
     dropped_files,
+    dropped_names,
     recoverable,
     recoverable_files,
 )
@@ -53,8 +55,6 @@ from lakewright.storage.spec.schema import TableSchema
 KeptApart = DatabaseNames | HiveNames
 Listed = KeptApart | RestNames
 Place = tuple[FileSystem, str]
-# The folder of a database that names its dropped tables; one list request finds them.
-_DROPPED = ".dropped"
 _SYNC_HINT = "`lakewright sync` lists it, and then it can be read or dropped"
 
 
@@ -230,11 +230,9 @@ class Places:
                 files = recoverable_files(name, fs, path, env, run=run)
         self.names.drop_table(database, table)
         if files is not None:
-            mark_fs, mark = self._mark(name)
-            mark_fs.replace(mark, b"")
             drop_to_record(files, grace_ms)
             if not grace_ms:
-                self.collect(files, early=False)
+                collect_dropped(files)
         elif self.listed is None or fs.exists(path):
             drop_table_files(fs, path)
         return DroppedTable(stays=stays, grace_ms=0 if files is None else grace_ms)
@@ -259,33 +257,28 @@ class Places:
         place = f"{path}/{folder_name(table, 'table')}"
         return dropped_files(name, fs, place, env, run=run)
 
-    def _mark(self, name: str) -> tuple[FileSystem, str]:
-        """The file that says that a table of this name was dropped, and may lie here still."""
-        database, table = split_name(name)
-        fs, path = self.database(database)
-        return fs, f"{path}/{_DROPPED}/{table}"
-
     def dropped(self, database: str, env: Env, run: str | None) -> tuple[TableFiles, ...]:
         """The dropped tables of a database that can come back, or wait to be collected."""
         if self.rest is not None:
             return ()
-        fs, path = self.database(database)
-        names = [f"{database}.{each.name}" for each in fs.list_dir(f"{path}/{_DROPPED}")]
+        names = [f"{database}.{each}" for each in dropped_names(*self.database(database))]
         found = (self._dropped(name, env, run) for name in names)
         return tuple(each for each in found if each is not None)
 
-    def collect(self, files: TableFiles, *, early: bool) -> bool:
-        """Delete a dropped table whose grace is over; whether it was."""
-        done = collect_dropped(files, early=early)
-        self._unmark(files)
-        return bool(done.records)
-
-    def _unmark(self, files: TableFiles) -> None:
-        if not drop_records(files.paths, files.fs):
-            fs, mark = self._mark(files.name)
-            delete_files(fs, [mark])
-            folder, _, _ = mark.rpartition("/")
-            remove_empty_folders(fs, [folder], below=folder.rpartition("/")[0])
+    def collect_dropped(
+        self, database: str, env: Env, run: str | None, *, early: bool
+    ) -> tuple[str, ...]:
+        """Delete the dropped tables of a database whose grace is over; their names."""
+        collected = []
+        for table in () if self.rest is not None else dropped_names(*self.database(database)):
+            name = f"{database}.{table}"
+            files = self._dropped(name, env, run)
+            if files is None:
+                fs, path = self.database(database)
+                clear_place(fs, TablePaths(f"{path}/{table}"))
+            elif collect_dropped(files, early=early):
+                collected.append(name)
+        return tuple(collected)
 
     def undrop(self, name: str, env: Env, run: str | None) -> PutBackResult:
         """Bring a dropped table back, and list it.
@@ -306,7 +299,7 @@ class Places:
         record = recoverable(files).record
         done = run_put_back(files, plan_put_back(files, PutBackOptions(record)))
         self.names.add_table(*split_name(name), files.schemas.latest(table=name))
-        self._unmark(files)
+        clear_place(files.fs, files.paths)
         return done
 
     def _drop_by(self, rest: RestNames, name: str, env: Env) -> DroppedTable | None:

@@ -30,7 +30,6 @@ from lakewright.storage.files.paths import UPKEEP_FOLDER, TablePaths, numbered
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.collect import (
     CollectOptions,
-    CollectResult,
     condemned_runs,
     plan_collect,
     run_collect,
@@ -46,6 +45,8 @@ _METADATA = (
     *("schema", "snapshot", "tag", "branch", "changelog", "consumer"),
     *(UPKEEP_FOLDER, "metadata"),
 )
+# The hidden folder of a database with an empty file for each name of a dropped table.
+_MARKS = ".dropped"
 # A writer that opened the table before may go on committing for a moment.
 _LOOKS = 10
 
@@ -112,6 +113,8 @@ def drop_to_record(files: TableFiles, grace_ms: int) -> None:
     )
     listed = RecordFiles(new_record_id(files)) if stopped is None else stopped[0]
     store.replace(listed.id, record)
+    # It is found by its mark, which stays as long as its record.
+    files.fs.write_bytes(_mark(files.paths), b"")
     for _ in range(_LOOKS):
         _delete_metadata(files, held)
         # Without a schema, what is there is of a writer that had opened the table.
@@ -172,13 +175,36 @@ def recoverable(files: TableFiles) -> RecoverableTable:
     )
 
 
-def collect_dropped(files: TableFiles, *, early: bool = False) -> CollectResult:
+def dropped_names(fs: FileSystem, database_folder: str) -> list[str]:
+    """The names of the tables that were dropped in the folder of a database, by one request."""
+    return [each.name for each in fs.list_dir(f"{database_folder}/{_MARKS}")]
+
+
+def collect_dropped(files: TableFiles, *, early: bool = False) -> bool:
     """Delete what was dropped and can come back no more; `early`, also what still could."""
-    plan = plan_collect(files, CollectOptions(early=early, under_way=early))
-    result = run_collect(files, plan)
-    if result.records:
-        _remove_empty(files.fs, files.paths.root)
-    return result
+    result = run_collect(files, plan_collect(files, CollectOptions(early=early, under_way=early)))
+    clear_place(files.fs, files.paths)
+    return bool(result.records)
+
+
+def clear_place(fs: FileSystem, paths: TablePaths) -> None:
+    """Delete the mark of a place without records of drops, and what is left of an empty table."""
+    is_empty = not SchemaStore(fs, paths).ids()
+    if drop_records(paths, fs):
+        return
+    mark = _mark(paths)
+    if is_empty:
+        # Claims of records that are gone, and unfinished files.
+        delete_files(fs, [each.path for each in fs.list_dir(paths.condemned_dir)])
+        _remove_empty(fs, paths.root)
+    delete_files(fs, [mark])
+    folder, _, _ = mark.rpartition("/")
+    remove_empty_folders(fs, [folder], below=folder.rpartition("/")[0])
+
+
+def _mark(paths: TablePaths) -> str:
+    database, _, table = paths.root.rpartition("/")
+    return f"{database}/{_MARKS}/{table}"
 
 
 def drop_records(paths: TablePaths, fs: FileSystem) -> list[tuple[RecordFiles, Condemned]]:

@@ -49,7 +49,7 @@ def left(table: Table) -> list[int]:
 
 
 def run(table: Table, **plan: Any) -> list[int]:
-    table.upkeep.run(table.upkeep.plan_expire_snapshots(**plan))
+    table.upkeep.run(table.upkeep.plan_expire_snapshots(**{"grace_ms": 0, **plan}))
     return left(table)
 
 
