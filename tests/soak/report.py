@@ -132,9 +132,9 @@ def _over_time(looks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _memory(looks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for role in _MEMORY:
-        sizes = [look["most_bytes"].get(role, 0) // MB for look in looks]
+        sizes = [each["most_bytes"].get(role, 0) // MB for each in looks if each["most_bytes"]]
         told = " / ".join(str(each) for each in _three(sizes))
-        yield f"| memory of a {role}, MB | {told}, at most {max(sizes)} |"
+        yield f"| memory of a {role}, MB | {told}, at most {max(sizes, default=0)} |"
 
 
 def _three(values: Sequence[int]) -> list[int]:
