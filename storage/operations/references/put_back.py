@@ -490,3 +490,8 @@ _KINDS: Mapping[str, _PutBack] = {
     "remove_orphans": _orphans,
     DROP_TABLE: _table,
 }
+
+
+def can_come_back(verb: str) -> bool:
+    """Whether what a verb condemns can be put back at all."""
+    return verb in _KINDS
