@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-DISK_BYTES = 2 << 30
+DISK_BYTES = 1 << 30
 STRAYS, STRAY_HOURS = 20, 2
 
 
