@@ -439,8 +439,10 @@ class Soak:
                 self.reading.refused.append(f"ingest at {self.seconds()} s: {error}"[:300])
                 self._over.wait(INGEST_SECONDS)
                 continue
-            status = ""
-            while status not in ENDED and not (self._over.is_set() and status == "QUEUED"):
+            status, until = "", time.time() + TIMEOUT_SECONDS
+            while status not in ENDED and time.time() < until:
+                if self._over.is_set() and status in ("", "QUEUED"):
+                    break
                 time.sleep(2)
                 with suppress(UnavailableError, StopIteration):
                     status = next(each.status for each in self.server.runs() if each.id == run)
