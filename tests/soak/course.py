@@ -45,7 +45,7 @@ from tests.soak.services import (
     say,
     start_dagster,
 )
-from tests.soak.source import DATES, INGESTED, POLICY, ROUNDS_VARIABLE
+from tests.soak.source import DATES, INGESTED, POLICY, ROUNDS_VARIABLE, SMALL_FILES
 from tests.soak.writers import Clients, Notes
 from tests.support.processes.killing import Place
 from tests.support.stores.servers import SECRET
@@ -475,9 +475,9 @@ class Soak:
                 due = [
                     f"{kind.table} is to be compacted"
                     for kind in self.kinds
-                    if not kind.folders
-                    and catalog.table_exists(kind.table)
-                    and catalog.table(kind.table).upkeep.plan_compact().tasks
+                    if not kind.folders and catalog.table_exists(kind.table)
+                    for part in catalog.table(kind.table).at().partitions()
+                    if any(each.sorted_run_count >= SMALL_FILES for each in part.buckets)
                 ]
                 late = list(behind(self.reading))
                 if not (working or due or late):

@@ -12,19 +12,20 @@ from lakewright.platform.ingest.sources import SourceRequest
 ROUNDS_VARIABLE = "LAKEWRIGHT_SOAK_ROUNDS"
 ROWS = 5_000
 DATES = tuple(f"2026-01-0{day}" for day in range(1, 5))
-POLICY = """
+SMALL_FILES = 5
+POLICY = f"""
 warehouse:
   interval: 10s
-  compaction: {min_bytes: 0 b, small_files: 5}
-  snapshots: {retain_min: 5, time_retained: 2min, schedule: "* * * * *"}
-  changelogs: {schedule: "* * * * *"}
-  manifests: {min_count: 30}
-  orphans: {older_than: 1h, schedule: "*/5 * * * *"}
-  collect: {grace: 1min, orphans: 1h, schedule: "* * * * *"}
+  compaction: {{min_bytes: 0 b, small_files: {SMALL_FILES}}}
+  snapshots: {{retain_min: 5, time_retained: 2min, schedule: "* * * * *"}}
+  changelogs: {{schedule: "* * * * *"}}
+  manifests: {{min_count: 30}}
+  orphans: {{older_than: 1h, schedule: "*/5 * * * *"}}
+  collect: {{grace: 1min, orphans: 1h, schedule: "* * * * *"}}
 tables:
-  soak.pypaimon: {iceberg: {lag: 1m}}
+  soak.pypaimon: {{iceberg: {{lag: 1m}}}}
   soak.append:
-    sort: {enabled: true, columns: [id], schedule: "*/10 * * * *"}
+    sort: {{enabled: true, columns: [id], schedule: "*/10 * * * *"}}
 """
 INGESTED = """
 table: soak.ingested
