@@ -152,8 +152,8 @@ def plan_undo(
     ]
     runs.update(run_of(part.by) or run for part in parts)
     gone = {part.table for part in parts}
-    names = [each for each in names or _all_tables(catalog) if each not in gone]
-    opened, closed = _open(catalog, names)
+    looked_at = [each for each in names or _all_tables(catalog) if each not in gone]
+    opened, closed = _open(catalog, looked_at)
     left: list[LeftAlone] = []
     for table in opened:
         here = [each for each in own if each.table == table.name]
