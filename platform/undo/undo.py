@@ -145,7 +145,7 @@ def plan_undo(
     for table in opened:
         here = [each for each in own if each.table == table.name]
         try:
-            found = _found(table, run, runs, here, _rewrites(table, recorded))
+            found = _found(table, run, runs, here, recorded)
         except StorageError as error:
             closed.append(_unreadable(table.name, error))
             continue
@@ -268,19 +268,19 @@ def _rewrites(table: Table, recorded: Sequence[Action]) -> frozenset[int]:
 
 
 def _found(
-    table: Table, run: str, runs: set[str], known: Sequence[Action], rewrites: Collection[int]
+    table: Table, run: str, runs: set[str], known: Sequence[Action], recorded: Sequence[Action]
 ) -> list[Undone | LeftAlone]:
-    """What a run did in a table; `known` are its actions there, `rewrites` snapshots of upkeep."""
+    """What a run did in a table; `known` are its actions there, among all that are `recorded`."""
     uuid = table.uuid
     here = [each for each in known if each.table_uuid in (uuid, "")]
     # What a change of keys left is told once, with the way back.
     changed = {at for each in here if each.verb == RESPEC.name for at in each.snapshots}
-    snapshots = _snapshots(table, run, runs, changed, rewrites)
+    snapshots = _snapshots(table, run, runs, changed, _rewrites(table, recorded))
     snapshot_lists = [] if snapshots is None else [snapshots]
     condemned, verbs = _condemned(table, run, runs)
     snapshot_lists += condemned
     snapshot_lists += _expired(table, run, runs)
-    snapshot_lists += _without_traces(table, here, verbs)
+    snapshot_lists += _without_traces(table, here, verbs, recorded)
     gone = [each for each in known if each not in here and each.verdict not in _CHANGED_NOTHING]
     if former := {each.verb for each in gone}:
         why = "the table was dropped and created again since, and what the run did went with it"
@@ -455,10 +455,14 @@ def _expired(table: Table, run: str, runs: set[str]) -> list[LeftAlone]:
     return left
 
 
-def _without_traces(table: Table, actions: Sequence[Action], found: set[str]) -> list[LeftAlone]:
+def _without_traces(
+    table: Table, actions: Sequence[Action], found: set[str], recorded: Sequence[Action]
+) -> list[LeftAlone]:
     """Actions that cannot be undone, by their verbs, without those whose records were found."""
     return [
-        LeftAlone(table=table.name, what=action.verb, why=_why_not(table, action), is_final=True)
+        LeftAlone(
+            table=table.name, what=action.verb, why=_why_not(table, action, recorded), is_final=True
+        )
         for action in actions
         if action.verb in WHY_NOT
         and action.verdict not in _CHANGED_NOTHING
@@ -466,15 +470,35 @@ def _without_traces(table: Table, actions: Sequence[Action], found: set[str]) ->
     ]
 
 
-def _why_not(table: Table, action: Action) -> str:
+def _why_not(table: Table, action: Action, recorded: Sequence[Action]) -> str:
     """Why an action cannot be undone; of a change of keys, with the command that changes back."""
     told, at = WHY_NOT[action.verb], action.snapshot_before
+    if action.condemned:
+        told = _what_became(action, recorded)
     if action.verdict in (Verdict.FAILED, Verdict.BEATEN):
         return f"it {_ENDED[action.verdict]}; of what it did before that: {told}"
     if action.verb != RESPEC.name or at is None:
         return told
     before = _schema_at(table, at)
     return told if before is None else _keys_back(table, before)
+
+
+def _what_became(action: Action, recorded: Sequence[Action]) -> str:
+    """Whether the records of an action that are gone were put back or collected, by the ledger."""
+    back = {
+        record: each.run
+        for each in recorded
+        if each.verb == PUT_BACK.name and each.verdict is Verdict.DONE
+        if (each.table, each.table_uuid) == (action.table, action.table_uuid)
+        for record in action.condemned
+        if each.options.get("record") == record
+    }
+    if not back:
+        return "what it deleted is collected: the ledger has no action that put it back"
+    by = first_few(sorted(set(back.values())), between=", ")
+    collected = len(action.condemned) - len(back)
+    rest = f", without {collected} of {len(action.condemned)} parts, which are collected"
+    return f"what it deleted was put back since, by {by}{rest if collected else ''}"
 
 
 def _schema_at(table: Table, snapshot_id: int) -> TableSchema | None:
