@@ -56,7 +56,12 @@ def _age(file: DataFileMeta) -> tuple[int, int]:
 
 def holds_one_column(file: DataFileMeta) -> bool:
     """Whether a file holds a column of blobs or of vectors, beside the files of the rows."""
-    return file.file_name.endswith(".blob") or ".vector." in file.file_name
+    return names_one_column(file.file_name)
+
+
+def names_one_column(name: str) -> bool:
+    """The same of a file of that name."""
+    return name.endswith(".blob") or ".vector." in name
 
 
 def files_of_rows(file: DataFileMeta) -> tuple[DataFileMeta, ...]:
