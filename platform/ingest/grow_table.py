@@ -76,7 +76,7 @@ def _new_columns(
         # Members of JSON may turn up far behind the beginning of a file.
         unknown = {*file.unknown_columns(), *(named if source.json_files else ())} - set(found)
         if near_misses([each.name for each in file.fields], [*unknown]):
-            # A column in another spelling is none to add: reading the file again refuses it by name.
+            # A column in another spelling is none to add: the next read refuses the file by name.
             continue
         if unknown - {column.name for column in declaration.columns}:
             for each in columns_of_file(file.file, source):

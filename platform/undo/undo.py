@@ -21,7 +21,7 @@ from lakewright.platform.ledger.action import Action, Verdict
 from lakewright.platform.ledger.kept_verbs import COMPACT, RESCALE, SORT_COMPACT
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.recording import Recorder, is_recording
-from lakewright.platform.ledger.taken_back import reason_of_undo
+from lakewright.platform.ledger.taken_back import reason_of_undo, what_became
 from lakewright.platform.tables.partition_keys import first_few
 from lakewright.platform.upkeep.alter import ALTER
 from lakewright.platform.upkeep.clean import PUT_BACK
@@ -474,31 +474,13 @@ def _why_not(table: Table, action: Action, recorded: Sequence[Action]) -> str:
     """Why an action cannot be undone; of a change of keys, with the command that changes back."""
     told, at = WHY_NOT[action.verb], action.snapshot_before
     if action.condemned:
-        told = _what_became(action, recorded)
+        told = what_became(action, recorded)
     if action.verdict in (Verdict.FAILED, Verdict.BEATEN):
         return f"it {_ENDED[action.verdict]}; of what it did before that: {told}"
     if action.verb != RESPEC.name or at is None:
         return told
     before = _schema_at(table, at)
     return told if before is None else _keys_back(table, before)
-
-
-def _what_became(action: Action, recorded: Sequence[Action]) -> str:
-    """Whether the records of an action that are gone were put back or collected, by the ledger."""
-    back = {
-        record: each.run
-        for each in recorded
-        if each.verb == PUT_BACK.name and each.verdict is Verdict.DONE
-        if (each.table, each.table_uuid) == (action.table, action.table_uuid)
-        for record in action.condemned
-        if each.options.get("record") == record
-    }
-    if not back:
-        return "what it deleted is collected: the ledger has no action that put it back"
-    by = first_few(sorted(set(back.values())), between=", ")
-    collected = len(action.condemned) - len(back)
-    rest = f", without {collected} of {len(action.condemned)} parts, which are collected"
-    return f"what it deleted was put back since, by {by}{rest if collected else ''}"
 
 
 def _schema_at(table: Table, snapshot_id: int) -> TableSchema | None:

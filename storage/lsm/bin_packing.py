@@ -56,9 +56,7 @@ def bytes_once_joined(
     return joined
 
 
-def units_of_ranges(
-    ranges: Iterable[tuple[int, int, int]], *, target_bytes: int
-) -> Iterator[int]:
+def units_of_ranges(ranges: Iterable[tuple[int, int, int]], *, target_bytes: int) -> Iterator[int]:
     """The number of the unit in which files of each range of row ids are joined.
 
     A range is its first id, its rows, and the bytes of its files; they come in the order of ids.

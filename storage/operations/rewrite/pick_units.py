@@ -12,8 +12,8 @@ from lakewright.storage.lsm.bin_packing import (
     pack_all,
     pack_neighbours,
     pack_small_files,
-    units_of_ranges,
     pack_small_stretches,
+    units_of_ranges,
 )
 from lakewright.storage.lsm.levels import levels_of
 from lakewright.storage.lsm.universal_compaction import (

@@ -22,13 +22,12 @@ from lakewright.storage.codec.manifest_columns import NO_NUMBER, EntryColumns
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.bin_packing import units_of_ranges
-from lakewright.storage.operations.read.column_files import names_one_column
 from lakewright.storage.operations.state.keys import check_key_types
 from lakewright.storage.operations.state.keys_of_files import keys_fit, schemas_fit
 from lakewright.storage.operations.state.live_columns import live_columns, selected
 from lakewright.storage.operations.state.live_files import level_0_waits, looks_level_0_up
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
-from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta
+from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta, names_one_column
 
 _LATEST = np.iinfo(np.int64).max
 # Files are counted by size from each of these up to the next.
@@ -45,12 +44,12 @@ class BucketColumns:
     deepest level, `joined` are those that a compaction takes, if one is due. Only keyed tables have
     levels. `is_merged` says whether a reader sees each row that the files of a bucket hold, unless
     deletion vectors mark some: no file holds a retraction, and there is nothing to merge or to wait
-    for. Where columns of rows evolve, a compaction joins files of the same or the next rows: the
-    small files are those that it can join, and `small_file_count` those that become one file. `names` has a number for the name of each live file, bucket after bucket, and
-    `begins` where those of a bucket begin. `has_other_rows` says that files have partition rows of
-    other keys than the table's. `away_files` are named by their places in the table, as a change of
-    keys leaves them. `shapes` count the files of all buckets: level, least size, files,
-    bytes.
+    for. With data evolution, small files are those that a compaction can join, as they are of the
+    same or the next rows, and `small_file_count` the most that become one file.
+    `names` has a number for the name of each live file, bucket after bucket, and `begins` where
+    those of a bucket begin. `has_other_rows` says that files have partition rows of other keys than
+    the table's. `away_files` are named by their places in the table, as a change of keys leaves
+    them. `shapes` count the files of all buckets: level, least size, files, bytes.
     """
 
     partition_rows: tuple[bytes, ...]

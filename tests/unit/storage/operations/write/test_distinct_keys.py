@@ -77,7 +77,7 @@ def test_rows_with_kinds_are_refused_however_they_are_split_into_files(
     table = keyed(catalog)
     gone = rows_of([1]).append_column("_rowkind", pa.array(["-D"]))
     new = rows_of([1]).append_column("_rowkind", pa.array(["+I"]))
-    with pytest.raises(InvalidRequestError, match="rows of several kinds, .* have _rowkind"):
+    with pytest.raises(InvalidRequestError, match=r"rows of several kinds, .* have _rowkind"):
         table.write([gone, new], on_duplicate="refuse")
     assert_only_reachable_files(table)
     named = keyed(catalog, name="db.named", **{"rowkind.field": "v"})
