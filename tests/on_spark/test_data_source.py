@@ -383,6 +383,8 @@ def test_complete_results_replace_the_whole_table_with_each_batch(
     assert table.read().to_pylist() == [{"day": "a", "n": 2}]
 
 
+# test_streaming.py tries one without the data source.
+@pytest.mark.deep
 def test_a_checkpoint_that_is_older_than_the_table_is_refused(
     catalog: Catalog, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -234,8 +234,8 @@ def check_no_rollback_before(condemnation: Condemnation, end_id: int) -> None:
             raise StalePlan(
                 f"{record.verb.replace('_', ' ')} of {table} needs snapshot {needed[0]}, and "
                 "is in progress or was stopped halfway; wait until it ends, or carry it out again, "
-                "and plan again; after an hour it counts as dead, and where its process ran, once that "
-                "has ended"
+                "and plan again; after an hour it counts as dead, and where its process ran, once "
+                "that has ended"
             )
 
 
