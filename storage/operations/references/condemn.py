@@ -216,7 +216,9 @@ def records(
     """
     for record_id, listed in files.condemned.listed().items():
         if listed.head is not None:
-            record = (seen or {}).get(listed.head) or files.condemned.read(record_id)
+            # A put-back, which changes a record that is done, claims it before.
+            known = None if seen is None or listed.claim else seen.get(listed.head)
+            record = known or files.condemned.read(record_id)
             if record is not None:
                 yield listed, record
 
