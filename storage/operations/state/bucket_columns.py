@@ -416,9 +416,9 @@ def _joined_ranges(
         numbers = units_of_ranges(sized, target_bytes=target_bytes)
         for unit, (_, same) in zip(numbers, ranges, strict=True):
             units.setdefault(unit, []).extend(same)
-        for unit in units.values():
-            small[unit] = len(unit) > 1
-            most[bucket] = max(most[bucket], len(unit) if len(unit) > 1 else 0)
+        for together in units.values():
+            small[together] = len(together) > 1
+            most[bucket] = max(most[bucket], len(together) if len(together) > 1 else 0)
     return small, most
 
 
