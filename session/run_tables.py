@@ -14,7 +14,12 @@ from lakewright.session.run_partitions import clause_values
 from lakewright.session.settings import Settings
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.catalog_arguments import with_defaults
-from lakewright.storage.errors import DatabaseNotFound, InvalidRequestError, InvalidStatement
+from lakewright.storage.errors import (
+    DatabaseNotFound,
+    InvalidRequestError,
+    InvalidStatement,
+    UnsupportedError,
+)
 from lakewright.storage.operations.format_tables.format_spec import (
     FORMAT_OPTION,
     PATH_OPTION,
@@ -27,7 +32,7 @@ from lakewright.storage.spec.bucketing import BUCKET_OPTIONS, distribution_of
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.flink_columns import without_unstored
 from lakewright.storage.spec.literals import check_default
-from lakewright.storage.spec.log_options import KEPT_LOG
+from lakewright.storage.spec.log_options import KEPT_LOG, has_log
 from lakewright.storage.spec.schema import Column, SchemaSpec
 from lakewright.storage.spec.schema_change_text import shown
 from lakewright.storage.sql.grammar.statements import (
@@ -239,6 +244,12 @@ def drop_database(catalog: Catalog, asked: DropDatabase) -> StatementResult:
 
 def drop_table(catalog: Catalog, name: str, asked: DropTable) -> StatementResult:
     """The table with all its own files; those that it took over stay where they lie."""
+    is_there = catalog.table_exists(name)
+    if not asked.purge and is_there and has_log(catalog.table(name).schema.options):
+        raise UnsupportedError(
+            f"{name} has a log, and its topic goes with it and cannot come back; write DROP TABLE "
+            f"{name} PURGE, which deletes both for good"
+        )
     before_drop(ExternalTables(catalog), name)
     grace_ms = 0 if asked.purge else GRACE_MS
     dropped = catalog.drop_table(name, if_exists=asked.if_exists, grace_ms=grace_ms)

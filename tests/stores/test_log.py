@@ -202,7 +202,7 @@ def test_tables_and_topics_come_and_go_together(session: Session, broker: str) -
     told = messages_of(broker, "d.spread")
     assert len(told) == 2
     assert len({(each.key(), each.partition()) for each in told}) == 1
-    session.sql("DROP TABLE d.renamed")
+    session.sql("DROP TABLE d.renamed PURGE")
     assert name not in topics(broker)
     with pytest.raises(StorageError):
         session.sql(f"""CREATE TABLE d.failed WITH ('log.system' = 'kafka',
