@@ -164,7 +164,9 @@ def test_a_pause_that_is_no_number_of_seconds_is_not_heeded(
 ) -> None:
     slept: list[int] = []
     monkeypatch.setattr(SystemEnv, "sleep_ms", lambda _, pause: slept.append(pause))
-    with served(lambda _: (503, {}), {"Retry-After": asked}) as (url, _):
-        with pytest.raises(UnavailableError, match="answers 503"):
-            ids(url)
+    with (
+        served(lambda _: (503, {}), {"Retry-After": asked}) as (url, _),
+        pytest.raises(UnavailableError, match="answers 503"),
+    ):
+        ids(url)
     assert all(0 <= pause <= 60_000 for pause in slept), slept
