@@ -49,6 +49,7 @@ from lakewright.platform.orchestration.run_config import (
 from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.orchestration.runs import release_of_ended_runs
 from lakewright.platform.tables.partition_keys import partition_identity
+from lakewright.platform.upkeep.clean import collect_dropped_tables
 from lakewright.platform.upkeep.health import TableHealth, read_health
 from lakewright.platform.upkeep.known_partitions import unknown_partitions
 from lakewright.platform.upkeep.measures import Measures
@@ -364,6 +365,8 @@ class _OneTable:
                 counts=self.progress,
             )
             if catalog.uri not in self.recorders:
+                if not dry_run:
+                    collect_dropped_tables(catalog, context.log.warning)
                 self.recorders[catalog.uri] = Recorder.of(
                     catalog, warn=context.log.warning, make=True
                 )

@@ -14,7 +14,12 @@ from lakewright.session.run_partitions import clause_values
 from lakewright.session.settings import Settings
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.catalog_arguments import with_defaults
-from lakewright.storage.errors import DatabaseNotFound, InvalidRequestError, InvalidStatement
+from lakewright.storage.errors import (
+    DatabaseNotFound,
+    InvalidRequestError,
+    InvalidStatement,
+    UnsupportedError,
+)
 from lakewright.storage.operations.format_tables.format_spec import (
     FORMAT_OPTION,
     PATH_OPTION,
@@ -22,11 +27,12 @@ from lakewright.storage.operations.format_tables.format_spec import (
     TYPE_OPTION,
     is_format_table,
 )
+from lakewright.storage.operations.running.verb_options import GRACE_MS
 from lakewright.storage.spec.bucketing import BUCKET_OPTIONS, distribution_of
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.flink_columns import without_unstored
 from lakewright.storage.spec.literals import check_default
-from lakewright.storage.spec.log_options import KEPT_LOG
+from lakewright.storage.spec.log_options import KEPT_LOG, has_log
 from lakewright.storage.spec.schema import Column, SchemaSpec
 from lakewright.storage.spec.schema_change_text import shown
 from lakewright.storage.sql.grammar.statements import (
@@ -86,7 +92,7 @@ def create_table_as(
             table.write(passing())
     except BaseException:
         before_drop(ExternalTables(catalog), name)
-        catalog.drop_table(name)
+        catalog.drop_table(name, grace_ms=0)
         raise
     return done(
         f"{name} is created, with {counted(count, 'row')}", table=name, created=True, rows=count
@@ -209,7 +215,14 @@ def drop_database(catalog: Catalog, asked: DropDatabase) -> StatementResult:
             f"database {name} has {counted(len(tables), 'table')}: {', '.join(tables)}; drop them "
             f"before, or write DROP DATABASE {name} CASCADE, which drops them with their rows"
         )
-    others = sorted({*catalog.list_table_folders(name)} - {*tables})
+    dropped = [each.table for each in catalog.dropped_tables(name)]
+    if dropped and not asked.cascade:
+        raise InvalidRequestError(
+            f"{', '.join(dropped)} can still come back (UNDROP TABLE); write DROP DATABASE {name} "
+            "CASCADE to delete all for good"
+        )
+    folders = {each.partition(".")[2] for each in dropped}
+    others = sorted({*catalog.list_table_folders(name)} - {*tables} - folders)
     if others:
         raise InvalidRequestError(
             f"in database {name} lie {', '.join(others)}, which are no tables; nothing was "
@@ -218,7 +231,8 @@ def drop_database(catalog: Catalog, asked: DropDatabase) -> StatementResult:
     stays: list[str] = []
     for table in tables:
         before_drop(ExternalTables(catalog), f"{name}.{table}")
-        stays += catalog.drop_table(f"{name}.{table}").stays
+        stays += catalog.drop_table(f"{name}.{table}", grace_ms=0).stays
+    catalog.collect_dropped_tables(name, early=True)
     catalog.drop_database(name)
     told = f"database {name} is dropped"
     if tables:
@@ -230,14 +244,29 @@ def drop_database(catalog: Catalog, asked: DropDatabase) -> StatementResult:
 
 def drop_table(catalog: Catalog, name: str, asked: DropTable) -> StatementResult:
     """The table with all its own files; those that it took over stay where they lie."""
+    is_there = catalog.table_exists(name)
+    if not asked.purge and is_there and has_log(catalog.table(name).schema.options):
+        raise UnsupportedError(
+            f"{name} has a log, and its topic goes with it and cannot come back; write DROP TABLE "
+            f"{name} PURGE, which deletes both for good"
+        )
     before_drop(ExternalTables(catalog), name)
-    dropped = catalog.drop_table(name, if_exists=asked.if_exists)
+    grace_ms = 0 if asked.purge else GRACE_MS
+    dropped = catalog.drop_table(name, if_exists=asked.if_exists, grace_ms=grace_ms)
     if not dropped.existed:
         return done(f"there is no {name}", table=name, dropped=False)
     told = f"{name} is dropped, with its files"
     if dropped.stays:
         told = f"{name} is dropped, with its own files; those in {', '.join(dropped.stays)} stay"
+    if dropped.grace_ms:
+        told += f"; UNDROP TABLE {name} brings it back for an hour"
     return done(told, table=name, dropped=True, stays=list(dropped.stays))
+
+
+def undrop_table(catalog: Catalog, name: str) -> StatementResult:
+    """A dropped table, as it was."""
+    catalog.undrop_table(name)
+    return done(f"{name} is back", table=name)
 
 
 def rename_table(catalog: Catalog, name: str, to: str) -> StatementResult:

@@ -48,6 +48,7 @@ from lakewright.session.run_tables import (
     rename_table,
     rescale,
     respec,
+    undrop_table,
 )
 from lakewright.session.settings import DATABASE, SPARK, Settings
 from lakewright.storage.catalog import Catalog
@@ -96,6 +97,7 @@ from lakewright.storage.sql.grammar.statements import (
     Statement,
     TrackChanges,
     Truncate,
+    UndropTable,
     Update,
     UseDatabase,
 )
@@ -326,7 +328,14 @@ class Session:
             case Call():
                 table, given = check_call(statement)
                 return call(self._working, self._name(table), given)
-            case CreateTable() | DropTable() | RenameTable() | AlterTable() | Analyze():
+            case (
+                CreateTable()
+                | DropTable()
+                | UndropTable()
+                | RenameTable()
+                | AlterTable()
+                | Analyze()
+            ):
                 return self._of_table(statement)
             case Compact() | Rescale() | AlterDistribution() | Respec() | AddPrimaryKey():
                 return self._kept(statement)
@@ -435,7 +444,8 @@ class Session:
                 return describe(self.catalog, name, asked)
 
     def _of_table(
-        self, asked: CreateTable | DropTable | RenameTable | AlterTable | Analyze
+        self,
+        asked: CreateTable | DropTable | UndropTable | RenameTable | AlterTable | Analyze,
     ) -> StatementResult:
         name, externals = self._name(asked.table), self._externals
         is_external = externals.has(name)
@@ -446,6 +456,9 @@ class Session:
                 if is_external:
                     return run_external.drop(externals, name)
                 return drop_table(self._working, name, asked)
+            case UndropTable():
+                run_external.check_free(externals, name)
+                return undrop_table(self._working, name)
             case RenameTable(to=to):
                 if is_external:
                     return run_external.rename(externals, name, self._name(to))

@@ -61,7 +61,12 @@ from lakewright.storage.operations.partitions.repair_partitions import (
     repair_mode,
 )
 from lakewright.storage.operations.references.branches import BRANCH_MARK, branch_names
+from lakewright.storage.operations.references.drop_table import (
+    RecoverableTable,
+    recoverable,
+)
 from lakewright.storage.operations.running.delete_files import remove_empty_folders
+from lakewright.storage.operations.running.verb_options import GRACE_MS
 from lakewright.storage.operations.schema.create_table import checked_schema, create_table
 from lakewright.storage.rows import Where
 from lakewright.storage.spec.arguments import listed_names, text_argument, whole_number
@@ -213,7 +218,8 @@ class Catalog:
 
         Raises:
             DatabaseNotFound: it does not exist.
-            InvalidRequestError: it has tables, or something lies in its folder.
+            InvalidRequestError: it has tables, or dropped ones that can come back; or something
+                else lies in its folder.
         """
         if isinstance(self.listed, RestNames):
             if name not in self.names.databases():
@@ -222,6 +228,12 @@ class Catalog:
             return
         fs, path = self._places.database(name)
         within = merged(self.names.tables(name), names_in(fs, path))
+        if within and (dropped := self.dropped_tables(name)):
+            raise InvalidRequestError(
+                f"{', '.join(each.table for each in dropped)} can still come back after a drop; "
+                f"write DROP DATABASE {name} CASCADE, or call collect_dropped_tables({name!r}, "
+                "early=True), to delete them for good"
+            )
         if within:
             raise not_empty(name, path, within)
         if name not in self.names.databases():
@@ -437,24 +449,68 @@ class Catalog:
             )
         return self.table(table).inspect.table(system_table, where)
 
-    def drop_table(self, name: str, *, if_exists: bool = False) -> DroppedTable:
-        """Delete a table with everything in it; a second call continues a stopped drop.
+    def drop_table(
+        self, name: str, *, if_exists: bool = False, grace_ms: int = GRACE_MS
+    ) -> DroppedTable:
+        """Drop a table; until `grace_ms` are over, `undrop_table` brings it back with all it had.
+
+        With a grace of 0 it is deleted for good at once; a REST server and a session always do
+        that. A second call continues a stopped drop.
 
         Raises:
             TableNotFound: it does not exist, and `if_exists` is False or its files lie there.
-            InvalidRequestError, UnsupportedError: it is a branch; its folder is a symbolic link.
+            InvalidRequestError: it is a branch.
+            UnsupportedError: its folder is a symbolic link; or it could not come back, as its
+                schema cannot be read, an option is not supported, or a metastore placed it.
         """
+        whole_number(grace_ms, "grace_ms", minimum=0)
         if BRANCH_MARK in text_argument(name, "table name"):
             table, _, branch = name.partition(BRANCH_MARK)
             raise InvalidRequestError(
                 f"{name} is a branch, not a table: delete branch {branch} of {table}"
             )
         if self.session is not None and self._is_of_session(name):
-            return self.session.drop_table(name)
-        dropped = self._places.drop(name, self.env)
+            return self.session.drop_table(name, grace_ms=0)
+        dropped = self._places.drop(name, self.env, self.run, grace_ms)
         if dropped is None and (not if_exists or self._places.holds(*split_name(name))):
             raise self._no_table(name)
         return dropped or DroppedTable(existed=False)
+
+    def undrop_table(self, name: str) -> Table:
+        """Bring a dropped table back, with its history, tags and branches.
+
+        Raises:
+            TableNotFound: no dropped table of this name can come back.
+            AlreadyExistsError: a table has the name.
+            NotRevertible, StalePlan: files of it are gone, or it is being deleted.
+        """
+        self._places.undrop(name, self.env, self.run)
+        return self._own_table(name)
+
+    def dropped_tables(self, database: str | None = None) -> tuple[RecoverableTable, ...]:
+        """The dropped tables that can come back, of a database or of all."""
+        return tuple(
+            recoverable(files)
+            for each in self._databases(database)
+            for files in self._places.dropped(each, self.env, self.run)
+        )
+
+    def collect_dropped_tables(
+        self, database: str | None = None, *, early: bool = False
+    ) -> tuple[str, ...]:
+        """Delete the dropped tables whose grace is over, or with `early` all; returns their names.
+
+        Upkeep does it. Files of a dropped table in whose place another one was created are deleted
+        by the upkeep of that.
+        """
+        return tuple(
+            name
+            for each in self._databases(database)
+            for name in self._places.collect_dropped(each, self.env, self.run, early=early)
+        )
+
+    def _databases(self, database: str | None) -> Sequence[str]:
+        return self.names.databases() if database is None else [database]
 
     def rename_table(self, name: str, to: str) -> Table:
         """Give a table another name, in another database too; returns the table under it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lakewright.storage.catalog_arguments import folder_name, new_name, split_name
@@ -24,6 +25,22 @@ from lakewright.storage.files.rest_names import RestNames
 from lakewright.storage.files.rest_table import RestTable
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.leases.leases import list_leases
+from lakewright.storage.operations.references.drop_table import (
+    clear_place,
+    collect_dropped,
+    drop_records,
+    drop_to_record,
+    dropped_files,
+    dropped_names,
+    recoverable,
+    recoverable_files,
+)
+from lakewright.storage.operations.references.put_back import (
+    PutBackOptions,
+    PutBackResult,
+    plan_put_back,
+    run_put_back,
+)
 from lakewright.storage.operations.respec.moved_table import check_is_home
 from lakewright.storage.operations.running.delete_files import (
     delete_files,
@@ -172,35 +189,118 @@ class Places:
         held = list_leases(former)
         if held:
             raise UnsupportedError(f"{name} keeps its name for now: {held[0].holder} works on it")
+        if drop_records(former.paths, self.fs):
+            raise UnsupportedError(
+                f"{name} keeps its name for now: a table of that name was dropped before, and its "
+                f"files lie there until its grace is over; `lakewright condemned collect {name} "
+                "--now` deletes them"
+            )
         check_is_home(former)
         self.fs.move_folder(former.paths.root, place)
 
-    def drop(self, name: str, env: Env) -> DroppedTable | None:
-        """Take a table off the list, and delete its files; None if it is not there.
-
-        A table whose schema cannot be read can be dropped too.
+    def drop(self, name: str, env: Env, run: str | None, grace_ms: int) -> DroppedTable | None:
+        """Take a table off the list, and its files away for a grace, or for good; None if not here.
 
         Raises:
-            UnsupportedError: its folder is a symbolic link.
+            UnsupportedError: its folder is a symbolic link; or it could not come back.
         """
         database, table = split_name(name)
         if self.rest is not None:
             return self._drop_by(self.rest, name, env)
         fs, path = self.table(database, table)
-        is_listed = self.has(name)
+        dropped = drop_records(TablePaths(path), fs)
+        stopped = self._dropped(name, env, run) if dropped else None
+        is_stopped = stopped is not None and not recoverable(stopped).done
         # Where a metastore has a table of another format, what lies there may be its files.
         is_free = self.hive is None or self.hive.find(database, table) is None
-        if not is_listed and not (is_free and is_half_dropped(fs, path)):
+        is_half = is_free and (is_half_dropped(fs, path) or is_stopped)
+        if not self.has(name) and not is_half:
             return None
         if self.hive is not None and self.hive.keeps_files(database, table):
             self.hive.drop_table(database, table)
             return DroppedTable(stays=(fs.uri(path),))
         check_is_no_link(fs, path, name)
         stays = folders_outside(fs, path, env, table=name)
+        files = stopped if is_stopped else None
+        # A table of this name that was dropped before can still come back.
+        if (grace_ms or dropped) and files is None and not is_half_dropped(fs, path):
+            self._check_usual_place(name, path)
+            # Without a grace, a table that could not come back takes others of its place with it.
+            with suppress(TableNotFound, *([] if grace_ms else [UnsupportedError])):
+                files = recoverable_files(name, fs, path, env, run=run)
         self.names.drop_table(database, table)
-        if self.listed is None or fs.exists(path):
+        if files is not None:
+            drop_to_record(files, grace_ms)
+            if not grace_ms:
+                collect_dropped(files)
+        elif self.listed is None or fs.exists(path):
             drop_table_files(fs, path)
-        return DroppedTable(stays=stays)
+        return DroppedTable(stays=stays, grace_ms=0 if files is None else grace_ms)
+
+    def _check_usual_place(self, name: str, path: str) -> None:
+        """Check that a table of this name would lie in this folder again."""
+        database, table = split_name(name)
+        usual = f"{self.database(database)[1]}/{folder_name(table, 'table')}"
+        if path != usual:
+            raise UnsupportedError(
+                f"{name} could not come back after a drop, as {path} is not the usual place of its "
+                f"name, {usual}; write DROP TABLE {name} PURGE, or give grace_ms=0, to drop it for "
+                "good"
+            )
+
+    def _dropped(self, name: str, env: Env, run: str | None) -> TableFiles | None:
+        database, table = split_name(name)
+        if self.rest is not None:
+            # The server drops tables with their files.
+            return None
+        fs, path = self.database(database)
+        place = f"{path}/{folder_name(table, 'table')}"
+        return dropped_files(name, fs, place, env, run=run)
+
+    def dropped(self, database: str, env: Env, run: str | None) -> tuple[TableFiles, ...]:
+        """The dropped tables of a database that can come back, or wait to be collected."""
+        if self.rest is not None:
+            return ()
+        names = [f"{database}.{each}" for each in dropped_names(*self.database(database))]
+        found = (self._dropped(name, env, run) for name in names)
+        return tuple(each for each in found if each is not None)
+
+    def collect_dropped(
+        self, database: str, env: Env, run: str | None, *, early: bool
+    ) -> tuple[str, ...]:
+        """Delete the dropped tables of a database whose grace is over; their names."""
+        collected = []
+        for table in () if self.rest is not None else dropped_names(*self.database(database)):
+            name = f"{database}.{table}"
+            files = self._dropped(name, env, run)
+            if files is None:
+                fs, path = self.database(database)
+                clear_place(fs, TablePaths(f"{path}/{table}"))
+            elif collect_dropped(files, early=early):
+                collected.append(name)
+        return tuple(collected)
+
+    def undrop(self, name: str, env: Env, run: str | None) -> PutBackResult:
+        """Bring a dropped table back, and list it.
+
+        Raises:
+            TableNotFound: no dropped table has the name.
+            AlreadyExistsError: a table has it.
+            NotRevertible, StalePlan: it cannot come back; the message says why.
+        """
+        files = self._dropped(name, env, run)
+        if files is None:
+            if self.has(name):
+                raise AlreadyExistsError(f"{name} exists; rename or drop it first")
+            why = "it was never dropped, or for good, or its files are collected"
+            if self.rest is not None:
+                why = f"{self.rest.what} drops tables for good"
+            raise TableNotFound(f"no dropped table {name} can come back: {why}")
+        record = recoverable(files).record
+        done = run_put_back(files, plan_put_back(files, PutBackOptions(record)))
+        self.names.add_table(*split_name(name), files.schemas.latest(table=name))
+        clear_place(files.fs, files.paths)
+        return done
 
     def _drop_by(self, rest: RestNames, name: str, env: Env) -> DroppedTable | None:
         """Let a server drop a table and its files; it knows nothing of files outside of them."""

@@ -15,9 +15,13 @@ from lakewright.storage.operations.format_tables.format_spec import format_spec,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DroppedTable:
-    """What a drop did; it deleted no file in the folders of `stays`."""
+    """What a drop did; it deleted no file in the folders of `stays`.
+
+    The table can come back for `grace_ms`; with 0, it is gone for good.
+    """
 
     existed: bool = True
+    grace_ms: int = 0
     stays: tuple[str, ...] = ()
 
 

@@ -30,6 +30,7 @@ from lakewright.platform.ledger.recording import Recorder, is_recording
 from lakewright.platform.ledger.shadows import record_shadows
 from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.tables.partition_keys import decode_partition
+from lakewright.platform.upkeep.clean import collect_dropped_tables
 from lakewright.platform.upkeep.health import partition_columns
 from lakewright.platform.upkeep.procedure import Work
 from lakewright.storage import Catalog
@@ -135,6 +136,8 @@ class UpkeepRounds:
             chosen = [each for each in look.choice.chosen if _key(each) not in tried]
             if not chosen:
                 break
+            if not tried:
+                collect_dropped_tables(self.catalog, self.warn)
             for intent in chosen:
                 tried.add(_key(intent))
                 self.begins(intent)

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +22,15 @@ from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.recording import Recorder, is_recording
 from lakewright.platform.ledger.taken_back import reason_of_undo
 from lakewright.platform.tables.partition_keys import first_few
+from lakewright.platform.undo.run_names import (
+    LEAST_DIGITS,
+    TOO_SHORT,
+    is_of,
+    is_of_lakewright,
+    of_this_run,
+    run_of,
+    short_name,
+)
 from lakewright.platform.upkeep.alter import ALTER
 from lakewright.platform.upkeep.clean import PUT_BACK
 from lakewright.platform.upkeep.procedure import AnyProcedure, Outcome, Work
@@ -32,19 +40,15 @@ from lakewright.platform.upkeep.revert import REVERT
 from lakewright.platform.upkeep.words import counted, snapshots_text
 from lakewright.storage import Catalog, StorageError, Table, TableSchema
 from lakewright.storage.errors import InvalidRequestError, NotFoundError, NotRevertible
+from lakewright.storage.operations.references.drop_table import RecoverableTable
 from lakewright.storage.operations.references.put_back import PutBackOptions
 from lakewright.storage.operations.respec.keyed_checks import respec_command
 from lakewright.storage.operations.revert.revert import RevertOptions, RevertPlan
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.spec.condemned import DROP_TABLE
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
 _log = logging.getLogger(__name__)
-# Runs of Dagster and of commands, as names of commit users begin.
-_DAGSTER = re.compile(r"dagster-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-|$)")
-_COMMAND = re.compile(r"(lakewright .+ \(([0-9a-f]{8})\))(?:-|$)")
-# A shorter beginning of a Dagster run's id could be that of many runs.
-_LEAST_DIGITS = 8
-_SHORT = re.compile(rf"(?:dagster-)?[0-9a-f]{{1,{_LEAST_DIGITS - 1}}}")
 
 # Verbs that leave neither snapshots nor records of what they condemned, or more than these.
 WHY_NOT = {each.name: each.verb.not_undone for each in PROCEDURES.values() if each.verb.not_undone}
@@ -59,6 +63,7 @@ _ENDED = {
 }
 # Verbs after which a table has the same rows in other files.
 _REWRITES = (COMPACT, SORT_COMPACT, RESCALE)
+_DROPPED_FIRST = "for what else the run did there, undo it once more"
 _CHANGED_NOTHING = (Verdict.NOTHING_TO_DO, Verdict.SHADOW)
 
 
@@ -68,7 +73,7 @@ class Undone:
 
     Without a plan it is planned when its turn comes: a run may have condemned a hundred times.
     `summary` says what is to be done; after the run, what was done; `also` is the part of it about
-    rewrites that other runs made of the same files.
+    rewrites that other runs made of the same files. `by` is the run that dropped the table.
     """
 
     table: str
@@ -79,6 +84,7 @@ class Undone:
     summary: str
     options: RevertOptions | PutBackOptions
     also: str = ""
+    by: str = ""
 
     @property
     def partitions(self) -> tuple[Mapping[str, object], ...]:
@@ -125,8 +131,8 @@ def plan_undo(
     """Plan to undo a run, in these tables or in all of the warehouse; writes nothing.
 
     A run is the id of a Dagster run, or its first 8 digits or more; the name of a command's run,
-    or the 8 digits at its end; or the user of commits. Without `actions`, the ledger tells what
-    the run did, if the warehouse has one.
+    or the 8 digits at its end; the user of commits; or the id of one deletion. Without `actions`,
+    the ledger tells what the run did, if the warehouse has one.
 
     Raises:
         NotFoundError: no snapshot that still exists, and nothing condemned, is of the run; or it
@@ -134,13 +140,20 @@ def plan_undo(
         InvalidRequestError: the digits are those of several runs.
     """
     recorded = _recorded(catalog) if actions is None else tuple(actions)
-    own = [each for each in recorded if _is_of(run, each.run)]
+    own = [each for each in recorded if is_of(run, each.run)]
     names = tables
     if names is None and actions is not None:
         names = sorted({each.table for each in own})
-    opened, closed = _open(catalog, names or _all_tables(catalog))
-    runs = {run if _of_this_run(run, each.run) else _run_of(each.run) for each in own}
-    parts: list[Undone] = []
+    runs = {run if of_this_run(run, each.run) else run_of(each.run) for each in own}
+    parts = [
+        _brought_back(each)
+        for each in catalog.dropped_tables()
+        if (run == each.record or is_of(run, each.run)) and each.table in (tables or [each.table])
+    ]
+    runs.update(run_of(part.by) or run for part in parts)
+    gone = {part.table for part in parts}
+    names = [each for each in names or _all_tables(catalog) if each not in gone]
+    opened, closed = _open(catalog, names)
     left: list[LeftAlone] = []
     for table in opened:
         here = [each for each in own if each.table == table.name]
@@ -152,7 +165,7 @@ def plan_undo(
         parts += [each for each in found if isinstance(each, Undone)]
         left += [each for each in found if isinstance(each, LeftAlone)]
     # The name may be that of one commit of the run. Without actions, any table may be its own.
-    of_run = [each for each in recorded if _is_of(_run_of(run), each.run)]
+    of_run = [each for each in recorded if is_of(run_of(run), each.run)]
     worked_on = {each for action in of_run for each in _tables_of(action)}
     unread = [each for each in closed if of_run and each.table not in worked_on]
     left += [each for each in closed if each not in unread]
@@ -194,9 +207,12 @@ def run_undo(
     left = list(undo.left_alone)
     for part in undo.parts:
         told(part)
-        verb = verbs[part.verb]
         try:
-            table = catalog.table(part.table)
+            if part.verb == DROP_TABLE:
+                catalog.undrop_table(part.table)
+                done.append(replace(part, summary=f"{part.table} is back; {_DROPPED_FIRST}"))
+                continue
+            verb, table = verbs[part.verb], catalog.table(part.table)
             outcome = recorder.carry_out(verb, table, part.options, work, plan=part.plan)
         except StorageError as error:
             left.append(LeftAlone(table=part.table, what=part.what, why=str(error)))
@@ -204,6 +220,20 @@ def run_undo(
         summary = verb.report(table, outcome).summary + part.also
         done.append(replace(part, summary=summary))
     return replace(undo, parts=tuple(done), left_alone=tuple(left))
+
+
+def _brought_back(dropped: RecoverableTable) -> Undone:
+    what = f"{dropped.table} comes back, with {counted(dropped.files, 'file')}"
+    return Undone(
+        table=dropped.table,
+        what="drop table",
+        verb=DROP_TABLE,
+        plan=None,
+        at_ms=dropped.dropped_ms,
+        summary=f"{what}; {_DROPPED_FIRST}",
+        options=PutBackOptions(record=dropped.record),
+        by=dropped.run,
+    )
 
 
 # --- what a run did ------------------------------------------------------------------------------
@@ -218,33 +248,6 @@ def _recorded(catalog: Catalog) -> Sequence[Action]:
     except StorageError as error:
         _log.warning("the ledger is not read: %s", error)
         return ()
-
-
-def _is_of(run: str, user: str) -> bool:
-    """Whether a run made what this user, or the name of a run, made."""
-    if user == run or _of_this_run(run, user):
-        return True
-    if found := _DAGSTER.match(user):
-        digits = run.removeprefix("dagster-")
-        return len(digits) >= _LEAST_DIGITS and found[1].startswith(digits)
-    if found := _COMMAND.match(user):
-        return run in (found[1], found[2])
-    return False
-
-
-def _of_this_run(run: str, user: str) -> bool:
-    """Whether a user is a run's name with a step or an id of one commit at its end."""
-    names_one = _DAGSTER.match(run) or _COMMAND.match(run)
-    return names_one is not None and user.startswith(f"{run}-")
-
-
-def _run_of(user: str) -> str:
-    """The run in the user of a commit."""
-    if found := _DAGSTER.match(user):
-        return found[1]
-    if found := _COMMAND.match(user):
-        return found[1]
-    return user
 
 
 def _tables_of(action: Action) -> set[str]:
@@ -296,8 +299,8 @@ def _unknown(
     """Why no run of this name is found, and what may help."""
     where = f"of {', '.join(names)}" if names else f"in {catalog.uri}"
     told = f"no snapshot, and nothing marked for deletion, {where} is of run {run!r}; "
-    if _SHORT.fullmatch(run):
-        return f"{told}give the first {_LEAST_DIGITS} digits of a run's id or more"
+    if TOO_SHORT.fullmatch(run):
+        return f"{told}give the first {LEAST_DIGITS} digits of a run's id or more"
     told += "it did nothing that can be undone, or its snapshots expired"
     return f"{told}{_also_unread(unread)}"
 
@@ -331,9 +334,9 @@ def _snapshots(
     table: Table, run: str, runs: set[str], told: Collection[int], rewrites: Collection[int]
 ) -> Undone | LeftAlone | None:
     there = table.history.snapshots()
-    found = [each for each in there if _is_of(run, each.commit_user)]
+    found = [each for each in there if is_of(run, each.commit_user)]
     runs.update(
-        run if _of_this_run(run, each.commit_user) else _run_of(each.commit_user) for each in found
+        run if of_this_run(run, each.commit_user) else run_of(each.commit_user) for each in found
     )
     ids = tuple(each.id for each in found if each.id not in told)
     if not ids:
@@ -376,7 +379,7 @@ def _snapshots(
 def _is_rewrite(snapshot: Snapshot, rewrites: Collection[int]) -> bool:
     """Whether upkeep of ours made a snapshot, which holds the rows of the one before."""
     user = snapshot.commit_user
-    if not (_DAGSTER.match(user) or _COMMAND.match(user)):
+    if not is_of_lakewright(user):
         return False
     return snapshot.commit_kind is CommitKind.COMPACT or snapshot.id in rewrites
 
@@ -386,14 +389,8 @@ def _with(also: Sequence[Snapshot]) -> str:
     if not also:
         return ""
     ids = snapshots_text(sorted(each.id for each in also))
-    users = sorted({_short(each.commit_user) for each in also})
+    users = sorted({f"run {short_name(each.commit_user)}" for each in also})
     return f"; among them {ids}, in which upkeep rewrote these files ({', '.join(users)})"
-
-
-def _short(user: str) -> str:
-    """The run of a commit as `lakewright undo` takes it."""
-    found = _COMMAND.match(user)
-    return f"run {found[2] if found else _run_of(user)}"
 
 
 def _condemned(table: Table, run: str, runs: set[str]) -> tuple[list[Undone | LeftAlone], set[str]]:
@@ -401,9 +398,9 @@ def _condemned(table: Table, run: str, runs: set[str]) -> tuple[list[Undone | Le
     parts: list[Undone | LeftAlone] = []
     verbs: set[str] = set()
     for each in reversed(table.upkeep.condemned()):
-        if not _is_of(run, each.run):
+        if run != each.id and not is_of(run, each.run):
             continue
-        runs.add(run if _of_this_run(run, each.run) else _run_of(each.run))
+        runs.add(run if run == each.id or of_this_run(run, each.run) else run_of(each.run))
         verbs.add(each.verb)
         what = each.verb.replace("_", " ")
         options = PutBackOptions(record=each.id)
@@ -438,14 +435,13 @@ def _expired(table: Table, run: str, runs: set[str]) -> list[LeftAlone]:
         of_run = [
             snapshot
             for snapshot in table.upkeep.condemned_snapshots(each.id)
-            if _is_of(run, snapshot.commit_user) and snapshot.id not in there
+            if is_of(run, snapshot.commit_user) and snapshot.id not in there
         ]
-        if not of_run or _is_of(run, each.run):
+        if not of_run or is_of(run, each.run):
             continue
         user = of_run[0].commit_user
-        runs.add(run if _of_this_run(run, user) else _run_of(user))
-        by = _COMMAND.match(each.run)
-        name = by[2] if by else _run_of(each.run)
+        runs.add(run if of_this_run(run, user) else run_of(user))
+        name = short_name(each.run)
         why = (
             f"{each.verb.replace('_', ' ')} of run {name} deleted them: take that back first "
             f"(lakewright undo {name}), until its files are collected"

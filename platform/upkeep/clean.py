@@ -5,7 +5,7 @@ None of them leases anything: what they touch, no commit refers to.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import asdict, replace
 
@@ -28,7 +28,8 @@ from lakewright.platform.upkeep.procedure import (
     Work,
 )
 from lakewright.platform.upkeep.words import counted, duration_text, size_text
-from lakewright.storage import Table
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.references.collect import (
     CollectOptions,
     CollectPlan,
@@ -274,3 +275,11 @@ PUT_BACK = Procedure(
     ),
     measures=lambda table, done: Measures(cost=Cost(files=done.plan.files)),
 )
+
+
+def collect_dropped_tables(catalog: Catalog, warn: Callable[[str], object]) -> None:
+    """Delete dropped tables whose grace is over; what cannot be read is a warning."""
+    try:
+        catalog.collect_dropped_tables()
+    except StorageError as error:
+        warn(f"dropped tables of {catalog.uri} are not collected: {error}")

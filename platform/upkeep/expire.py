@@ -26,7 +26,6 @@ from lakewright.platform.upkeep.procedure import (
     Steps,
     Work,
 )
-from lakewright.platform.upkeep.run_options import Undoable
 from lakewright.platform.upkeep.words import (
     counted,
     duration_text,
@@ -56,7 +55,7 @@ from lakewright.storage.upkeep import Upkeep
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExpireSnapshotsRun(Undoable, ExpireSnapshotsOptions):
+class ExpireSnapshotsRun(ExpireSnapshotsOptions):
     """What an expiry of snapshots takes, in all of its steps."""
 
     max_duration_ms: int | None = option(
@@ -214,13 +213,8 @@ lakewright expire-snapshots nyc.flights --retain-max 100 --max-time 30min
 # --- tags and changelogs -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExpireTagsRun(Undoable, ExpireTagsOptions):
-    """What an expiry of tags takes."""
-
-
 def _expired_tags(
-    table: Table, done: Outcome[ExpireTagsRun, DeleteTagsPlan, DeleteTagsResult]
+    table: Table, done: Outcome[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult]
 ) -> Report:
     report = tags_report(done.plan, done.result, "expire")
     if done.result is None:
@@ -229,9 +223,9 @@ def _expired_tags(
     return _with_counts(report, tags_expired=len(done.result.tags), tags_left=left)
 
 
-EXPIRE_TAGS: Procedure[ExpireTagsRun, DeleteTagsPlan, DeleteTagsResult] = Procedure(
+EXPIRE_TAGS: Procedure[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Procedure(
     verb=Upkeep.expire_tags,
-    options=ExpireTagsRun,
+    options=ExpireTagsOptions,
     report=_expired_tags,
     command=Command(
         words="expire",
@@ -239,7 +233,7 @@ EXPIRE_TAGS: Procedure[ExpireTagsRun, DeleteTagsPlan, DeleteTagsResult] = Proced
     ),
     keeping=Keeping(
         section=lambda policy: policy.tags,
-        options=lambda policy: ExpireTagsRun(
+        options=lambda policy: ExpireTagsOptions(
             older_than_ms=policy.tags.older_than,
             spare=policy.tags.spare,
             grace_ms=policy.collect.grace,
@@ -250,14 +244,9 @@ EXPIRE_TAGS: Procedure[ExpireTagsRun, DeleteTagsPlan, DeleteTagsResult] = Proced
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExpireChangelogsRun(Undoable, ExpireChangelogsOptions):
-    """What an expiry of changelogs takes, in all of its steps."""
-
-
-def _kept_changelogs(policy: UpkeepPolicy) -> ExpireChangelogsRun:
+def _kept_changelogs(policy: UpkeepPolicy) -> ExpireChangelogsOptions:
     kept = policy.changelogs
-    return ExpireChangelogsRun(
+    return ExpireChangelogsOptions(
         retain_min=kept.retain_min,
         retain_max=kept.retain_max,
         time_retained_ms=kept.time_retained,
@@ -265,11 +254,11 @@ def _kept_changelogs(policy: UpkeepPolicy) -> ExpireChangelogsRun:
     )
 
 
-ChangelogsDone = Outcome[ExpireChangelogsRun, ExpireChangelogsPlan, ExpireChangelogsResult]
+ChangelogsDone = Outcome[ExpireChangelogsOptions, ExpireChangelogsPlan, ExpireChangelogsResult]
 
 
 def _changelog_steps(
-    table: Table, options: ExpireChangelogsRun, work: Work
+    table: Table, options: ExpireChangelogsOptions, work: Work
 ) -> Iterator[ChangelogsDone]:
     """Steps until one deletes nothing; a plan of one step names as many as the table's option."""
     plan = EXPIRE_CHANGELOGS.planned(table, options)
@@ -350,7 +339,7 @@ def _changelogs_extent(done: ChangelogsDone) -> Extent:
 
 EXPIRE_CHANGELOGS = Procedure(
     verb=Upkeep.expire_changelogs,
-    options=ExpireChangelogsRun,
+    options=ExpireChangelogsOptions,
     report=_changelogs_report,
     command=Command(
         words="expire",

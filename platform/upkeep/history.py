@@ -6,12 +6,9 @@ out only if planning again gives the same plan.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lakewright.platform.upkeep.deletions import deletion_measures, deletion_report, with_files
 from lakewright.platform.upkeep.expire import tags_measures, tags_report
 from lakewright.platform.upkeep.procedure import Command, Outcome, Procedure, Report
-from lakewright.platform.upkeep.run_options import Undoable
 from lakewright.platform.upkeep.words import counted, named, snapshots_text
 from lakewright.storage import Table
 from lakewright.storage.errors import StorageError
@@ -39,14 +36,9 @@ from lakewright.storage.operations.references.tags import (
 # --- tags --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeleteTagsRun(Undoable, DeleteTagsOptions):
-    """Which tags go."""
-
-
-DELETE_TAGS: Procedure[DeleteTagsRun, DeleteTagsPlan, DeleteTagsResult] = Procedure(
+DELETE_TAGS: Procedure[DeleteTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Procedure(
     verb=History.delete_tags,
-    options=DeleteTagsRun,
+    options=DeleteTagsOptions,
     report=lambda table, done: tags_report(done.plan, done.result, "delete"),
     command=Command(
         words="delete",
@@ -59,18 +51,8 @@ DELETE_TAGS: Procedure[DeleteTagsRun, DeleteTagsPlan, DeleteTagsResult] = Proced
 # --- branches ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeleteBranchRun(Undoable, DeleteBranchOptions):
-    """Which branch goes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FastForwardRun(Undoable, FastForwardOptions):
-    """Which branch the table becomes."""
-
-
 def _delete_report(
-    _: Table, done: Outcome[DeleteBranchRun, DeleteBranchPlan, BranchResult]
+    _: Table, done: Outcome[DeleteBranchOptions, DeleteBranchPlan, BranchResult]
 ) -> Report:
     plan = done.plan
     which = f"branch {plan.branch} of {plan.table}"
@@ -86,7 +68,7 @@ def _delete_report(
 
 DELETE_BRANCH = Procedure(
     verb=History.delete_branch,
-    options=DeleteBranchRun,
+    options=DeleteBranchOptions,
     report=_delete_report,
     command=Command(
         words="delete",
@@ -97,7 +79,7 @@ DELETE_BRANCH = Procedure(
 
 
 def _forward_report(
-    _: Table, done: Outcome[FastForwardRun, FastForwardPlan, BranchResult]
+    _: Table, done: Outcome[FastForwardOptions, FastForwardPlan, BranchResult]
 ) -> Report:
     plan, last = done.plan, max(done.plan.new_snapshot_ids)
     notes = []
@@ -128,7 +110,7 @@ def _forward_report(
 
 FAST_FORWARD = Procedure(
     verb=History.fast_forward,
-    options=FastForwardRun,
+    options=FastForwardOptions,
     report=_forward_report,
     command=Command(
         words="fast-forward",
@@ -142,13 +124,8 @@ FAST_FORWARD = Procedure(
 # --- rollback ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class RollbackRun(Undoable, RollbackOptions):
-    """The state to go back to."""
-
-
 def _rollback_report(
-    table: Table, done: Outcome[RollbackRun, RollbackPlan, RollbackResult]
+    table: Table, done: Outcome[RollbackOptions, RollbackPlan, RollbackResult]
 ) -> Report:
     plan, result = done.plan, done.result
     back, target, tag = f"{plan.table} to go back", plan.target_id, plan.restored_tag
@@ -218,7 +195,7 @@ def _keys_of_then(table: Table, plan: RollbackPlan) -> str:
 
 ROLLBACK = Procedure(
     verb=History.rollback,
-    options=RollbackRun,
+    options=RollbackOptions,
     report=_rollback_report,
     command=Command(
         purpose="References",

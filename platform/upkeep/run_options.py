@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lakewright.platform.tables.upkeep_policies import EngineChoice
 from lakewright.storage import VerifyLevel
-from lakewright.storage.operations.running.verb_options import choice, grace, option
+from lakewright.storage.operations.running.verb_options import choice, option
 
 # A command works where it was called, unless it names an engine.
 ENGINE = choice(EngineChoice, here=EngineChoice.LOCAL)
@@ -38,10 +38,3 @@ class Verified(OnEngine):
         "reads the new files back.",
         at_run=True,
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Undoable:
-    """For how long a deletion can be undone: an hour, where Python has no grace by default."""
-
-    grace_ms: int = grace(3_600_000)

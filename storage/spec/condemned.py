@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# The verb of a record that holds all metadata of a table.
+DROP_TABLE = "drop_table"
+
 
 @dataclass(frozen=True, slots=True)
 class HeldFile:

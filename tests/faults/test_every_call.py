@@ -163,7 +163,7 @@ def _write_without_identifier(at: Place) -> object:
 
 def _move_a_tag(at: Place) -> object:
     table = at.table
-    table.history.run(table.history.plan_delete_tags("first"))
+    table.history.run(table.history.plan_delete_tags("first", grace_ms=0))
     return table.history.create_tag("first")
 
 

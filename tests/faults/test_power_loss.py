@@ -96,7 +96,7 @@ def test_on_a_copy_of_an_ext4_image_every_row_is_there(ext4: Ext4) -> None:
     table.history.create_tag("now")
     table.write(rows(table, events(0, 5, day="c")), mode="overwrite", partition={"day": "c"})
     ext4.check(table)
-    table.history.run(table.history.plan_rollback(tag="now"))
+    table.history.run(table.history.plan_rollback(tag="now", grace_ms=0))
     ext4.check(table)
 
 

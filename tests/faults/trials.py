@@ -409,7 +409,8 @@ def _states(catalog: Catalog) -> list[Any]:
 
 
 def assert_nobody_left_files(catalog: Catalog) -> None:
-    """Every file is of a table that is there."""
+    """Every file is of a table that is there, once what was dropped is collected."""
+    catalog.collect_dropped_tables(early=True)
     roots = tuple(f"{table.table_files.paths.root}/" for table in _all_tables(catalog))
     paths = [status.path for status in catalog.fs.list_tree(catalog.root)]
     homeless = [path for path in paths if not path.startswith(roots)]

@@ -263,7 +263,9 @@ def _copied(table: Table) -> None:
 
 def _untagged(table: Table) -> None:
     """The tag that the last commit made is gone."""
-    table.history.run(table.history.plan_delete_tags(*(tag.name for tag in table.history.tags())))
+    table.history.run(
+        table.history.plan_delete_tags(*(tag.name for tag in table.history.tags()), grace_ms=0)
+    )
 
 
 def _branch(table: Table) -> None:
@@ -446,6 +448,11 @@ def _alter_branch(at: Place) -> object:
 def _create_format_table(at: Place) -> object:
     at.catalog.create_format_table("db.plain", spec(EVENTS, partitions=["day"]))
     return at.catalog.format_table("db.plain").read()
+
+
+def _dropped(table: Table) -> None:
+    fs, root = table.table_files.fs, table.table_files.paths.root
+    Catalog(fs, root.rsplit("/", 2)[0], table.table_files.env).drop_table(NAME)
 
 
 def _beside_a_database(table: Table) -> None:
@@ -915,6 +922,25 @@ CASES = (
     Case("create a table", _create_table, (NO_TABLE, "keyed"), done=THERE),
     Case("create a format table", _create_format_table, (NO_TABLE,), done=THERE, names_places=True),
     Case("drop a table", lambda at: at.catalog.drop_table(NAME), EVERY_KIND, done=GONE),
+    Case(
+        "drop a table for good",
+        lambda at: at.catalog.drop_table(NAME, grace_ms=0),
+        EVERY_KIND,
+        done=GONE,
+    ),
+    Case(
+        "bring a dropped table back",
+        lambda at: at.catalog.undrop_table(NAME),
+        EVERY_KIND,
+        _dropped,
+        done=(AlreadyExistsError,),
+    ),
+    Case(
+        "collect a dropped table",
+        lambda at: at.catalog.collect_dropped_tables(early=True),
+        EVERY_KIND,
+        _dropped,
+    ),
 )
 
 SYSTEM_TABLES = tuple(
@@ -941,6 +967,7 @@ READERS: dict[str, Callable[[Place], object]] = {
     "read_only": lambda at: at.catalog.read_only().table(at.table.name).read(),
     "schema": lambda at: (at.table.schema, at.table.options, at.table.arrow_schema),
     "snapshots": lambda at: (at.table.history.latest_snapshot(), at.table.history.snapshots()),
+    "dropped_tables": lambda at: at.catalog.dropped_tables(),
     "stamp": lambda at: at.catalog.stamp(at.table.name),
     "find_committed": lambda at: at.table.find_committed("maker", 1),
     "pending_batches": lambda at: at.table.pending_batches("job"),
@@ -999,8 +1026,8 @@ READERS: dict[str, Callable[[Place], object]] = {
     "at_branch": lambda at: at.table.history.at_branch("main"),
     "plan_compact": lambda at: (at.table.upkeep.plan_compact(), at.table.upkeep.plan_rescale(2)),
     "plan_expire": lambda at: (
-        at.table.upkeep.plan_expire_snapshots(),
-        at.table.upkeep.plan_expire_tags(),
+        at.table.upkeep.plan_expire_snapshots(grace_ms=0),
+        at.table.upkeep.plan_expire_tags(grace_ms=0),
     ),
     "list": lambda at: (
         at.catalog.list_databases(),

@@ -291,7 +291,7 @@ def test_rows_of_a_writer_that_opened_the_table_before_are_refused_until_they_ar
     for reader in (client, request.getfixturevalue("java_latest")):
         assert as_read_by(reader, catalog, table) == content(table)
     assert table.upkeep.plan_respec(keys).changes_nothing
-    table.history.rollback(snapshot=last)
+    table.history.rollback(snapshot=last, grace_ms=0)
     assert content(catalog.table(table.name)) == due
     remove_orphans(table)
     assert_only_reachable_files(table)

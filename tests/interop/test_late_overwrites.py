@@ -152,7 +152,7 @@ def test_an_overwrite_that_took_values_of_another_key_for_its_own_is_told_before
         with pytest.raises(UnsupportedError, match="took values of origin for theirs") as told:
             now.upkeep.respec(keys)
     assert f"lakewright rollback db.t --snapshot {last.id})" in str(told.value)
-    now.history.rollback(snapshot=last.id)
+    now.history.rollback(snapshot=last.id, grace_ms=0)
     now = catalog.table(table.name)
     assert content(now) == before
     assert now.upkeep.plan_respec(["origin"]).changes_nothing

@@ -388,7 +388,7 @@ def test_partitions_that_are_missing_are_read_from_the_branch_that_an_option_nam
     with pytest.raises(UnsupportedError, match=r"scan\.fallback-branch=stream"):
         table.inspect.table("ro")
     with pytest.raises(InvalidRequestError, match=r"in use by option scan\.fallback-branch"):
-        table.history.plan_delete_branch("stream")
+        table.history.plan_delete_branch("stream", grace_ms=0)
     table.write(rows(table, events(5, 6, day="b", v="ours")))
     assert both()[0] == 3
     java_latest.alter(root, "db.t", {"add_column": "n", "type": "INT"})
@@ -434,7 +434,7 @@ def test_a_table_that_cannot_be_compacted_is_expired_and_cleaned(
     assert not table.table_files.fs.exists(lost)
     assert read_by(java_latest, table, catalog) == before
     assert java_latest.read(root, "db.t", tag="kept") == tagged
-    table.history.run(table.history.plan_delete_tags("kept"))
+    table.history.run(table.history.plan_delete_tags("kept", grace_ms=0))
     assert read_by(java_latest, table, catalog) == before
     java_latest.write(root, "db.t", [{**row, "at": 2**31 - 1} for row in events(20, 21)])
     assert len(read_by(java_latest, table, catalog)) == len(before) + 1

@@ -122,13 +122,13 @@ def test_their_tags_are_ours(
     assert timed.create_time.year > 2024
     assert content(table.at(tag="java timed")) == tagged
     assert content(table.at(tag="python")) == as_read_by(java, catalog, table, tag="python")
-    assert table.upkeep.plan_expire_tags().tags == ()
+    assert table.upkeep.plan_expire_tags(grace_ms=0).tags == ()
     env.clock.advance(
         (timed.create_time - dt.datetime(2024, 1, 1)).total_seconds() * 1000 + 6 * MINUTE
     )
-    table.upkeep.run(table.upkeep.plan_expire_tags())
+    table.upkeep.run(table.upkeep.plan_expire_tags(grace_ms=0))
     assert [tag.name for tag in table.history.tags()] == ["java", "python"]
-    table.history.run(table.history.plan_delete_tags("java", "python"))
+    table.history.run(table.history.plan_delete_tags("java", "python", grace_ms=0))
     assert_only_reachable_files(table)
 
 
@@ -148,7 +148,7 @@ def test_java_expires_snapshots_with_our_tags_there(
         assert content(table.at(tag=name)) == rows_then, name
         assert as_read_by(java, catalog, table, tag=name) == rows_then, name
     assert_nothing_missing(table)
-    table.history.run(table.history.plan_delete_tags("t2", "t6"))
+    table.history.run(table.history.plan_delete_tags("t2", "t6", grace_ms=0))
     assert as_read_by(java, catalog, table, tag="t3") == expected["t3"]
     java.delete_tag(catalog.root, "db.t", "t3")
     assert_sound(table)
@@ -255,13 +255,13 @@ def test_we_read_and_write_on_a_branch_of_theirs(
     step(branch, "x")
     assert on_branch(client, catalog, "b") == content(branch)
     # The tag it began at goes, main moves on and expires: the branch is whole.
-    table.history.run(table.history.plan_delete_tags("start"))
+    table.history.run(table.history.plan_delete_tags("start", grace_ms=0))
     step(table, "later")
     expire(table)
     assert on_branch(client, catalog, "b") == content(branch)
     assert content(branch.at(tag="start")) == then
     assert_only_reachable_files(table)
-    table.history.run(table.history.plan_delete_branch("b"))
+    table.history.run(table.history.plan_delete_branch("b", grace_ms=0))
     assert_only_reachable_files(table)
     assert as_read_by(client, catalog, table) == content(table)
 
@@ -284,11 +284,11 @@ def test_main_keeps_the_schemas_of_its_rows_when_a_branch_becomes_it(
     if maker == "we":
         branch = table.history.create_branch("b", tag="late")
         assert content(branch) == expected
-        table.history.run(table.history.plan_fast_forward("b"))
+        table.history.run(table.history.plan_fast_forward("b", grace_ms=0))
     else:
         java.create_branch(catalog.root, "db.t", "b", tag="late")
         with pytest.raises(UnsupportedError, match="schema 1, which the branch has no copy of"):
-            table.history.plan_fast_forward("b")
+            table.history.plan_fast_forward("b", grace_ms=0)
     assert content(table) == expected
     assert as_read_by(java, catalog, table) == expected
     assert_only_reachable_files(table)
@@ -307,7 +307,7 @@ def test_main_becomes_the_branch_by_either(
     step(branch, "x")
     step(table, "lost")
     if forwards == "we":
-        table.history.run(table.history.plan_fast_forward("b"))
+        table.history.run(table.history.plan_fast_forward("b", grace_ms=0))
         assert_sound(table)
     else:
         java.fast_forward(catalog.root, "db.t", "b")
@@ -356,7 +356,7 @@ def forwarded_under_the_eyes(catalog: Catalog, reader: Oracle, *states: list[str
             assert chosen == content(now, where="dt = 'a'")
 
     watched = replace(catalog, fs=WatchedFiles(catalog.fs, after=looked_at(look)))
-    watched.table("db.t").history.fast_forward("side")
+    watched.table("db.t").history.fast_forward("side", grace_ms=0)
     return moments
 
 
@@ -391,14 +391,14 @@ def test_readers_of_main_meet_no_other_keys_while_it_is_forwarded(
     if changed != "neither":
         before = files_below(catalog)
         with pytest.raises(UnsupportedError, match="values of one key for those of") as told:
-            table.history.fast_forward("side")
+            table.history.fast_forward("side", grace_ms=0)
         assert files_below(catalog) == before
         # The refusal names each way out that is needed, and they suffice.
         rolled = f"lakewright rollback db.t --snapshot {shared.id}" in str(told.value)
         given = "lakewright respec 'db.t$branch_side' --keys 'dt'" in str(told.value)
         assert (rolled, given) == (changed != "the branch", changed != "main")
         if rolled:
-            table.history.rollback(snapshot=shared.id)
+            table.history.rollback(snapshot=shared.id, grace_ms=0)
         if given:
             side.upkeep.respec(["dt"])
     assert forwarded_under_the_eyes(catalog, released_pypaimon, *states) > 2
@@ -434,9 +434,9 @@ def test_a_rollback_of_one_is_seen_by_all(
     if who == "java":
         java.rollback_to(catalog.root, "db.t", target)
     elif isinstance(target, str):
-        table.history.run(table.history.plan_rollback(tag=target))
+        table.history.run(table.history.plan_rollback(tag=target, grace_ms=0))
     else:
-        table.history.run(table.history.plan_rollback(snapshot=target))
+        table.history.run(table.history.plan_rollback(snapshot=target, grace_ms=0))
     assert last_of(table) == 3
     assert content(table) == then
     for client in (java, pypaimon):
@@ -450,7 +450,7 @@ def test_a_rollback_of_one_is_seen_by_all(
     assert as_read_by(java, catalog, table) == content(table)
     assert as_read_by(java, catalog, table, tag="t") == content(table.at(tag="t")) == then
     if who == "we":
-        table.history.run(table.history.plan_delete_tags("t"))
+        table.history.run(table.history.plan_delete_tags("t", grace_ms=0))
         assert_sound(table)
 
 
@@ -501,7 +501,7 @@ def test_changelogs_that_outlive_our_snapshots_are_read_and_expired_by_java(
     assert kept[0] > 1
     later = [each for each in before if each.snapshot >= kept[0]]
     assert java.changes(catalog.root, "db.t", kept[0], last) == later
-    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
+    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True, grace_ms=0))
     assert_sound(table)
 
 
@@ -519,7 +519,7 @@ def test_changelogs_that_java_keeps_are_expired_by_us(catalog: Catalog, java: Ja
     step(table, "d")
     expire(table)
     assert java.changes(catalog.root, "db.t", 1, last) == before
-    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
+    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True, grace_ms=0))
     assert_sound(table)
     assert as_read_by(java, catalog, table) == content(table)
 
@@ -592,7 +592,7 @@ def test_a_branch_that_javas_expiry_broke_is_told_and_main_goes_on(
     # What else the branch may need is not known, so nothing is deleted until it is gone.
     with pytest.raises(CorruptionError, match="branch"):
         expire(table)
-    table.history.delete_branch("b")
+    table.history.delete_branch("b", grace_ms=0)
     expire(table)
     assert len(content(table)) == len(kept) + 1
     assert_nothing_missing(table)
@@ -607,7 +607,7 @@ def branched_off_a_tag_that_is_gone(
     table.history.create_tag("t")
     if made_by == "us":
         table.history.create_branch("b", tag="t")
-        table.history.delete_tags("t")
+        table.history.delete_tags("t", grace_ms=0)
     else:
         java.create_branch(catalog.root, table.name, "b", tag="t")
         java.delete_tag(catalog.root, table.name, "t")

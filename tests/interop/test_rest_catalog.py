@@ -134,7 +134,7 @@ def test_java_renames_drops_tags_and_expires_and_we_see_it(
         java_latest.rename(WAREHOUSE, "db.t", "db.u")
         renamed = catalog.table("db.u")
         assert len(content(renamed)) == 4
-        renamed.history.delete_tags("theirs")
+        renamed.history.delete_tags("theirs", grace_ms=0)
         renamed.write(rows(renamed, [row(9)]))
         assert ids(java_latest.read(WAREHOUSE, "db.u")) == [0, 1, 2, 3, 9]
         catalog.drop_table("db.u")

@@ -32,7 +32,7 @@ def made(warehouse: str) -> Table:
     table = new_table(Catalog.open(warehouse), keys=("id",), options=options)
     for first in range(8):
         table.write(rows(table, events(first, first + 3)))
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=6)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=6, grace_ms=0)
     table.upkeep.run(plan)
     for number in (4, 5, 6):
         table.history.create_tag(f"t{number}", snapshot=number)

@@ -391,7 +391,7 @@ def test_a_checkpoint_that_is_older_than_the_table_is_refused(
     table.history.create_tag("before")
     feed.add({"id": 2, "day": "a", "v": "x"})
     stream_into(table, feed.rows(), feed.checkpoint)
-    table.history.rollback(tag="before")
+    table.history.rollback(tag="before", grace_ms=0)
     feed.add({"id": 3, "day": "a", "v": "x"})
     error = told(lambda: stream_into(table, feed.rows(), feed.checkpoint))
     assert "was rolled back behind batch 1 of stream" in error.message

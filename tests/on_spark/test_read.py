@@ -306,7 +306,7 @@ def test_a_reader_that_an_expiry_overtakes_is_told_by_tasks_in_our_words_and_by_
     expire(table)
     # A tag made in time protects both.
     assert (whole.count(), merged.count()) == (65, 20)
-    table.history.run(table.history.plan_delete_tags("held"))
+    table.history.run(table.history.plan_delete_tags("held", grace_ms=0))
     with pytest.raises(PySparkException, match=f"snapshot {snapshot.id} of db.t expired while"):
         merged.select("v").collect()
     with pytest.raises((PySparkException, Py4JJavaError), match=r"does not exist"):

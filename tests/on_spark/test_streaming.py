@@ -110,7 +110,7 @@ def test_rows_that_a_rollback_took_away_are_not_hidden_by_later_batches(
     for number in (1, 2, 3):
         feed.add(*events(number))
     feed.into(table)
-    table.history.rollback(snapshot=1)
+    table.history.rollback(snapshot=1, grace_ms=0)
     feed.add(*events(4))
     with pytest.raises(InvalidRequestError, match="rolled back behind batch 2 of stream"):
         run_stream(

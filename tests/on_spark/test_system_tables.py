@@ -115,7 +115,7 @@ def test_an_analysis_on_spark_finds_what_a_local_one_finds(
     table = filled(catalog)
     local = table.upkeep.run(table.upkeep.plan_analyze()).statistics
     # The same rows without statistics: nothing is computed anew before another commit.
-    table.history.rollback(tag="last")
+    table.history.rollback(tag="last", grace_ms=0)
     result = table.upkeep.run(table.upkeep.plan_analyze(), SparkEngine(spark))
     assert local is not None
     assert result.statistics is not None

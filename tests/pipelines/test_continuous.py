@@ -339,7 +339,7 @@ def test_the_snapshots_of_a_table_that_is_followed_ask_for_runs(lake: Lake) -> N
     # Rows that the other table lost are in the copy, so it is not green.
     orders.write(rows(orders, [{"id": 2, "day": "a", "v": "w"}], ["+I"]))
     lake.materialize("shop.copy")
-    orders.history.rollback(snapshot=1)
+    orders.history.rollback(snapshot=1, grace_ms=0)
     refused = lake.tick_of(sensor).skip_message
     assert "StalePlan: shop.orders was rolled back behind snapshot 2" in refused
     assert "a new consumer" in refused
@@ -384,7 +384,7 @@ def test_rows_that_a_rollback_took_away_are_asked_for_again(feed: Feed) -> None:
         feed.add(number)
         feed.run()
     assert "has all rows" in feed.tick().skip_message
-    feed.lake.table("shop.orders").history.rollback(snapshot=1)
+    feed.lake.table("shop.orders").history.rollback(snapshot=1, grace_ms=0)
     assert feed.ids == [1]
     assert feed.tick().run_requests
     feed.run()

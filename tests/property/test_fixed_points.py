@@ -19,9 +19,9 @@ from lakewright.platform.upkeep.clean import CollectOptions, OrphansOptions
 from lakewright.platform.upkeep.compact import CompactRun
 from lakewright.platform.upkeep.drop_partitions import DropPartitionsOptions
 from lakewright.platform.upkeep.expire import (
-    ExpireChangelogsRun,
+    ExpireChangelogsOptions,
     ExpireSnapshotsRun,
-    ExpireTagsRun,
+    ExpireTagsOptions,
 )
 from lakewright.platform.upkeep.expire_partitions import ExpirePartitionsOptions
 from lakewright.platform.upkeep.external_partitions import RepairOptions
@@ -112,12 +112,12 @@ OPTIONS: dict[str, st.SearchStrategy[object]] = {
     "publish_iceberg": st.builds(PublishIcebergOptions),
     "expire_snapshots": EXPIRY.map(lambda given: ExpireSnapshotsRun(**given)),
     "expire_tags": st.builds(
-        ExpireTagsRun,
+        ExpireTagsOptions,
         older_than_ms=st.none() | st.just(0),
         spare=st.sampled_from([(), ("t*1",)]),
     ),
-    "expire_changelogs": st.builds(ExpireChangelogsRun, every=st.booleans())
-    | EXPIRY.map(lambda given: ExpireChangelogsRun(**given)),
+    "expire_changelogs": st.builds(ExpireChangelogsOptions, every=st.booleans())
+    | EXPIRY.map(lambda given: ExpireChangelogsOptions(**given)),
     "expire_partitions": st.builds(
         ExpirePartitionsOptions,
         older_than_ms=st.sampled_from([0, 10**12]),

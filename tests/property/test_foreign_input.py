@@ -105,11 +105,13 @@ def looks(table: Table) -> Iterator[Callable[[], object]]:
     yield lambda: table.history.at_branch("side").read()
     yield lambda: table.lookup([{"day": "a", "id": 1}])
     yield lambda: table.upkeep.plan_compact(full=True)
-    yield lambda: table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+    yield lambda: table.upkeep.plan_expire_snapshots(
+        retain_min=1, retain_max=1, time_retained_ms=0, grace_ms=0
+    )
     yield lambda: table.upkeep.plan_remove_orphans(older_than_ms=0, even_recent=True)
-    yield lambda: table.history.plan_rollback(tag="kept")
+    yield lambda: table.history.plan_rollback(tag="kept", grace_ms=0)
     yield lambda: table.upkeep.plan_collect(early=True)
-    yield lambda: table.history.plan_fast_forward("side")
+    yield lambda: table.history.plan_fast_forward("side", grace_ms=0)
     for name in ("files", "manifests", "table_indexes", "statistics", "schemas", "tags", "buckets"):
         yield lambda name=name: table.inspect.table(name)  # type: ignore[misc]
 
@@ -120,12 +122,12 @@ def changes(table: Table) -> Iterator[Callable[[], object]]:
     yield lambda: compact(table, full=True)
     yield lambda: table.commit_pending("stream")
     yield lambda: table.upkeep.run(table.upkeep.plan_analyze())
-    yield lambda: table.history.run(table.history.plan_delete_branch("side"))
-    yield lambda: table.history.run(table.history.plan_delete_tags("kept"))
+    yield lambda: table.history.run(table.history.plan_delete_branch("side", grace_ms=0))
+    yield lambda: table.history.run(table.history.plan_delete_tags("kept", grace_ms=0))
     yield lambda: expire(table)
     yield lambda: remove_orphans(table)
     yield lambda: table.upkeep.run(table.upkeep.plan_collect(early=True))
-    yield lambda: table.history.run(table.history.plan_rollback(snapshot=8))
+    yield lambda: table.history.run(table.history.plan_rollback(snapshot=8, grace_ms=0))
 
 
 def ask_all(verbs: Iterator[Callable[[], object]]) -> None:

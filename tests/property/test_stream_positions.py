@@ -103,13 +103,13 @@ def do(table: Table, source: Source, step: tuple[str, int]) -> None:
             with suppress(Crashed):
                 drain(process, source, 2)
         case "rollback" if len(ids) > 1:
-            history.rollback(snapshot=ids[-2 - number % (len(ids) - 1)])
+            history.rollback(snapshot=ids[-2 - number % (len(ids) - 1)], grace_ms=0)
         case "tag" if ids and not history.tags():
             history.create_tag("t")
         case "to tag" if history.tags():
             # Nothing may be later than the tag.
             with suppress(InvalidRequestError):
-                history.rollback(tag="t")
+                history.rollback(tag="t", grace_ms=0)
         case "expire" if ids:
             expire(table, keep=number)
         case "compact" if ids:

@@ -35,7 +35,7 @@ def _put_back(table: Table, number: int) -> str:
 
 
 def _untag(table: Table, number: int) -> str:
-    table.history.delete_tags("kept")
+    table.history.delete_tags("kept", grace_ms=0)
     return ""
 
 
@@ -67,7 +67,7 @@ def rolled_back_arena() -> Arena:
     table = arena("keyed").table
     made = arena("keyed").table_in(arena("keyed").content)
     made.history.create_tag("kept", snapshot=1)
-    made.upkeep.expire_snapshots(retain_min=2, retain_max=2, time_retained_ms=0)
+    made.upkeep.expire_snapshots(retain_min=2, retain_max=2, time_retained_ms=0, grace_ms=0)
     made.history.rollback(tag="kept", grace_ms=_HOUR_MS)
     files = made.table_files.fs
     assert isinstance(files, DictFiles)

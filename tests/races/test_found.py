@@ -268,7 +268,9 @@ def test_a_writer_deletes_nothing_that_a_rollback_may_put_back(ring: Arena) -> N
 
 def test_an_expiry_beside_a_rollback_that_gives_up_counts_what_came_back(ring: Arena) -> None:
     def expire_later(table: Table, _: int) -> str:
-        plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+        plan = table.upkeep.plan_expire_snapshots(
+            retain_min=1, retain_max=1, time_retained_ms=0, grace_ms=0
+        )
         table.table_files.fs.exists(f"{table.table_files.paths.root}/planned")
         table.upkeep.run(plan)
         return ""

@@ -137,7 +137,7 @@ def _land(table: Table, path: str, number: int) -> None:
 
 
 def forward(table: Table) -> None:
-    table.history.fast_forward("side")
+    table.history.fast_forward("side", grace_ms=0)
 
 
 def exchange(table: Table) -> None:
@@ -290,7 +290,9 @@ class Judge:
         for _ in range(4):
             told_id = re.search(r"roll back to (\d+)|rollback db\.t --snapshot (\d+)", error)
             if told_id:
-                catalog.table(T).history.rollback(snapshot=int(told_id[1] or told_id[2]))
+                catalog.table(T).history.rollback(
+                    snapshot=int(told_id[1] or told_id[2]), grace_ms=0
+                )
             try:
                 forward(catalog.table(T))
             except (StalePlan, UnsupportedError) as again:

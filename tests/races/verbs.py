@@ -138,7 +138,7 @@ def _rescale(table: Table, number: int) -> str:
 
 
 def _rollback(table: Table, number: int) -> str:
-    table.history.run(table.history.plan_rollback(snapshot=1 + number))
+    table.history.run(table.history.plan_rollback(snapshot=1 + number, grace_ms=0))
     return ""
 
 

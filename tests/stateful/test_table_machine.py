@@ -374,7 +374,7 @@ class TableMachine(RuleBasedStateMachine):
     def expire_changelogs(self, branch: str, every: bool) -> None:
         if branch in self.models:
             table = self.seen(branch)
-            table.upkeep.run(table.upkeep.plan_expire_changelogs(every=every))
+            table.upkeep.run(table.upkeep.plan_expire_changelogs(every=every, grace_ms=0))
 
     @rule()
     def remove_orphans(self) -> None:
@@ -406,14 +406,14 @@ class TableMachine(RuleBasedStateMachine):
     def delete_tag(self, branch: str, name: str) -> None:
         if branch in self.models and name in self.models[branch].tags:
             table = self.seen(branch)
-            table.history.run(table.history.plan_delete_tags(name))
+            table.history.run(table.history.plan_delete_tags(name, grace_ms=0))
             del self.models[branch].tags[name]
 
     @rule(branch=BRANCHES)
     def expire_tags(self, branch: str) -> None:
         if branch in self.models:
             table = self.seen(branch)
-            table.upkeep.run(table.upkeep.plan_expire_tags())
+            table.upkeep.run(table.upkeep.plan_expire_tags(grace_ms=0))
             there = {each.name for each in table.history.tags()}
             model = self.models[branch]
             model.tags = {name: tag for name, tag in model.tags.items() if name in there}
@@ -453,10 +453,10 @@ class TableMachine(RuleBasedStateMachine):
             table = self.seen(MAIN)
             if self.models[branch].consumers:
                 with pytest.raises(InvalidRequestError, match="in use by consumer"):
-                    table.history.plan_delete_branch(branch)
+                    table.history.plan_delete_branch(branch, grace_ms=0)
                 for name in self.models[branch].consumers:
                     self.seen(branch).history.delete_consumer(name)
-            table.history.run(table.history.plan_delete_branch(branch))
+            table.history.run(table.history.plan_delete_branch(branch, grace_ms=0))
             del self.models[branch]
 
     @rule(branch=SIDE_BRANCHES)
@@ -465,7 +465,7 @@ class TableMachine(RuleBasedStateMachine):
             return
         main, side, table = self.models[MAIN], self.models[branch], self.seen(MAIN)
         try:
-            plan = table.history.plan_fast_forward(branch)
+            plan = table.history.plan_fast_forward(branch, grace_ms=0)
         except UnsupportedError:
             # Readers would decode rows of one list of keys by another.
             schemas = [each.table_files.schemas for each in (table, self.seen(branch))]
@@ -488,10 +488,10 @@ class TableMachine(RuleBasedStateMachine):
         try:
             if isinstance(target, str):
                 snapshot_id, state = model.tags[target]
-                table.history.run(table.history.plan_rollback(tag=target))
+                table.history.run(table.history.plan_rollback(tag=target, grace_ms=0))
             else:
                 snapshot_id, state = target, model.states[target]
-                table.history.run(table.history.plan_rollback(snapshot=target))
+                table.history.run(table.history.plan_rollback(snapshot=target, grace_ms=0))
         except InvalidRequestError:
             # It is the latest.
             return

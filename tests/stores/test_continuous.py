@@ -101,7 +101,7 @@ def test_a_topic_comes_again_after_a_rollback_although_its_group_has_read_it(
         lake.declare(text % ("kafka", json.dumps(options)))
         send(broker, topic, [(None, b'{"id": 1}'), (None, b'{"id": 2}')])
         drained(lake)
-        orders.history.rollback(snapshot=1)
+        orders.history.rollback(snapshot=1, grace_ms=0)
         send(broker, topic, [(None, b'{"id": 3}')])
         drained(lake)
         assert sorted(row["id"] for row in lake.rows("shop.orders")) == [0, 1, 2, 3]

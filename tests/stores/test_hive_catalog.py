@@ -375,7 +375,7 @@ def test_a_table_whose_keys_changed_is_renamed_once_its_files_are_home(catalog: 
     table.upkeep.settle()
     with pytest.raises(UnsupportedError, match=r"tag delete 'db\.t'"):
         catalog.rename_table("db.t", "db.u")
-    table.history.delete_tags("kept")
+    table.history.delete_tags("kept", grace_ms=0)
     due, renamed = content(table), catalog.rename_table("db.t", "db.u")
     assert content(renamed) == content(catalog.table("db.u")) == due
 

@@ -130,7 +130,7 @@ def test_upkeep_beside_java_on_its_server(
         assert len(java_latest.read("lake", "db.t")) == len(content(table)) == 9
         assert len(content(table.at(tag="kept"))) == 8
         with pytest.raises(UnsupportedError, match="to roll back is not implemented there"):
-            table.history.rollback(tag="kept")
+            table.history.rollback(tag="kept", grace_ms=0)
         table.write(rows(table, events(30, 31)))
         table.history.revert(table.history.snapshots()[-1].id)
         assert len(java_latest.read("lake", "db.t")) == 9
@@ -173,7 +173,7 @@ def test_branches_of_the_server_are_read_and_not_written(
         for change in (
             lambda: branch.write(rows(branch, events(7, 8))),
             lambda: branch.alter(AddColumn("n", "INT")),
-            lambda: table.history.delete_branch("side"),
+            lambda: table.history.delete_branch("side", grace_ms=0),
         ):
             with pytest.raises(UnsupportedError, match="branch"):
                 change()

@@ -165,7 +165,7 @@ def test_a_compaction_and_an_empty_commit_hold_nothing_up(session: Session, brok
     table.upkeep.compact(full=True)
     assert relay(table).commits == 0
     assert table.history.consumers()[0].next_snapshot_id == 3
-    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1, grace_ms=0)
     session.sql(f"INSERT INTO {name} VALUES (3, 'c')")
     assert relay(session.catalog.table(name)).commits == 0
     assert len(state_of(broker, name)) == 3
@@ -202,7 +202,7 @@ def test_tables_and_topics_come_and_go_together(session: Session, broker: str) -
     told = messages_of(broker, "d.spread")
     assert len(told) == 2
     assert len({(each.key(), each.partition()) for each in told}) == 1
-    session.sql("DROP TABLE d.renamed")
+    session.sql("DROP TABLE d.renamed PURGE")
     assert name not in topics(broker)
     with pytest.raises(StorageError):
         session.sql(f"""CREATE TABLE d.failed WITH ('log.system' = 'kafka',
@@ -258,7 +258,7 @@ def test_a_rolled_back_table_needs_its_log_anew(
     table = session.catalog.table(name)
     session.sql(f"INSERT INTO {name} VALUES (1, 'a'); INSERT INTO {name} VALUES (2, 'b')")
     assert len(followed(session, name, at)) == 2
-    table.history.rollback(snapshot=1)
+    table.history.rollback(snapshot=1, grace_ms=0)
     table.write([{"id": 3, "name": "c"}])
     table.write([{"id": 4, "name": "d"}])
     with pytest.raises(StalePlan, match=rf"rolled back behind snapshot 2.* relay {name} --anew"):
@@ -284,7 +284,7 @@ def test_a_rollback_of_the_snapshot_that_a_stream_began_with_is_noticed(
     table.write([{"id": 2, "name": "gone"}])
     at = tmp_path / "at"
     assert len(followed(session, name, at)) == 2
-    table.history.rollback(snapshot=1)
+    table.history.rollback(snapshot=1, grace_ms=0)
     with pytest.raises(StalePlan, match=r"rolled back behind snapshot 2.*into an empty target"):
         followed(session, name, at)
     # The next commit gets the number of the one that is gone.
@@ -302,7 +302,7 @@ def test_a_rollback_behind_a_compaction_alone_loses_no_later_commit(
     session.sql(f"INSERT INTO {name} VALUES (1, 'a'); INSERT INTO {name} VALUES (2, 'b')")
     table.upkeep.compact(full=True)
     relay(table)
-    table.history.rollback(snapshot=2)
+    table.history.rollback(snapshot=2, grace_ms=0)
     table.write([{"id": 3, "name": "c"}])
     assert relay(table).commits == 1
     assert len(state_of(broker, name)) == 3
@@ -563,9 +563,9 @@ def test_snapshots_that_the_log_lacks_are_kept(session: Session, broker: str) ->
     table = session.catalog.table(name)
     for number in range(5):
         table.write([{"id": number % 2, "name": str(number)}])
-    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1, grace_ms=0)
     assert relay(table).commits == 5
-    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1, grace_ms=0)
     assert table.history.snapshots()[0].id == 5
 
 
@@ -635,7 +635,7 @@ def test_kills_of_relays_and_readers_lose_and_double_nothing(
             table.upkeep.compact(full=True)
             # No consumer keeps the snapshot that the reader begins with.
             if session.catalog.table("d.copy").history.latest_snapshot() is not None:
-                table.upkeep.expire_snapshots(retain_max=2, retain_min=1)
+                table.upkeep.expire_snapshots(retain_max=2, retain_min=1, grace_ms=0)
         time.sleep(chance.random() * 0.3)
         if chance.random() < 0.25:
             which = chance.randrange(len(running))

@@ -797,7 +797,7 @@ def test_after_a_rollback_of_its_table_a_stream_says_that_the_slot_is_where_it_w
     for number in (2, 3):
         lake.run(f"INSERT INTO TABLE_NAME VALUES ({number})")
         lake.batches()
-    lake.session.catalog.table("db.dst").history.rollback(snapshot=1)
+    lake.session.catalog.table("db.dst").history.rollback(snapshot=1, grace_ms=0)
     with pytest.raises(InvalidRequestError, match=r"stream itself read them.* was rolled back"):
         lake.batches()
 

@@ -134,8 +134,8 @@ def test_upkeep_of_a_table_on_s3_changes_no_row_that_a_reader_sees(s3: str, kind
 
         table.upkeep.run(table.upkeep.plan_analyze())
         assert content(table.at(tag="kept")) != before
-        table.history.run(table.history.plan_delete_tags("kept"))
-        table.history.run(table.history.plan_delete_branch("side"))
+        table.history.run(table.history.plan_delete_tags("kept", grace_ms=0))
+        table.history.run(table.history.plan_delete_branch("side", grace_ms=0))
         expire(table)
         assert_only_reachable_files(table)
     assert seen == {tuple(before)}
@@ -145,7 +145,7 @@ def test_upkeep_of_a_table_on_s3_changes_no_row_that_a_reader_sees(s3: str, kind
     table.write(rows(table, events(90, 95, day="b", v="wrong")))
     compact(table, full=True)
     with read_all_the_time(table) as seen:
-        table.history.run(table.history.plan_rollback(snapshot=good.id))
+        table.history.run(table.history.plan_rollback(snapshot=good.id, grace_ms=0))
     assert content(table) == before
     assert_sound(table)
 

@@ -387,7 +387,7 @@ class Story:
 
     def _has_old_snapshots(self, table: Table) -> bool:
         plan = table.upkeep.plan_expire_snapshots(
-            retain_min=RETAINED_SNAPSHOTS, time_retained_ms=0, max_deletes=1000
+            retain_min=RETAINED_SNAPSHOTS, time_retained_ms=0, max_deletes=1000, grace_ms=0
         )
         return bool(plan.snapshot_ids)
 

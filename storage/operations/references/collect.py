@@ -40,7 +40,7 @@ from lakewright.storage.operations.running.processes import is_dead
 from lakewright.storage.operations.running.verb_options import FLAG, option
 from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.spec.arguments import whole_or_none
-from lakewright.storage.spec.condemned import Condemned, CondemnedFile
+from lakewright.storage.spec.condemned import DROP_TABLE, Condemned, CondemnedFile
 from lakewright.storage.spec.shown import Summed
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -269,10 +269,13 @@ def _due(files: TableFiles, *, early: bool, under_way: bool) -> list[CondemnedRu
     if not runs:
         return []
     now = read_store_clock(files)
+    # A table whose drop was stopped halfway waits for its repetition, or comes back.
     return [
         run
         for run in runs
-        if run.due_ms <= now or (early and run.done) or (under_way and not run.done)
+        if (run.due_ms <= now and (run.done or run.verb != DROP_TABLE))
+        or (early and run.done)
+        or (under_way and not run.done)
     ]
 
 

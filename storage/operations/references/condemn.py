@@ -41,7 +41,7 @@ from lakewright.storage.operations.running.plan import UnreachableFile
 from lakewright.storage.operations.running.processes import is_dead, this_process
 from lakewright.storage.operations.state.branch_files import on_branch
 from lakewright.storage.operations.state.store_clock import read_store_clock
-from lakewright.storage.spec.condemned import Condemned, CondemnedFile, HeldFile
+from lakewright.storage.spec.condemned import DROP_TABLE, Condemned, CondemnedFile, HeldFile
 
 # For so long a record that is not done is that of a verb at work, unless its process is dead.
 FLOOR_MS = 3_600_000
@@ -129,7 +129,7 @@ def condemn(
         done=False,
         process=this_process(),
     )
-    record_id = _new_id(files)
+    record_id = new_record_id(files)
     files.condemned.put(record_id, record, condemned)
     for listed, _ in stopped:
         delete_record(files, listed)
@@ -177,7 +177,8 @@ def _held(files: TableFiles, paths: Iterable[str]) -> Iterator[HeldFile]:
             yield held_file(files, path, data)
 
 
-def _new_id(files: TableFiles) -> str:
+def new_record_id(files: TableFiles) -> str:
+    """The name of a record; later ones sort after it."""
     moment = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=files.env.now_ms())
     # Records are put back in the reverse order of their names: a second may make several.
     return f"{moment:%Y%m%d-%H%M%S-%f}"[:-3] + f"-{files.env.new_id()}"
@@ -288,7 +289,12 @@ def _snapshot_id(held: HeldFile) -> int | None:
 
 
 def recorded_roots(files: TableFiles, record: Condemned) -> list[Root]:
-    """What keeps files in a record; a damaged snapshot, tag or changelog keeps none."""
+    """What keeps files in a record; a damaged snapshot, tag or changelog keeps none.
+
+    A dropped table keeps none: one in its place has other schemas, by which its files are not read.
+    """
+    if record.verb == DROP_TABLE:
+        return []
     held = (*record.roots, *record.pins)
     below = {files.paths.below(each.path): each.data for each in held}
     seen = replace(files, fs=RecordedFiles(files.fs, below), registry=None)

@@ -58,7 +58,7 @@ from lakewright.storage.operations.state.branch_files import (
 )
 from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.spec.arguments import text_argument
-from lakewright.storage.spec.condemned import Condemned
+from lakewright.storage.spec.condemned import DROP_TABLE, Condemned
 from lakewright.storage.spec.file_names import is_place_below
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
@@ -438,6 +438,26 @@ def _branch(files: TableFiles, record: Condemned, run: bool) -> None:
             files.fs.replace(path, held[path])
 
 
+def _table(files: TableFiles, record: Condemned, run: bool) -> None:
+    held = {files.paths.below(root.path): root.data for root in record.roots}
+    for folder in (files.paths.schema_dir, files.paths.snapshot_dir):
+        for each in files.fs.list_dir(folder):
+            # An unfinished file has a hidden name.
+            if each.name[0] != "." and _is_other(files, each.path, held.get(each.path, b"")):
+                raise _refused(files, record, "another table has its name by now")
+    if run:
+        schemas = [path for path in held if path.startswith(f"{files.paths.schema_dir}/")]
+        # The table exists from its first schema on, which must be the one of its last files.
+        schemas.sort(key=lambda path: -(numbered(path.rpartition("/")[2], "schema-") or 0))
+        for path in (each for each in held if each not in schemas):
+            files.fs.replace(path, held[path])
+        if ids := files.snapshots.ids():
+            # A writer that had opened the table may have committed during the drop.
+            files.snapshots.hint_latest(ids[-1])
+        for path in schemas:
+            files.fs.replace(path, held[path])
+
+
 def _is_other(files: TableFiles, path: str, data: bytes) -> bool:
     """Whether a file is there that no put-back made which died, even in the middle of it."""
     with suppress(FileMissing):
@@ -473,4 +493,10 @@ _KINDS: Mapping[str, _PutBack] = {
     "expire_changelogs": _changelogs,
     "delete_branch": _branch,
     "remove_orphans": _orphans,
+    DROP_TABLE: _table,
 }
+
+
+def can_come_back(verb: str) -> bool:
+    """Whether what a verb condemns can be put back at all."""
+    return verb in _KINDS

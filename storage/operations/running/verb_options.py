@@ -37,6 +37,10 @@ def _as_it_is(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
+# For how long a deletion can be undone, unless the verb or its call says otherwise.
+GRACE_MS = 3_600_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """What the values of an option are.
@@ -303,8 +307,8 @@ def option(
     return made
 
 
-def grace(default_ms: int = 0) -> int:
-    """The option of verbs that condemn files."""
+def grace(default_ms: int = GRACE_MS) -> int:
+    """The option of verbs that condemn files: an hour, unless the verb has another default."""
     return option(
         DURATION,
         default_ms,

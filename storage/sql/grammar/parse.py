@@ -31,6 +31,7 @@ from lakewright.storage.sql.grammar.statements import (
     Select,
     SetSetting,
     Statement,
+    UndropTable,
     UseDatabase,
 )
 
@@ -95,8 +96,12 @@ def _drop(cursor: Cursor) -> DropTable | DropDatabase:
     cursor.expect("TABLE", way_out="tables and databases can be dropped")
     if_exists = cursor.take("IF", "EXISTS")
     table = cursor.table_name()
-    cursor.take("PURGE")
-    return DropTable(table, if_exists)
+    return DropTable(table, if_exists, cursor.take("PURGE"))
+
+
+def _undrop(cursor: Cursor) -> UndropTable:
+    cursor.expect("UNDROP", "TABLE")
+    return UndropTable(cursor.table_name())
 
 
 def _use(cursor: Cursor) -> UseDatabase:
@@ -144,6 +149,7 @@ _FAMILIES: Mapping[str, Callable[[Cursor], Statement]] = {
     "CREATE": create,
     "ALTER": alter,
     "DROP": _drop,
+    "UNDROP": _undrop,
     "MSCK": repair_table,
     "REPAIR": repair_table,
     "ANALYZE": _analyze,

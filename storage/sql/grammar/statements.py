@@ -249,10 +249,18 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """The table with all that is in it."""
+    """The table with all that is in it, which can come back for a while without `purge`."""
 
     table: str
     if_exists: bool
+    purge: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UndropTable:
+    """A dropped table comes back."""
+
+    table: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +391,7 @@ Statement = (
     | DropDatabase
     | CreateTable
     | DropTable
+    | UndropTable
     | RenameTable
     | AlterTable
     | Compact

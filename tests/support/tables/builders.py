@@ -139,7 +139,7 @@ def compact(
 def expire(table: Table, *, keep: int = 1, **plan: Any) -> ExpireResult:
     """Plan and run an expiry that leaves the last `keep` snapshots of any age."""
     planned = table.upkeep.plan_expire_snapshots(
-        **{"retain_min": keep, "retain_max": keep, "time_retained_ms": 0, **plan}
+        **{"retain_min": keep, "retain_max": keep, "time_retained_ms": 0, "grace_ms": 0, **plan}
     )
     return table.upkeep.run(planned)
 

@@ -382,7 +382,7 @@ def test_a_product_that_does_not_fit_says_how_to_read_the_rest(
     earlier = lakewright(catalog, "read", "db.t", "--snapshot", "2", "--format", "json")
     assert earlier.json_lines == [{"k": 1, "v": 100, "w": 1}]
 
-    table.history.run(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2, grace_ms=0))
 
 
 @pytest.mark.parametrize("system_table", ["ro", "snapshots", "audit_log"])

@@ -135,3 +135,37 @@ def test_an_undo_tells_how_many_rows_become_invisible_until_the_next_compaction(
     assert told in lakewright(catalog, "undo", run, "--dry-run").out
     assert told in lakewright(catalog, "undo", run).out
     assert content(table) == []
+
+
+def test_undo_without_a_run_lists_what_can_be_undone_in_the_order_in_which_it_can(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = new_table(catalog, partitions=("day",))
+    for number in range(6):
+        table.write(rows(table, events(number, number + 2)))
+    before = content(table)
+    assert "nothing can be undone" in lakewright(catalog, "undo").out
+    lakewright(catalog, "compact", "db.t", "--full")
+    for kept in ("4", "1"):
+        given = ("--retain-max", kept, "--retain-min", "1")
+        lakewright(catalog, "expire-snapshots", "db.t", *given)
+    lakewright(catalog, "sql", "DROP TABLE db.t")
+    dropped = lakewright(catalog, "undo", "--format", "json").json
+    assert [(each["what"], each["after"]) for each in dropped] == [("drop table", None)]
+    lakewright(catalog, "undo", dropped[0]["run"])
+    found = lakewright(catalog, "undo", "--table", "db.t", "--format", "json").json
+    assert [each["what"] for each in found] == [
+        "expire snapshots",
+        "expire snapshots",
+        "snapshot 7",
+    ]
+    assert found[1]["after"] == found[0]["run"]
+    assert found[2]["until"] is None
+    # The earlier expiry waits for the later one, as the list says.
+    assert "take a later expiry back first" in lakewright(
+        catalog, "undo", found[1]["run"], code=5
+    ).out.replace("\n", " ")
+    for each in found:
+        lakewright(catalog, "undo", each["run"])
+    assert content(catalog.table("db.t")) == before
+    assert len(catalog.table("db.t").history.snapshots()) == 8

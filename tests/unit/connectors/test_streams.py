@@ -216,7 +216,7 @@ def test_a_stream_into_a_table_stands_where_its_rows_end_also_after_rollbacks(
         assert carry("first", "db.kept") == rows
     assert not (tmp_path / "first").exists()
     for _ in range(2):
-        table.history.rollback(snapshot=1)
+        table.history.rollback(snapshot=1, grace_ms=0)
         assert carry("first", "db.kept") == 7
         assert carry("first", "db.kept") == 0
         assert ids(table) == [0] * 2 + [1] * 3 + [2] * 4
@@ -230,7 +230,7 @@ def test_a_stream_whose_table_is_rolled_back_meanwhile_stops_and_then_goes_on(
 
     def roll_back(number: int) -> None:
         if number == 2:
-            table.history.rollback(snapshot=1)
+            table.history.rollback(snapshot=1, grace_ms=0)
 
     with pytest.raises(InvalidRequestError, match="rolled back behind batch 2 of stream"):
         carry("first", "db.kept", roll_back)
@@ -272,7 +272,7 @@ def test_a_stream_begins_anew_where_it_began_although_its_source_begins_elsewher
     assert stream_into(table).stand("source", lambda: {"at": 9}) == first
     assert stream.commit_until([stream.write(iter(rows.to_batches()))], first, {"at": 6})
     assert stream_into(table).position() == {"at": 6}
-    table.history.rollback(snapshot=1)
+    table.history.rollback(snapshot=1, grace_ms=0)
     assert stream_into(table).position() == {"at": 5}
     assert stream_into(table).stand("source", lambda: {"at": 9}) == first
 
@@ -340,7 +340,7 @@ def test_a_batch_that_comes_again_after_a_rollback_is_reported_again(table: Tabl
         raise KeyboardInterrupt
 
     run(3, lambda batch: told.append(batch.number))
-    table.history.rollback(snapshot=1)
+    table.history.rollback(snapshot=1, grace_ms=0)
     with pytest.raises(KeyboardInterrupt):
         run(1, crash)
     run(0, lambda batch: told.append(batch.number))
@@ -365,7 +365,7 @@ def test_a_rollback_behind_the_first_batch_begins_the_stream_anew(
     table.write(pa.table({"id": pa.array([7], pa.int64())}))
     arrive(tmp_path, "a.json")
     assert carry("first", "db.kept") == 1
-    table.history.rollback(snapshot=1)
+    table.history.rollback(snapshot=1, grace_ms=0)
     assert carry("first", "db.kept") == 1
     assert ids(table) == [1, 7]
 
@@ -408,7 +408,7 @@ def test_a_stream_of_another_source_is_refused_until_a_person_says_that_it_moved
     assert carry("first", "db.kept", source="db.coming") == 1
     assert ids(table) == [1, 1]
     # Where it began is unknown now.
-    table.history.rollback(snapshot=1)
+    table.history.rollback(snapshot=1, grace_ms=0)
     assert carry("first", "db.kept", source="db.coming") == 1
     table.history.forget_stream(table.history.streams()[0].stream)
     assert carry("first", "db.kept", source="db.coming") == 2

@@ -133,7 +133,7 @@ def test_an_insert_whose_commit_may_have_expired_is_refused_and_not_repeated(
     for number in range(2, 5):
         session.sql(f"INSERT INTO t VALUES ({number})")
     upkeep = session.catalog.table("db.t").upkeep
-    upkeep.expire_snapshots(retain_max=1, retain_min=1, time_retained_ms=0)
+    upkeep.expire_snapshots(retain_max=1, retain_min=1, time_retained_ms=0, grace_ms=0)
 
     with pytest.raises(InvalidRequestError, match=r"statement 2 on db\.t is not known: .* new run"):
         _try(session.catalog, "INSERT INTO t VALUES (1)", since_ms=0)

@@ -168,7 +168,7 @@ def test_new_files_of_a_folder_arrive_once_and_a_stopped_stream_goes_on(
     assert one_batch() == "1 row written into db.kept, batch 1"
     assert rows_of(reader, "SELECT id FROM kept ORDER BY id") == [(101,), (102,)]
     # What a rollback took away comes again.
-    session.catalog.table("db.kept").history.rollback(snapshot=1)
+    session.catalog.table("db.kept").history.rollback(snapshot=1, grace_ms=0)
     assert one_batch() == "1 row written into db.kept, batch 1"
     assert rows_of(reader, "SELECT id FROM kept ORDER BY id") == [(101,), (102,)]
 

@@ -143,7 +143,7 @@ def test_a_drop_begins_with_the_schemas_and_ends_with_the_snapshots(catalog: Cat
     assert table.table_files.schemas.put_schema(replace(table.schema, id=1))
     folders = inner.list_subdirs(paths.root)
     seen, fs = watched_catalog(catalog)
-    seen.drop_table("db.t")
+    seen.drop_table("db.t", grace_ms=0)
     changes = [(call.name, call.path) for call in fs.changes]
     assert changes[:2] == [("delete", paths.schema(0)), ("delete", paths.schema(1))]
     others = [f"{paths.root}/{name}" for name in folders if name != "snapshot"]

@@ -127,7 +127,7 @@ def test_a_tag_that_names_files_by_their_places_keeps_the_name_of_its_table(
     with pytest.raises(UnsupportedError, match=r"1 tags of db\.t \(second\) .* tag delete 'db\.t'"):
         rename(catalog, "db.t", "db.u")
     assert content(catalog.table("db.t").at(tag="second")) == content(table)
-    table.history.delete_tags("second")
+    table.history.delete_tags("second", grace_ms=0)
     renamed = rename(catalog, "db.t", "db.u")
     # Files of before the change lie in the folders of their partitions, and are found there.
     assert content(renamed.at(tag="first")) == content(renamed)

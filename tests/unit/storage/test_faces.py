@@ -49,7 +49,7 @@ def test_every_verb_is_one_call_that_takes_what_its_plan_takes(table: Table) -> 
 
 FAILING: dict[str, Callable[[Table], object]] = {
     "a verb": lambda table: table.upkeep.rescale(0),
-    "a plan": lambda table: table.history.plan_rollback(snapshot=99),
+    "a plan": lambda table: table.history.plan_rollback(snapshot=99, grace_ms=0),
     "a read": lambda table: table.read("no_such_column = 1"),
     "a state": lambda table: table.at(snapshot=99),
     "a system table": lambda table: table.inspect.table("no_such_table"),
@@ -129,7 +129,7 @@ def test_a_plan_for_another_table_is_refused(table: Table, catalog: Catalog) -> 
     with pytest.raises(InvalidRequestError, match=r"the plan is for db\.t, and this is db\.other"):
         other.upkeep.run(table.upkeep.plan_compact(full=True))
     with pytest.raises(InvalidRequestError, match=r"the plan is for db\.t, and this is db\.other"):
-        other.history.run(table.history.plan_rollback(snapshot=2))
+        other.history.run(table.history.plan_rollback(snapshot=2, grace_ms=0))
 
 
 def test_every_system_table_has_a_method(table: Table) -> None:
@@ -165,7 +165,9 @@ def test_a_notebook_shows_a_table_with_what_its_owner_wrote_escaped(catalog: Cat
 def test_a_plan_of_many_files_shows_how_many_and_not_each(table: Table) -> None:
     for number in range(3, 12):
         table.write(rows(table, events(number, number + 4)))
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(
+        retain_min=1, retain_max=1, time_retained_ms=0, grace_ms=0
+    )
     assert repr(plan).startswith("ExpirePlan(table='db.t', files=")
     assert f"snapshot_ids=<{len(plan.snapshot_ids)} int>" in repr(plan)
     assert len(repr(plan)) < 1000

@@ -64,7 +64,7 @@ def test_integers_of_numpy_are_identifiers_ids_times_and_counts(table: Table) ->
     assert table.at(snapshot=np.int32(1)).read(limit=np.uint8(1)).num_rows == 1
     assert table.upkeep.plan_rescale(np.int64(2)).bucket_option == 2
     table.history.delete_consumer("c")
-    table.history.rollback(snapshot=np.int64(1))
+    table.history.rollback(snapshot=np.int64(1), grace_ms=0)
     assert_sound(table)
 
 
@@ -101,7 +101,7 @@ WRONG: dict[str, Callable[[Table], object]] = {
     "tag name": lambda t: t.history.create_tag(5),
     "snapshot of a tag": lambda t: t.history.create_tag("q", snapshot="1"),
     "snapshot of a branch": lambda t: t.history.create_branch("b", snapshot="1"),
-    "snapshot to roll back to": lambda t: t.history.rollback(snapshot="1"),
+    "snapshot to roll back to": lambda t: t.history.rollback(snapshot="1", grace_ms=0),
     "snapshot": lambda t: t.at(snapshot="1"),
     "snapshot, a whole one": lambda t: t.at(snapshot=1.0),
     "version": lambda t: t.at(version=1),
@@ -121,10 +121,12 @@ WRONG: dict[str, Callable[[Table], object]] = {
     "buckets": lambda t: t.upkeep.rescale("2"),
     "buckets, a float": lambda t: t.upkeep.rescale(2.0),
     "min_files": lambda t: t.upkeep.compact(min_files="a"),
-    "time_retained_ms of snapshots": lambda t: t.upkeep.expire_snapshots(time_retained_ms="7d"),
-    "retain_min": lambda t: t.upkeep.expire_snapshots(retain_min=1.0),
+    "time_retained_ms of snapshots": lambda t: t.upkeep.expire_snapshots(
+        time_retained_ms="7d", grace_ms=0
+    ),
+    "retain_min": lambda t: t.upkeep.expire_snapshots(retain_min=1.0, grace_ms=0),
     "max_duration_ms": lambda t: list(t.upkeep.expire_in_steps(max_duration_ms=-1)),
-    "older_than_ms of tags": lambda t: t.upkeep.expire_tags(older_than_ms=-1),
+    "older_than_ms of tags": lambda t: t.upkeep.expire_tags(older_than_ms=-1, grace_ms=0),
     "before_ms": lambda t: t.upkeep.remove_orphans(before_ms="x"),
     "older_than_ms": lambda t: t.upkeep.remove_orphans(older_than_ms="x"),
     "buckets[0]": lambda t: t.upkeep.compact(buckets=["0"]),
@@ -252,4 +254,4 @@ def test_a_version_that_is_no_number_of_64_bits_is_looked_up_as_a_tag(
 
 def test_an_age_beyond_the_calendar_expires_no_tag(table: Table) -> None:
     table.history.create_tag("q")
-    assert table.upkeep.plan_expire_tags(older_than_ms=2**62).tags == ()
+    assert table.upkeep.plan_expire_tags(older_than_ms=2**62, grace_ms=0).tags == ()

@@ -190,7 +190,7 @@ def test_every_verb_of_upkeep_works_and_leaves_what_it_should(
     table.upkeep.rewrite_manifests()
     _write(table, 50)
     table.history.revert(table.history.snapshots()[-1].id)
-    table.history.delete_tags("kept")
+    table.history.delete_tags("kept", grace_ms=0)
     expire(table)
     remove_orphans(table)
     assert content(table) == due == content(reopened(server).table("db.t"))
@@ -202,7 +202,7 @@ def test_every_verb_of_upkeep_works_and_leaves_what_it_should(
 @pytest.mark.parametrize(
     "verb",
     [
-        pytest.param(lambda t: t.history.rollback(snapshot=1), id="rollback"),
+        pytest.param(lambda t: t.history.rollback(snapshot=1, grace_ms=0), id="rollback"),
         pytest.param(lambda t: t.history.create_branch("b"), id="branch"),
         pytest.param(lambda t: t.upkeep.respec(["day"]), id="respec"),
     ],

@@ -15,10 +15,12 @@ from lakewright.cli.grammar.command import TableName, command
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.progress import shown_steps
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
+from lakewright.cli.output.text import Cell, iso_time, time_text
 from lakewright.cli.upkeep.dagster_home import known_instance
 from lakewright.cli.upkeep.project_paths import known_tables
 from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.undo.undo import Undo, plan_undo, run_undo
+from lakewright.platform.undo.undoable import Undoable, list_undoable
 from lakewright.platform.upkeep.procedure import Work
 
 if TYPE_CHECKING:
@@ -56,12 +58,13 @@ lakewright undo 1f0c2d3e --table nyc.flights
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be done; write nothing.")
 def undo(call: Call, *, run: str | None, tables: tuple[str, ...]) -> Answer:
-    """Undo a run: revert its snapshots, and put back what it deleted until that is collected."""
-    if run is None:
-        raise click.UsageError(
-            "name a run; `lakewright ledger` lists them", click.get_current_context()
-        )
+    """Undo a run: revert its snapshots, and put back what it deleted until that is collected.
+
+    Without RUN, list what can be undone, the latest first: in this order nothing stands in the way.
+    """
     catalog = call.catalog()
+    if run is None:
+        return _listed(catalog, tables)
     # Told after the progress, which has the terminal to itself.
     warnings: list[str] = []
     with shown_steps() as steps:
@@ -89,6 +92,47 @@ def undo(call: Call, *, run: str | None, tables: tuple[str, ...]) -> Answer:
         records=lambda: _records(undone),
         code=0 if undone.is_whole else INVALID_REQUEST if call.dry_run else CONFLICT,
     )
+
+
+def _listed(catalog: Catalog, tables: tuple[str, ...]) -> Answer:
+    found, unread = list_undoable(catalog, tables or None)
+    for each in unread:
+        sys.stderr.write(f"lakewright: warning: {each}\n")
+
+    def text() -> list[Block]:
+        if not found:
+            return ["nothing can be undone: no run of Dagster or of a command left anything"]
+        return [TextTable(_UNDOABLE, [_cells(each) for each in found])]
+
+    def records() -> list[dict[str, object]]:
+        return [
+            {
+                "run": each.run,
+                "table": each.table,
+                "what": each.what,
+                "at": iso_time(each.at_ms),
+                "until": None if each.until_ms is None else iso_time(each.until_ms),
+                "after": each.after or None,
+            }
+            for each in found
+        ]
+
+    return Answer(text=text, value=records)
+
+
+_UNDOABLE = [
+    TextColumn("run"),
+    TextColumn("table"),
+    TextColumn("what"),
+    TextColumn("at (UTC)"),
+    TextColumn("until (UTC)"),
+    TextColumn("undo first"),
+]
+
+
+def _cells(each: Undoable) -> list[Cell]:
+    until = "they expire" if each.until_ms is None else time_text(each.until_ms)
+    return [each.run, each.table, each.what, time_text(each.at_ms), until, each.after or "-"]
 
 
 def _check_ended(instance: dg.DagsterInstance, found: Undo) -> None:

@@ -266,7 +266,7 @@ def commit(catalog: Catalog, table: Table) -> None:
 def roll_back_and_commit(catalog: Catalog, table: Table) -> None:
     """Another snapshot of the same number."""
     table.write(rows(table, events(5, 6)))
-    table.history.rollback(snapshot=1)
+    table.history.rollback(snapshot=1, grace_ms=0)
     table.write(rows(table, events(5, 7)))
 
 

@@ -172,7 +172,7 @@ def test_files_that_the_snapshot_does_not_name_are_estimated(unchecked_catalog: 
 def test_files_that_kept_snapshots_need_are_no_debt(catalog: Catalog) -> None:
     table = appended(catalog, times=12)
     table.upkeep.compact(full=True)
-    table.upkeep.expire_snapshots(retain_min=5, retain_max=5)
+    table.upkeep.expire_snapshots(retain_min=5, retain_max=5, grace_ms=0)
     survey = survey_table(table)
     assert survey.history.snapshots == 5
     assert survey.orphans.unnamed_files == 0

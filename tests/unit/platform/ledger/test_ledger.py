@@ -136,7 +136,7 @@ def test_the_last_actions_are_read_anew_after_the_snapshots_between_expired(ledg
     for at in range(1, 4):
         ledger.record([action(at)])
     ledger.catalog.table(LEDGER).upkeep.expire_snapshots(
-        retain_min=1, retain_max=1, time_retained_ms=0
+        retain_min=1, retain_max=1, time_retained_ms=0, grace_ms=0
     )
 
     assert ledger.last(first).done_ms("db.t", "db.t.1", "compact") == _START + 3 * _DAY

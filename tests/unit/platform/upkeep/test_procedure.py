@@ -27,19 +27,19 @@ from lakewright.platform.upkeep.expire import (
     EXPIRE_SNAPSHOTS,
     EXPIRE_TAGS,
     ChangelogsDone,
-    ExpireChangelogsRun,
+    ExpireChangelogsOptions,
     ExpireSnapshotsRun,
-    ExpireTagsRun,
+    ExpireTagsOptions,
 )
 from lakewright.platform.upkeep.expire_consumers import ExpireConsumersOptions
 from lakewright.platform.upkeep.expire_partitions import ExpirePartitionsOptions
 from lakewright.platform.upkeep.external_partitions import AddPartitionsOptions, RepairOptions
 from lakewright.platform.upkeep.health import read_health
 from lakewright.platform.upkeep.history import (
-    DeleteBranchRun,
-    DeleteTagsRun,
-    FastForwardRun,
-    RollbackRun,
+    DeleteBranchOptions,
+    DeleteTagsOptions,
+    FastForwardOptions,
+    RollbackOptions,
 )
 from lakewright.platform.upkeep.mark_done import MarkDoneRun
 from lakewright.platform.upkeep.postpone_compact import PostponeRun
@@ -162,7 +162,7 @@ def with_changelogs(catalog: Catalog) -> Table:
     table = new_table(catalog, keys=("id",), options={**options, **kept})
     for at in range(4):
         table.write(rows(table, events(at, at + 1)))
-    retention = {"retain_min": 1, "retain_max": 1, "time_retained_ms": 0}
+    retention = {"retain_min": 1, "retain_max": 1, "time_retained_ms": 0, "grace_ms": 0}
     table.upkeep.run(table.upkeep.plan_expire_snapshots(**retention))
     assert table.history.changelogs()
     return table
@@ -232,20 +232,20 @@ CASES = [
     Case("rewrite_manifests", appended, RewriteManifestsOptions()),
     Case("publish_iceberg", appended, PublishIcebergOptions()),
     Case("expire_snapshots", appended, ExpireSnapshotsRun(**_GOES)),
-    Case("expire_tags", with_old_tags, ExpireTagsRun(older_than_ms=1, spare=("lasting*",))),
+    Case("expire_tags", with_old_tags, ExpireTagsOptions(older_than_ms=1, spare=("lasting*",))),
     Case("expire_consumers", with_idle_consumer, ExpireConsumersOptions(older_than_ms=1)),
-    Case("expire_changelogs", with_changelogs, ExpireChangelogsRun(retain_min=1, retain_max=2)),
+    Case("expire_changelogs", with_changelogs, ExpireChangelogsOptions(retain_min=1, retain_max=2)),
     Case("remove_orphans", with_orphan, OrphansOptions(older_than_ms=0, even_recent=True)),
     # What came back is no longer there to come back.
     Case("put_back", with_condemned, first_condemned, comes_to_rest=False),
     Case("collect", with_condemned, CollectOptions(early=True)),
     Case("analyze", appended, AnalyzeRun(columns=("id",))),
     # What is gone cannot be planned again.
-    Case("delete_tags", tagged, DeleteTagsRun(names=("brief",)), comes_to_rest=False),
-    Case("delete_branch", branched, DeleteBranchRun(branch="b"), comes_to_rest=False),
-    Case("fast_forward", branched, FastForwardRun(branch="b"), comes_to_rest=False),
+    Case("delete_tags", tagged, DeleteTagsOptions(names=("brief",)), comes_to_rest=False),
+    Case("delete_branch", branched, DeleteBranchOptions(branch="b"), comes_to_rest=False),
+    Case("fast_forward", branched, FastForwardOptions(branch="b"), comes_to_rest=False),
     Case("alter", keyed, AlterOptions(add=("w INT",)), comes_to_rest=False),
-    Case("rollback", appended, RollbackRun(snapshot=1), comes_to_rest=False),
+    Case("rollback", appended, RollbackOptions(snapshot=1), comes_to_rest=False),
     Case("revert", appended, RevertOptions(snapshots=(2,))),
     Case("expire_partitions", dated, ExpirePartitionsOptions(older_than_ms=86_400_000)),
     # The partition has its name only once.
@@ -385,9 +385,9 @@ def test_an_expiry_of_tags_foresees_the_bytes_that_only_they_kept(catalog: Catal
     table = tagged(catalog)
     table.history.create_tag("other", snapshot=2, time_retained_ms=1)
     table.upkeep.compact(full=True)
-    table.upkeep.expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+    table.upkeep.expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0, grace_ms=0)
     table.table_files.env.sleep_ms(1000)
-    verb, options = PROCEDURES["expire_tags"], ExpireTagsRun(grace_ms=0)
+    verb, options = PROCEDURES["expire_tags"], ExpireTagsOptions(grace_ms=0)
     before = files_of(table)
     dry = carry_out(verb, table, options, WORK, dry_run=True)
     foreseen = verb.measures(table, dry).benefit
@@ -409,9 +409,9 @@ def test_an_expiry_of_changelogs_foresees_the_bytes_of_all_its_steps(catalog: Ca
     for at in range(8):
         table.write(rows(table, events(10 * at, 10 * at + 10)))
     for _ in range(4):
-        table.upkeep.expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+        table.upkeep.expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0, grace_ms=0)
     assert len(table.history.changelogs()) == 7
-    retention = ExpireChangelogsRun(retain_min=1, retain_max=2, grace_ms=0)
+    retention = ExpireChangelogsOptions(retain_min=1, retain_max=2, grace_ms=0)
     verb, before = EXPIRE_CHANGELOGS, files_of(table)
     dry = carry_out(verb, table, retention, WORK, dry_run=True)
     assert (len(dry.plan.changelog_ids), dry.plan.waiting) == (2, 4)
@@ -535,7 +535,7 @@ def test_changelogs_go_in_steps_until_none_is_left_that_may_go(catalog: Catalog)
         told.append(len(done.result.expired))
         assert [each.kind for each in table.upkeep.leases()] == [LeaseKind.EXPIRE]
 
-    kept = ExpireChangelogsRun(retain_min=1, retain_max=2)
+    kept = ExpireChangelogsOptions(retain_min=1, retain_max=2)
     done = carry_out(EXPIRE_CHANGELOGS, table, kept, WORK, stepped=stepped)
 
     assert told == [2, 4, 5]
@@ -566,10 +566,10 @@ def test_a_tag_that_was_replaced_since_the_plan_stays(
     catalog: Catalog, now: dict[str, int]
 ) -> None:
     table = tagged(catalog)
-    plan = EXPIRE_TAGS.planned(table, ExpireTagsRun())
+    plan = EXPIRE_TAGS.planned(table, ExpireTagsOptions())
     table.history.replace_tag("brief", **now)
     with pytest.raises(StalePlan):
-        carry_out(EXPIRE_TAGS, table, ExpireTagsRun(), WORK, plan=plan)
+        carry_out(EXPIRE_TAGS, table, ExpireTagsOptions(), WORK, plan=plan)
     assert [each.name for each in table.history.tags()] == ["brief"]
 
 

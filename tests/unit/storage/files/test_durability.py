@@ -105,7 +105,7 @@ def test_a_writer_that_is_told_so_flushes_nothing(
         table = new_table(pickle.loads(pickle.dumps(catalog)))
         table.write(rows(table, events(0, 4)))
         table.history.create_tag("first")
-        table.history.run(table.history.plan_delete_tags("first"))
+        table.history.run(table.history.plan_delete_tags("first", grace_ms=0))
     assert "link" in calls
     assert not {*calls} & {*FLUSHES}
 

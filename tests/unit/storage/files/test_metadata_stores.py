@@ -27,7 +27,9 @@ def table(unchecked_catalog: Catalog) -> Table:
     created = new_table(unchecked_catalog)
     for number in range(5):
         created.write(rows(created, events(number, number + 1)))
-    created.upkeep.run(created.upkeep.plan_expire_snapshots(retain_min=3, time_retained_ms=0))
+    created.upkeep.run(
+        created.upkeep.plan_expire_snapshots(retain_min=3, time_retained_ms=0, grace_ms=0)
+    )
     assert [each.id for each in created.history.snapshots()] == [3, 4, 5]
     return created
 

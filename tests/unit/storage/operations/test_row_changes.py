@@ -148,7 +148,7 @@ def test_a_snapshot_that_expires_meanwhile_makes_the_statement_begin_again(
 def test_a_plan_of_a_table_that_was_rolled_back_is_refused(catalog: Catalog) -> None:
     table = of_days(catalog, "a", "b")
     plan = table.delete("id = 3", dry_run=True)
-    table.history.rollback(snapshot=1)
+    table.history.rollback(snapshot=1, grace_ms=0)
     with pytest.raises(StalePlan, match="rolled back"):
         table.upkeep.run(plan)
 

@@ -131,7 +131,7 @@ def test_a_stream_that_is_started_again_before_its_first_batch_begins_with_all_r
         write(table, 9, 10)
         table.history.set_consumer("d", 8)
         table.table_files.references.set_consumer("c", 8, without_rows=True)
-        table.history.rollback(snapshot=6)
+        table.history.rollback(snapshot=6, grace_ms=0)
         again = reader_of(table, consumer="c")
         assert told(again, again.initialOffset(), first) == all_rows
         other = reader_of(table, consumer="d")
@@ -166,7 +166,7 @@ def test_a_stream_that_has_told_rows_of_a_rollback_ends(table: Table) -> None:
     write(table, 2, 3)
     reader = reader_of(table)
     read = latest(reader, reader.initialOffset())
-    table.history.rollback(snapshot=1)
+    table.history.rollback(snapshot=1, grace_ms=0)
     with pytest.raises(StalePlan, match="rolled back behind snapshot 2"):
         latest(reader, read)
     write(table, 5, 6)

@@ -291,7 +291,7 @@ REFUSED_VERBS: dict[str, Any] = {
     "tag": lambda table: table.history.create_tag("now"),
     "branch": lambda table: table.history.create_branch("b"),
     "analyze": lambda table: table.upkeep.plan_analyze(),
-    "expire": lambda table: table.upkeep.plan_expire_snapshots(),
+    "expire": lambda table: table.upkeep.plan_expire_snapshots(grace_ms=0),
     "orphans": lambda table: table.upkeep.plan_remove_orphans(),
 }
 

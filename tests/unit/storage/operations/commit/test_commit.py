@@ -117,7 +117,7 @@ def test_a_commit_repeated_after_a_rollback_beyond_its_base_happens_once(
     catalog: Catalog, others: int
 ) -> None:
     table, staged = written_and_staged(catalog)
-    table.history.run(table.history.plan_rollback(snapshot=3))
+    table.history.run(table.history.plan_rollback(snapshot=3, grace_ms=0))
     first = table.commit(staged)
     assert first.snapshot is not None
     assert first.snapshot.id == 4
@@ -390,7 +390,7 @@ def test_a_commit_that_a_rollback_overtook_is_made_again_on_what_is_left(catalog
     staged = table.stage(rows(table, events(100, 101)))
 
     def roll_back() -> None:
-        table.history.run(table.history.plan_rollback(snapshot=2))
+        table.history.run(table.history.plan_rollback(snapshot=2, grace_ms=0))
 
     result = interrupted(table, roll_back).commit(staged)
     assert result.snapshot is not None
@@ -409,7 +409,9 @@ def test_a_commit_that_an_expiry_overtook_is_made_again(catalog: Catalog) -> Non
     def write_and_expire() -> None:
         table.write(rows(table, events(3, 4)))
         table.upkeep.run(
-            table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+            table.upkeep.plan_expire_snapshots(
+                retain_min=1, retain_max=1, time_retained_ms=0, grace_ms=0
+            )
         )
 
     interrupted(table, write_and_expire).commit(staged)
@@ -449,7 +451,7 @@ def test_a_write_that_was_rolled_back_is_not_published_without_its_files(
     table.write(rows(table, events(0, 1)))
     staged = table.stage(rows(table, events(1, 2)))
     table.commit(staged)
-    table.history.run(table.history.plan_rollback(snapshot=1))
+    table.history.run(table.history.plan_rollback(snapshot=1, grace_ms=0))
     if collected:
         table.upkeep.collect(early=True)
         with pytest.raises(FilesGone, match="stage them again"):

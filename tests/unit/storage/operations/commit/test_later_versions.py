@@ -26,7 +26,9 @@ WRITES: dict[str, Callable[[Table], object]] = {
 DELETIONS: dict[str, Callable[[Table], object]] = {
     "expire": expire,
     "remove orphans": remove_orphans,
-    "roll back": lambda table: table.history.run(table.history.plan_rollback(snapshot=1)),
+    "roll back": lambda table: table.history.run(
+        table.history.plan_rollback(snapshot=1, grace_ms=0)
+    ),
 }
 
 

@@ -58,7 +58,7 @@ def test_who_commits_after_a_rollback_counts_as_later_than_who_took_the_bases_id
     for version in "abcde":
         table.write(rows(table, events(0, 2, v=version)))
     staged = table.stage(rows(table, events(25, 26, v="later")))
-    table.history.run(table.history.plan_rollback(snapshot=4))
+    table.history.run(table.history.plan_rollback(snapshot=4, grace_ms=0))
     other = table.write(rows(table, events(0, 30, v="other"))).snapshot
     assert other is not None
     assert other.id == staged.base_snapshot_id

@@ -137,7 +137,7 @@ class History:
 
     def do_delete_tag(self) -> None:
         name = self.random.choice(self.table.history.tags()).name
-        self.table.history.delete_tags(name)
+        self.table.history.delete_tags(name, grace_ms=0)
 
     def do_expire(self) -> None:
         keep = self.random.randrange(1, 4)
@@ -148,7 +148,7 @@ class History:
 
     def do_roll_back(self) -> None:
         ids = [each.id for each in self.table.history.snapshots()]
-        self.table.history.rollback(snapshot=self.random.choice(ids[-4:]))
+        self.table.history.rollback(snapshot=self.random.choice(ids[-4:]), grace_ms=0)
 
     def do_put_back(self) -> None:
         record = self.random.choice(self.table.upkeep.condemned()).id
@@ -168,10 +168,10 @@ class History:
         snapshot = self.random.choice(self.table.history.snapshots())
         branch = self.table.history.create_branch("b", snapshot=snapshot.id)
         branch.write(rows(branch, self.some_rows()))
-        self.table.history.fast_forward("b")
+        self.table.history.fast_forward("b", grace_ms=0)
 
     def do_delete_branch(self) -> None:
-        self.table.history.delete_branch("b")
+        self.table.history.delete_branch("b", grace_ms=0)
 
     # --- columns
 

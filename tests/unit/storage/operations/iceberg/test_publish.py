@@ -215,7 +215,7 @@ def test_a_rollback_is_seen_by_readers_that_look_for_later_versions(catalog: Cat
     table = published(catalog)
     for number in range(4):
         write(table, number, number + 1)
-    table.history.rollback(snapshot=2)
+    table.history.rollback(snapshot=2, grace_ms=0)
     assert seen(table) == [1, 2]
     assert [name for name in metadata(table) if name.endswith(".json")][-1] == "v2.metadata.json"
     write(table, 7, 9)
@@ -231,7 +231,7 @@ def test_tags_are_refs_also_once_their_snapshots_expired(catalog: Catalog) -> No
     expire(table)
     assert seen(table) == [1, 2]
     assert opened(table).scan(snapshot_id=1).to_arrow().num_rows == 2
-    table.history.delete_tags("kept")
+    table.history.delete_tags("kept", grace_ms=0)
     assert seen(table) == [2]
     assert_seen_alike(table)
 

@@ -102,7 +102,7 @@ def test_the_files_stay_as_long_as_a_snapshot_or_a_tag_keeps_them(catalog: Catal
     table.upkeep.drop_partitions("day = 'a'")
     expire(table, keep=1)
     assert content(table.at(tag="before")) == rows_before
-    table.history.delete_tags("before")
+    table.history.delete_tags("before", grace_ms=0)
     assert_only_reachable_files(table)
     remove_orphans(table)
     assert len(content(table)) == 9

@@ -81,7 +81,7 @@ def assert_clean(*tables: Table) -> None:
 
 REMOVALS: dict[str, Callable[[Table], object]] = {
     "a drop": lambda table: table.upkeep.drop_partitions("day = 'a'"),
-    "a rollback": lambda table: table.history.rollback(snapshot=1),
+    "a rollback": lambda table: table.history.rollback(snapshot=1, grace_ms=0),
 }
 
 

@@ -166,7 +166,7 @@ def test_partitions_that_a_tag_needs_stay_on_request(catalog: Catalog) -> None:
     table.history.create_tag("late", snapshot=2)
     with pytest.raises(StalePlan, match="none of the 1 partitions"):
         table.upkeep.run(plan)
-    table.history.delete_tags("late")
+    table.history.delete_tags("late", grace_ms=0)
     table.upkeep.run(plan)
     assert days(table) == ["2023-12-01", "2023-12-30"]
 

@@ -162,7 +162,7 @@ def test_retention_protects_a_reader_that_is_no_slower_than_it() -> None:
         table,
         when=lambda call: call.name == "open_input",
         meanwhile=lambda: table.upkeep.run(
-            table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=3_600_000)
+            table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=3_600_000, grace_ms=0)
         ),
     )
     env.sleep_ms(1_800_000)

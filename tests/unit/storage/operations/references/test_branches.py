@@ -107,7 +107,7 @@ def test_a_branch_begins_at_a_tag_whose_snapshot_expired(catalog: Catalog) -> No
     table.history.create_tag("start", snapshot=2, time_retained_ms=1000)
     expire(table)
     branch = table.history.create_branch("b", tag="start")
-    table.history.run(table.history.plan_delete_tags("start"))
+    table.history.run(table.history.plan_delete_tags("start", grace_ms=0))
     assert values(branch) == "a"
     assert b"tagCreateTime" not in branch.table_files.snapshots.read_file(2)
     replace_rows(branch, "x")
@@ -146,7 +146,7 @@ def test_expiring_main_leaves_a_branch_whole_without_its_tag(any_catalog: Catalo
     table = replacing(any_catalog, "ab")
     table.history.create_tag("start", snapshot=2)
     branch = table.history.create_branch("b", tag="start")
-    table.history.run(table.history.plan_delete_tags("start"))
+    table.history.run(table.history.plan_delete_tags("start", grace_ms=0))
     replace_rows(table, "c")
     expire(table)
     assert ids(table) == [6]
@@ -183,7 +183,7 @@ def test_a_tag_of_a_branch_outlives_every_snapshot_of_it(any_catalog: Catalog) -
     replace_rows(table, "c")
     expire(table)
     assert (values(branch.at(tag="beginning")), values(branch.at(tag="here"))) == ("a", "x")
-    branch.history.run(branch.history.plan_delete_tags("beginning", "here"))
+    branch.history.run(branch.history.plan_delete_tags("beginning", "here", grace_ms=0))
     assert_only_reachable_files(table)
     assert (values(branch), values(table)) == ("y", "c")
 
@@ -194,9 +194,9 @@ def test_tags_and_rollback_of_a_branch_are_its_own(catalog: Catalog) -> None:
     replace_rows(branch, "x")
     branch.history.create_tag("here")
     replace_rows(branch, "y")
-    branch.history.run(branch.history.plan_rollback(tag="here"))
+    branch.history.run(branch.history.plan_rollback(tag="here", grace_ms=0))
     assert (values(branch), values(table)) == ("x", "b")
-    branch.history.run(branch.history.plan_rollback(snapshot=4))
+    branch.history.run(branch.history.plan_rollback(snapshot=4, grace_ms=0))
     assert (values(branch), branch.history.tags(), table.history.tags()) == ("b", (), ())
     assert ids(table) == [1, 2, 3, 4]
     assert_sound(table)
@@ -211,7 +211,7 @@ def test_deleting_a_branch_takes_what_only_it_kept(any_catalog: Catalog) -> None
     branch = table.history.create_branch("b", snapshot=2)
     replace_rows(branch, "x")
     expire(table)
-    plan = table.history.plan_delete_branch("b")
+    plan = table.history.plan_delete_branch("b", grace_ms=0)
     assert (plan.branch, plan.snapshot_ids) == ("b", (2, 3, 4))
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
     assert DeleteBranchPlan.from_json(plan.to_json()) == plan
@@ -228,23 +228,23 @@ def test_a_branch_in_use_stays(catalog: Catalog) -> None:
     branch = table.history.create_branch("b", snapshot=2)
     branch.history.set_consumer("me", 3)
     with pytest.raises(InvalidRequestError, match="in use by consumer me"):
-        table.history.plan_delete_branch("b")
+        table.history.plan_delete_branch("b", grace_ms=0)
     branch.history.delete_consumer("me")
     used = with_options(table, scan__fallback_branch="b")
     with pytest.raises(InvalidRequestError, match=r"in use by option scan\.fallback-branch"):
-        used.history.plan_delete_branch("b")
+        used.history.plan_delete_branch("b", grace_ms=0)
     with pytest.raises(InvalidRequestError, match=r"branch main is db.t itself"):
-        table.history.plan_delete_branch("main")
+        table.history.plan_delete_branch("main", grace_ms=0)
     with pytest.raises(BranchNotFound, match="there are main, b"):
-        table.history.plan_delete_branch("c")
+        table.history.plan_delete_branch("c", grace_ms=0)
     with pytest.raises(InvalidRequestError, match="is a branch itself"):
-        branch.history.plan_delete_branch("b")
+        branch.history.plan_delete_branch("b", grace_ms=0)
 
 
 def test_a_branch_that_went_on_after_the_plan_stays(catalog: Catalog) -> None:
     table = replacing(catalog, "ab")
     branch = table.history.create_branch("b", snapshot=2)
-    plan = table.history.plan_delete_branch("b")
+    plan = table.history.plan_delete_branch("b", grace_ms=0)
     branch.write(rows(branch, events(5, 6)))
     with pytest.raises(
         StalePlan, match=r"b of db.t has changed since the plan was made: snapshot 3"
@@ -268,7 +268,7 @@ def test_main_becomes_the_branch(any_catalog: Catalog, main_went_on: int) -> Non
     branch.history.create_tag("branch's")
     for _ in range(main_went_on):
         replace_rows(table, "m")
-    plan = table.history.plan_fast_forward("b")
+    plan = table.history.plan_fast_forward("b", grace_ms=0)
     assert plan.lost_snapshot_ids == tuple(range(3, 5 + 2 * main_went_on))
     assert (plan.kept_ids, plan.shared_id, plan.lost_tags) == ((1,), 2, ("main's",))
     assert FastForwardPlan.from_json(plan.to_json()) == plan
@@ -281,7 +281,7 @@ def test_main_becomes_the_branch(any_catalog: Catalog, main_went_on: int) -> Non
     assert (values(table), values(branch)) == ("z", "y")
     expire(table)
     assert_sound(table)
-    table.history.run(table.history.plan_delete_branch("b"))
+    table.history.run(table.history.plan_delete_branch("b", grace_ms=0))
     assert_sound(table)
 
 
@@ -290,7 +290,7 @@ def test_main_becomes_a_branch_that_began_empty(catalog: Catalog) -> None:
     branch = table.history.create_branch("b")
     branch.write(rows(branch, events(7, 9)))
     table.history.set_consumer("me", 5)
-    plan = table.history.plan_fast_forward("b")
+    plan = table.history.plan_fast_forward("b", grace_ms=0)
     assert (plan.kept_ids, plan.lost_snapshot_ids) == ((), (1, 2, 3, 4))
     table.history.run(plan)
     assert ids(table) == [1]
@@ -308,7 +308,7 @@ def test_main_becomes_a_branch_whose_beginning_expired(catalog: Catalog) -> None
         replace_rows(branch, version)
     expire(branch, keep=2)
     assert ids(branch) == [7, 8]
-    plan = table.history.plan_fast_forward("b")
+    plan = table.history.plan_fast_forward("b", grace_ms=0)
     assert (plan.kept_ids, plan.lost_snapshot_ids, plan.lost_tags) == ((), (1, 2, 3, 4), ())
     table.history.run(plan)
     assert ids(table) == [7, 8]
@@ -326,7 +326,7 @@ def test_schemas_of_the_branch_become_those_of_main(catalog: Catalog) -> None:
         table.table_files.schemas.put_schema(replace(table.schema, id=number, comment="of main"))
     replace_rows(catalog.table("db.t"), "m")
     assert table.history.at_branch("b").schema.comment == "of the branch"
-    table.history.run(table.history.plan_fast_forward("b"))
+    table.history.run(table.history.plan_fast_forward("b", grace_ms=0))
     table = catalog.table("db.t")
     assert (table.schema.id, table.schema.comment) == (1, "of the branch")
     assert values(table) == "x"
@@ -352,7 +352,7 @@ def test_an_alter_of_the_branchs_schema_stays_where_the_forwarding_ends_after_it
     def alter() -> None:
         catalog.table("db.t").alter(AddColumn("z", "INT"))
 
-    overtaken(table, moment, alter).history.fast_forward("b")
+    overtaken(table, moment, alter).history.fast_forward("b", grace_ms=0)
     assert catalog.table("db.t").schema.field_names == (*branch.schema.field_names, "z")
     assert values(catalog.table("db.t")) == "x"
 
@@ -385,7 +385,7 @@ def test_a_tag_of_a_schema_that_main_loses_goes_with_it(
         replace_rows(branch, version)
     expire(branch, keep=1)
     assert ids(branch)[0] > 5
-    plan = table.history.plan_fast_forward("b")
+    plan = table.history.plan_fast_forward("b", grace_ms=0)
     assert plan.lost_tags == ("after",)
     table.history.run(plan)
     table = catalog.table("db.t")
@@ -455,7 +455,7 @@ def test_a_commit_beside_a_forwarding_is_told(catalog: Catalog) -> None:
     with pytest.raises(
         StalePlan, match=r"snapshot 8 was committed to db\.t while it was forwarded"
     ):
-        late.history.run(late.history.plan_fast_forward("b"))
+        late.history.run(late.history.plan_fast_forward("b", grace_ms=0))
     assert fs.has_happened
 
 
@@ -463,19 +463,19 @@ def test_what_main_cannot_become_is_refused(catalog: Catalog) -> None:
     table = replacing(catalog, "ab")
     branch = table.history.create_branch("b")
     with pytest.raises(InvalidRequestError, match=r"branch b of db.t has no snapshot"):
-        table.history.plan_fast_forward("b")
+        table.history.plan_fast_forward("b", grace_ms=0)
     with pytest.raises(InvalidRequestError, match=r"main of db.t cannot be forwarded to itself"):
-        table.history.plan_fast_forward("main")
+        table.history.plan_fast_forward("main", grace_ms=0)
     with pytest.raises(BranchNotFound, match="there are main, b"):
-        table.history.plan_fast_forward("c")
+        table.history.plan_fast_forward("c", grace_ms=0)
     branch.write(rows(branch, events(7, 9)))
-    plan = table.history.plan_fast_forward("b")
+    plan = table.history.plan_fast_forward("b", grace_ms=0)
     table.write(rows(table, events(5, 6)))
     with pytest.raises(
         StalePlan, match=r"main of db.t has changed since the plan was made: snapshot 5"
     ):
         table.history.run(plan)
-    plan = table.history.plan_fast_forward("b")
+    plan = table.history.plan_fast_forward("b", grace_ms=0)
     branch.write(rows(branch, events(9, 10)))
     with pytest.raises(StalePlan, match=r"branch b of db.t has other snapshots"):
         table.history.run(plan)
@@ -506,7 +506,7 @@ def test_a_branch_of_an_older_schema_that_died_while_made_is_made_again() -> Non
             return
         if number % 2:
             with suppress(BranchNotFound):
-                table.history.run(table.history.plan_delete_branch("b"))
+                table.history.run(table.history.plan_delete_branch("b", grace_ms=0))
         with suppress(AlreadyExistsError):
             table.history.create_branch("b", tag="start")
         assert values(table.history.at_branch("b")) == "c"
@@ -535,7 +535,7 @@ def test_a_commit_to_a_branch_that_is_deleted_meanwhile_harms_nobody(catalog: Ca
     table = replacing(catalog, "ab")
     branch = with_column(table.history.create_branch("b", snapshot=4), "of_branch")
     replace_rows(branch, "x")
-    plan = table.history.plan_delete_branch("b")
+    plan = table.history.plan_delete_branch("b", grace_ms=0)
     late, fs = interrupted(
         branch,
         when=lambda call: call.name == "put_if_absent" and "/snapshot-" in call.path,
@@ -549,7 +549,7 @@ def test_a_commit_to_a_branch_that_is_deleted_meanwhile_harms_nobody(catalog: Ca
     expire(table)
     assert values(table) == "c"
     if "b" in table.table_files.references.branches():
-        table.history.run(table.history.plan_delete_branch("b"))
+        table.history.run(table.history.plan_delete_branch("b", grace_ms=0))
     assert "b" not in table.table_files.references.branches()
     assert values(table.history.create_branch("b", snapshot=6)) == "c"
     assert_nothing_missing(table)
@@ -565,8 +565,8 @@ def create(table: Table) -> object:
 
 
 def delete(table: Table) -> object:
-    return table.history.run(table.history.plan_delete_branch("b"))
+    return table.history.run(table.history.plan_delete_branch("b", grace_ms=0))
 
 
 def forward(table: Table) -> object:
-    return table.history.run(table.history.plan_fast_forward("b"))
+    return table.history.run(table.history.plan_fast_forward("b", grace_ms=0))

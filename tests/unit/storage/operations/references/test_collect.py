@@ -154,8 +154,8 @@ def test_what_another_record_may_put_back_is_collected_after_it(catalog: Catalog
     table = with_history(catalog, "expire")
     before = {each: content(table.at(snapshot=each)) for each in ids(table)}
     roll_back(table)
-    table.history.delete_tags("first")
-    table.history.delete_branch("b")
+    table.history.delete_tags("first", grace_ms=0)
+    table.history.delete_branch("b", grace_ms=0)
     (run,) = (each for each in table.upkeep.condemned() if each.verb == "rollback")
     table.upkeep.put_back(run.id)
     assert {each: content(table.at(snapshot=each)) for each in ids(table)} == before
@@ -217,7 +217,7 @@ def expired_and_rolled_back_to_a_tag(catalog: Catalog) -> tuple[Table, Condemned
         retain_min=1, retain_max=1, time_retained_ms=0, grace_ms=100 * HOUR
     )
     (run,) = table.upkeep.condemned()
-    table.history.rollback(tag="t")
+    table.history.rollback(tag="t", grace_ms=0)
     return table, run
 
 
@@ -287,7 +287,7 @@ def test_what_was_collected_in_part_does_not_come_back(
     monkeypatch.setattr(condemned_store, "_NAMES_A_LIST", 1)
     table = two_tags(catalog)
     delete_tag(table)
-    table.history.delete_tags("second")
+    table.history.delete_tags("second", grace_ms=0)
     first, second = table.upkeep.condemned()
     with pytest.raises(NotRevertible):
         table.upkeep.put_back(second.id)
@@ -395,7 +395,7 @@ def test_a_tag_does_not_come_back_beside_another_history(catalog: Catalog) -> No
     table.history.create_tag("late", snapshot=5)
     table.history.delete_tags("late", grace_ms=HOUR)
     (run,) = table.upkeep.condemned()
-    table.history.rollback(snapshot=2)
+    table.history.rollback(snapshot=2, grace_ms=0)
     for _ in range(2):
         with pytest.raises(NotRevertible, match="was rolled back before tag late"):
             table.upkeep.put_back(run.id)
@@ -410,7 +410,7 @@ def test_a_tag_does_not_come_back_without_its_branch(catalog: Catalog) -> None:
     branch.history.create_tag("t")
     branch.history.delete_tags("t", grace_ms=HOUR)
     (run,) = table.upkeep.condemned()
-    table.history.delete_branch("b")
+    table.history.delete_branch("b", grace_ms=0)
     with pytest.raises(NotRevertible, match="branch b was deleted since"):
         table.upkeep.put_back(run.id)
     assert not [each for each in RawTable(table).paths if each.startswith("branch/")]
@@ -424,7 +424,7 @@ def test_changelogs_do_not_come_back_where_their_ids_are_taken(catalog: Catalog,
     expire_changelogs(table)
     (run,) = (each for each in table.upkeep.condemned() if each.verb == "expire_changelogs")
     if way == "another history":
-        table.history.rollback(tag="first")
+        table.history.rollback(tag="first", grace_ms=0)
         for at in range(6):
             table.write(rows(table, events(20 + at, 22 + at)))
         expire(table, keep=1)

@@ -49,7 +49,7 @@ def test_what_was_made_on_top_of_another_snapshot_is_told_apart(catalog: Catalog
         table.write(rows(table, events(number, number + 1)))
     fourth = table.history.snapshots()[3]
     table.history.create_branch("b", snapshot=4)
-    table.history.run(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2, grace_ms=0))
     table.write(rows(table, events(9, 10)))
     assert not follows(
         table.table_files, fourth, trace_of(table.table_files, table.history.snapshots()[2])
@@ -83,7 +83,7 @@ def test_what_follows_a_commit_that_only_removed_files_knows_of_it_and_nothing_e
     table.write(rows(table, events(3, 4, day="b")))
     assert follows(files, table.history.snapshots()[-1], trace)
 
-    table.history.run(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2, grace_ms=0))
     # It removes the same file, and keeps its rows in another one.
     compact(table, full=True)
     table.write(rows(table, events(3, 4, day="b")))
@@ -102,7 +102,7 @@ def test_a_snapshot_stands_on_its_base_and_not_on_another_one_of_that_id(catalog
     trace = trace_of(table.table_files, ours)
     assert is_on_top(table.table_files, base, ours, trace)
     table.history.create_branch("b", snapshot=4)
-    table.history.run(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2, grace_ms=0))
     write(table, 5, 6)
     assert not is_on_top(table.table_files, base, ours, trace)
 
@@ -115,7 +115,7 @@ def test_a_snapshot_that_gave_way_to_another_one_is_told_by_what_follows_that(
     base, ours = table.history.snapshots()[2:]
     trace = trace_of(table.table_files, ours)
     table.history.create_branch("b", snapshot=4)
-    table.history.run(table.history.plan_rollback(snapshot=3))
+    table.history.run(table.history.plan_rollback(snapshot=3, grace_ms=0))
     write(table, 5)
     assert not is_followed(table.table_files, ours, trace)
     write(table, 6)
@@ -132,7 +132,7 @@ def test_above_a_gap_a_snapshot_counts_as_followed(unchecked_catalog: Catalog) -
     ours = table.history.snapshots()[1]
     trace = trace_of(table.table_files, ours)
     table.history.create_branch("b", snapshot=2)
-    table.history.run(table.history.plan_rollback(snapshot=1))
+    table.history.run(table.history.plan_rollback(snapshot=1, grace_ms=0))
     write(table, 3, 4, 5)
     assert not is_followed(table.table_files, ours, trace)
     table.table_files.fs.delete(table.table_files.paths.snapshot(3))

@@ -81,7 +81,7 @@ def test_a_consumer_that_stands_still_is_given_up(catalog: Catalog, env: FixedEn
     now = env.clock.now_ms
     moved(table, "gone", now - 3 * HOUR)
     moved(table, "slow", now - HOUR)
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0, grace_ms=0)
     assert plan.consumers == ("gone",)
     assert "consumer gone has not moved for 2h, and is deleted" in plan.reasons
     assert "consumer slow wants to read from snapshot 3" in plan.reasons
@@ -94,7 +94,7 @@ def test_a_consumer_that_moved_after_the_plan_stays(catalog: Catalog, env: Fixed
     table = with_options(commits(catalog), consumer__expiration_time="2 h")
     table.history.set_consumer("me", 5)
     moved(table, "me", env.clock.now_ms - 3 * HOUR)
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0, grace_ms=0)
     assert plan.consumers == ("me",)
     moved(table, "me", env.clock.now_ms)
     table.upkeep.run(plan)

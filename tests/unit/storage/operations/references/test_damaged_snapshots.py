@@ -21,7 +21,9 @@ VERBS: dict[str, Callable[[Table], object]] = {
     "compact": lambda table: compact(table, full=True),
     "expire": expire,
     "remove orphans": remove_orphans,
-    "roll back": lambda table: table.history.run(table.history.plan_rollback(snapshot=1)),
+    "roll back": lambda table: table.history.run(
+        table.history.plan_rollback(snapshot=1, grace_ms=0)
+    ),
     "snapshots": lambda table: table.history.snapshots(),
     "tag": lambda table: table.history.create_tag("new"),
     "analyze": lambda table: table.upkeep.run(table.upkeep.plan_analyze()),

@@ -63,13 +63,13 @@ def test_an_edited_plan_deletes_no_file_that_a_new_plan_would_not(
     plan: Any
     match verb:
         case "delete tags":
-            plan, run = history.plan_delete_tags("t2"), history.run
+            plan, run = history.plan_delete_tags("t2", grace_ms=0), history.run
         case "delete branch":
-            plan, run = history.plan_delete_branch("b"), history.run
+            plan, run = history.plan_delete_branch("b", grace_ms=0), history.run
         case "fast-forward":
-            plan, run = history.plan_fast_forward("b"), history.run
+            plan, run = history.plan_fast_forward("b", grace_ms=0), history.run
         case _:
-            plan, run = history.plan_rollback(snapshot=4), history.run
+            plan, run = history.plan_rollback(snapshot=4, grace_ms=0), history.run
     for path in [*OTHER_FILES, *staged_files(table)]:
         changed = edited(plan, files=with_files(plan, path))
         assert_changes_nothing(table, lambda each=changed: run(each), StalePlan)
@@ -92,7 +92,7 @@ def test_an_edited_plan_deletes_no_other_branch(
 ) -> None:
     table = branched(catalog)
     table.history.create_branch("used", snapshot=4).history.set_consumer("reader", 5)
-    plan = table.history.plan_delete_branch("b")
+    plan = table.history.plan_delete_branch("b", grace_ms=0)
     everything = {"snapshot_ids": list(range(1, 9)), "tags": ["t1", "t2", "t5", "kept"]}
     changed = edited(plan, **everything, **changes)
     assert_changes_nothing(table, lambda: table.history.run(changed), error)
@@ -128,7 +128,7 @@ def test_an_edited_plan_forwards_no_table_otherwise(
     catalog: Catalog, changes: dict[str, object]
 ) -> None:
     table = branched(catalog)
-    changed = edited(table.history.plan_fast_forward("b"), **changes)
+    changed = edited(table.history.plan_fast_forward("b", grace_ms=0), **changes)
     run = table.history.run
     assert_changes_nothing(table, lambda: run(changed), *STALE, BranchNotFound)
 
@@ -165,16 +165,16 @@ def test_an_edited_plan_rolls_nothing_else_back(
     catalog: Catalog, changes: dict[str, object]
 ) -> None:
     table = branched(catalog)
-    changed = edited(table.history.plan_rollback(snapshot=4), **changes)
+    changed = edited(table.history.plan_rollback(snapshot=4, grace_ms=0), **changes)
     assert_changes_nothing(table, lambda: table.history.run(changed), *STALE)
 
 
 def test_a_snapshot_that_is_made_while_an_old_plan_names_its_id_stays(catalog: Catalog) -> None:
     table = replacing(catalog)
-    plan = table.history.plan_rollback(snapshot=2)
-    table.history.rollback(snapshot=4)
+    plan = table.history.plan_rollback(snapshot=2, grace_ms=0)
+    table.history.rollback(snapshot=4, grace_ms=0)
     assert_changes_nothing(table, lambda: table.history.run(plan), StalePlan)
-    table.history.rollback(snapshot=2)
+    table.history.rollback(snapshot=2, grace_ms=0)
     assert [each.id for each in table.history.snapshots()] == [1, 2]
 
 
@@ -184,5 +184,5 @@ def test_a_plan_of_a_tag_whose_snapshot_expired_is_carried_out_after_its_text(
     table = replacing(catalog)
     table.history.create_tag("t", snapshot=2)
     expire(table)
-    plan = table.history.plan_rollback(tag="t")
+    plan = table.history.plan_rollback(tag="t", grace_ms=0)
     assert table.history.run(edited(plan)).target_id == 2

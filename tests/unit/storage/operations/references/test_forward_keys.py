@@ -46,10 +46,10 @@ def test_main_is_not_forwarded_while_keys_change(catalog: Catalog, whose: str) -
     stop_before_the_schema(catalog, whose, ["dt", "hh"])
     shown = f"'{whose}'" if "$" in whose else whose
     with pytest.raises(UnsupportedError, match="is in progress, or was stopped") as told:
-        table.history.fast_forward("side")
+        table.history.fast_forward("side", grace_ms=0)
     assert f"lakewright respec {shown} --keys 'dt'" in str(told.value)
     catalog.table(whose).upkeep.respec(["dt"])
-    catalog.table("db.t").history.fast_forward("side")
+    catalog.table("db.t").history.fast_forward("side", grace_ms=0)
     table = catalog.table("db.t")
     assert content(table) == content(catalog.table("db.t$branch_side"))
     assert_only_reachable_files(table)
@@ -61,12 +61,12 @@ def test_where_both_share_no_snapshot_the_refusal_names_what_to_expire(catalog: 
     table.upkeep.respec(["hh"])
     table = catalog.table("db.t")
     with pytest.raises(UnsupportedError, match=r"expire the snapshots of main .* \[hh\]") as told:
-        table.history.fast_forward("side")
+        table.history.fast_forward("side", grace_ms=0)
     assert "lakewright respec 'db.t$branch_side' --keys 'hh'" in str(told.value)
     assert "last snapshot of both" not in str(told.value)
     expire(table)
     side.upkeep.respec(["hh"])
-    table.history.fast_forward("side")
+    table.history.fast_forward("side", grace_ms=0)
     table = catalog.table("db.t")
     assert content(table) == content(catalog.table("db.t$branch_side"))
     assert table.schema.partition_keys == ("hh",)
@@ -74,7 +74,7 @@ def test_where_both_share_no_snapshot_the_refusal_names_what_to_expire(catalog: 
 
 def test_a_plan_from_before_a_change_of_keys_is_not_carried_out(catalog: Catalog) -> None:
     table, side = parted(catalog)
-    plan = table.history.plan_fast_forward("side")
+    plan = table.history.plan_fast_forward("side", grace_ms=0)
     side.upkeep.respec(["hh"])
     due = content(table)
     with pytest.raises((StalePlan, UnsupportedError), match=r"keys|plan again"):
@@ -96,13 +96,13 @@ def test_a_branch_gets_the_primary_key_of_main_before_it_is_forwarded(
     if went_back:
         side.upkeep.respec(["dt"])
     with pytest.raises(UnsupportedError, match=r"the branch .*; primary key id, dt, hh\]") as told:
-        table.history.fast_forward("side")
+        table.history.fast_forward("side", grace_ms=0)
     way = "--keys 'dt' --primary-key id,dt"
     assert (f"{way}, by way of partition keys with hh)" in str(told.value)) is went_back
     assert (f"{way})" in str(told.value)) is not went_back
     if went_back:
         table.history.at_branch("side").upkeep.respec(["dt", "hh"])
     table.history.at_branch("side").upkeep.respec(["dt"], primary_key=["id", "dt"])
-    table.history.fast_forward("side")
+    table.history.fast_forward("side", grace_ms=0)
     assert catalog.table("db.t").schema.primary_keys == ("id", "dt")
     assert len(content(catalog.table("db.t"))) == 2

@@ -61,10 +61,10 @@ def test_a_deleted_branch_leaves_no_file_of_its_partition_keys(
     due, place = content(table), Path(table.table_files.paths.root)
     if when == "before":
         leave_orphans(branch)
-        table.history.delete_branch("b")
+        table.history.delete_branch("b", grace_ms=0)
     if when == "beside":
         # The writer does not know yet that its branch is gone.
-        table.history.delete_branch("b")
+        table.history.delete_branch("b", grace_ms=0)
         leave_orphans(branch)
     if when == "died during":
 
@@ -74,7 +74,7 @@ def test_a_deleted_branch_leaves_no_file_of_its_partition_keys(
 
         dying = over(table, WatchedFiles(table.table_files.fs, before=die))
         with pytest.raises(Crashed):
-            dying.history.delete_branch("b")
+            dying.history.delete_branch("b", grace_ms=0)
     folder = place / "/".join(f"{key.replace('/', '%2F')}=x" for key in keys) / "bucket-0"
     theirs = [folder / "theirs.parquet", folder / "data-of-mine.csv", place / f"x=1/bucket-0/{OWN}"]
     for each in theirs:
@@ -111,7 +111,7 @@ def test_a_branch_of_this_name_begins_anew_and_finds_what_the_former_one_left(
 ) -> None:
     table, branch = branched(catalog, "append", ["a/b c"], adds=True)
     leave_orphans(branch)
-    table.history.delete_branch("b")
+    table.history.delete_branch("b", grace_ms=0)
     table.history.create_branch("b", tag="t")
     assert remove_orphans(catalog.table("db.t$branch_b"), grace_ms=None).files_condemned
     assert_only_reachable_files(table)

@@ -28,11 +28,11 @@ def expire_to_last(table: Table) -> object:
 
 
 def roll_back(table: Table) -> object:
-    return table.history.run(table.history.plan_rollback(snapshot=3))
+    return table.history.run(table.history.plan_rollback(snapshot=3, grace_ms=0))
 
 
 def roll_back_to_tag(table: Table) -> object:
-    return table.history.run(table.history.plan_rollback(tag="held"))
+    return table.history.run(table.history.plan_rollback(tag="held", grace_ms=0))
 
 
 def tag(table: Table) -> object:
@@ -52,7 +52,7 @@ def branch_of_tag(table: Table) -> object:
 
 
 def delete_tag(table: Table) -> object:
-    return table.history.run(table.history.plan_delete_tags("held"))
+    return table.history.run(table.history.plan_delete_tags("held", grace_ms=0))
 
 
 def whole(table: Table, place: str) -> None:
@@ -192,16 +192,16 @@ def test_an_expiry_that_died_anywhere_keeps_no_other_verb_from_its_work() -> Non
 
     for number, table in half_expired(make):
         table.upkeep.plan_remove_orphans()
-        table.history.plan_rollback(snapshot=11)
-        table.history.plan_fast_forward("b")
+        table.history.plan_rollback(snapshot=11, grace_ms=0)
+        table.history.plan_fast_forward("b", grace_ms=0)
         table.upkeep.collect(under_way=True)
-        table.history.run(table.history.plan_delete_branch("b"))
+        table.history.run(table.history.plan_delete_branch("b", grace_ms=0))
         expire(table, keep=2)
         assert table.history.snapshots()[0].id == 11
         whole(table, f"after {number} deletions")
         if number % 2:
-            table.history.run(table.history.plan_rollback(tag="held"))
-        table.history.run(table.history.plan_delete_tags("held"))
+            table.history.run(table.history.plan_rollback(tag="held", grace_ms=0))
+        table.history.run(table.history.plan_delete_tags("held", grace_ms=0))
         whole(table, f"after {number} deletions")
         assert_nothing_missing(table)
 
@@ -209,7 +209,7 @@ def test_an_expiry_that_died_anywhere_keeps_no_other_verb_from_its_work() -> Non
 def test_a_tag_that_moved_to_an_earlier_snapshot_survives_a_rollback_planned_before() -> None:
     table = replacing(memory_catalog())
     table.history.create_tag("late", snapshot=6)
-    plan = table.history.plan_rollback(snapshot=4)
+    plan = table.history.plan_rollback(snapshot=4, grace_ms=0)
     table.history.replace_tag("late", snapshot=2)
     with pytest.raises(StalePlan, match=r"late of db\.t came after the plan"):
         table.history.run(plan)
@@ -224,7 +224,7 @@ def test_a_commit_right_before_a_rollback_stands_and_the_rollback_is_told() -> N
         meanwhile=lambda: table.write(rows(table, events(0, 3, v="late"))),
     )
     before = [snapshot.id for snapshot in table.history.snapshots()]
-    plan = late.history.plan_rollback(snapshot=4)
+    plan = late.history.plan_rollback(snapshot=4, grace_ms=0)
     with pytest.raises(StalePlan, match=r"was committed to db\.t just before it was rolled back"):
         late.history.run(plan)
     assert fs.has_happened
@@ -240,7 +240,7 @@ def test_a_commit_on_what_a_rollback_left_stands() -> None:
         when=lambda call: call.name == "replace" and call.path.endswith("/LATEST"),
         meanwhile=lambda: table.write(rows(table, events(0, 3, v="late"))),
     )
-    late.history.run(late.history.plan_rollback(snapshot=4))
+    late.history.run(late.history.plan_rollback(snapshot=4, grace_ms=0))
     assert fs.has_happened
     assert [snapshot.id for snapshot in table.history.snapshots()][-2:] == [4, 5]
     whole(table, "after the rollback")

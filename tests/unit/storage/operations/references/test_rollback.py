@@ -51,7 +51,7 @@ def ids(table: Table) -> list[int]:
 def test_a_table_becomes_what_it_was_and_goes_on_from_there(any_catalog: Catalog) -> None:
     table = replacing(any_catalog, "abcd")
     before = content(table.at(snapshot=4))
-    plan = table.history.plan_rollback(snapshot=4)
+    plan = table.history.plan_rollback(snapshot=4, grace_ms=0)
     assert (plan.target_id, plan.latest_id, plan.snapshot_ids) == (4, 8, (5, 6, 7, 8))
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
     assert RollbackPlan.from_json(plan.to_json()) == plan
@@ -68,7 +68,7 @@ def test_a_tag_is_a_target_and_later_tags_go(catalog: Catalog) -> None:
     table = replacing(catalog, "abcd")
     for number in (2, 4, 6):
         table.history.create_tag(f"t{number}", snapshot=number)
-    plan = table.history.plan_rollback(tag="t4")
+    plan = table.history.plan_rollback(tag="t4", grace_ms=0)
     assert plan.tags == ("t6",)
     table.history.run(plan)
     assert [tag.name for tag in table.history.tags()] == ["t2", "t4"]
@@ -82,11 +82,11 @@ def test_a_time_is_a_target(catalog: Catalog, env: FixedEnv) -> None:
         table.write(rows(table, events(number, number + 1)))
         env.clock.advance(HOUR)
     second = table.history.snapshots()[1].time_millis
-    table.history.run(table.history.plan_rollback(time=second + HOUR // 2))
+    table.history.run(table.history.plan_rollback(time=second + HOUR // 2, grace_ms=0))
     assert ids(table) == [1, 2]
     assert values_of(table, "id") == [0, 1]
     with pytest.raises(SnapshotNotFound, match="no snapshot at or before"):
-        table.history.plan_rollback(time=1)
+        table.history.plan_rollback(time=1, grace_ms=0)
 
 
 @pytest.mark.mission("FS19")
@@ -103,9 +103,9 @@ def test_a_tag_whose_snapshot_expired_is_a_target(
     expire(table, keep=2)
     assert ids(table) == [7, 8]
     plan = (
-        table.history.plan_rollback(tag="t")
+        table.history.plan_rollback(tag="t", grace_ms=0)
         if how == "tag"
-        else table.history.plan_rollback(snapshot=target)
+        else table.history.plan_rollback(snapshot=target, grace_ms=0)
     )
     assert (plan.restored_tag, plan.snapshot_ids) == ("t", (7, 8))
     table.history.run(plan)
@@ -130,22 +130,22 @@ def test_what_is_not_older_is_refused(catalog: Catalog) -> None:
         with pytest.raises(InvalidRequestError, match=r"nothing of db.t is later than snapshot 4"):
             table.history.plan_rollback(**target)  # type: ignore[arg-type]
     with pytest.raises(SnapshotNotFound, match=r"snapshot 9 does not exist .*there are 1 to 4"):
-        table.history.plan_rollback(snapshot=9)
+        table.history.plan_rollback(snapshot=9, grace_ms=0)
     with pytest.raises(TagNotFound, match=r"no tag other .*there are latest"):
-        table.history.plan_rollback(tag="other")
+        table.history.plan_rollback(tag="other", grace_ms=0)
     with pytest.raises(InvalidRequestError, match="one of a snapshot, a tag and a time"):
-        table.history.plan_rollback()
+        table.history.plan_rollback(grace_ms=0)
     with pytest.raises(InvalidRequestError, match="one of a snapshot, a tag and a time"):
-        table.history.plan_rollback(tag="latest", snapshot=1)
+        table.history.plan_rollback(tag="latest", snapshot=1, grace_ms=0)
     with pytest.raises(SnapshotNotFound, match="nothing was committed yet"):
-        new_table(catalog, name="db.empty").history.plan_rollback(time=1)
+        new_table(catalog, name="db.empty").history.plan_rollback(time=1, grace_ms=0)
 
 
 def test_consumers_beyond_read_on_from_the_next_snapshot(catalog: Catalog) -> None:
     table = replacing(catalog, "abcd")
     for name, position in (("behind", 3), ("next", 5), ("beyond", 8)):
         table.history.set_consumer(name, position)
-    plan = table.history.plan_rollback(snapshot=4)
+    plan = table.history.plan_rollback(snapshot=4, grace_ms=0)
     assert plan.consumers == ("beyond",)
     table.history.run(plan)
     assert {each.name: each.next_snapshot_id for each in table.history.consumers()} == {
@@ -159,7 +159,7 @@ def test_branches_keep_what_is_rolled_back(catalog: Catalog) -> None:
     table = replacing(catalog, "abcd")
     later = content(table.at(snapshot=6))
     table.history.create_branch("b", snapshot=6)
-    table.history.run(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2, grace_ms=0))
     assert content(table.history.at_branch("b")) == later
     assert_sound(table)
 
@@ -167,7 +167,7 @@ def test_branches_keep_what_is_rolled_back(catalog: Catalog) -> None:
 @pytest.mark.parametrize("meanwhile", ["commit", "tag", "expiry"])
 def test_a_plan_is_stale_when_something_came_or_went(catalog: Catalog, meanwhile: str) -> None:
     table = replacing(catalog, "abcd")
-    plan = table.history.plan_rollback(snapshot=2)
+    plan = table.history.plan_rollback(snapshot=2, grace_ms=0)
     match meanwhile:
         case "commit":
             table.write(rows(table, events(5, 6)))
@@ -185,7 +185,7 @@ def test_a_plan_is_stale_when_something_came_or_went(catalog: Catalog, meanwhile
 def test_a_write_staged_before_a_rollback_is_committed_after_it(catalog: Catalog) -> None:
     table = replacing(catalog, "abcd")
     staged = table.stage(rows(table, events(5, 6)))
-    table.history.run(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2, grace_ms=0))
     assert table.commit(staged).snapshot is not None
     assert ids(table) == [1, 2, 3]
     # Giving it up now must find the commit, though it has a smaller id than the staging saw.
@@ -217,7 +217,7 @@ def test_a_rollback_that_failed_anywhere_is_finished_by_the_next(fault: Fault, t
     expected = content(made.again().at(tag="t"))
     for number in range(1, 100):
         table = made.again()
-        plan = table.history.plan_rollback(tag="t")
+        plan = table.history.plan_rollback(tag="t", grace_ms=0)
         broken, fs = watched(table, fail_at=number, fault=fault, counts=lambda call: call.changes)
         with suppress(Crashed, StorageError):
             broken.history.run(plan)
@@ -231,7 +231,7 @@ def test_a_rollback_that_failed_anywhere_is_finished_by_the_next(fault: Fault, t
         # What is there now is a state the table had.
         assert table.read().num_rows == 3
         with suppress(InvalidRequestError):
-            table.history.run(table.history.plan_rollback(tag="t"))
+            table.history.run(table.history.plan_rollback(tag="t", grace_ms=0))
         assert content(table) == expected, place
         assert [tag.name for tag in table.history.tags()] == ["t"], place
         assert_readable_history(table)
@@ -259,14 +259,14 @@ def test_beside_half_a_rollback_nothing_is_deleted_that_it_may_put_back(
         fault=Fault.DIES_AFTER,
         counts=lambda call: call.path.endswith("/snapshot-8") and call.changes,
     )
-    plan = broken.history.plan_rollback(snapshot=6)
+    plan = broken.history.plan_rollback(snapshot=6, grace_ms=0)
     with suppress(Crashed):
         broken.history.run(plan)
     later = {f"{table.table_files.paths.root}/{each.path}" for each in plan.files}
     assert later <= before
     assert table.abort(staged)
-    assert table.history.delete_branch("b").files_deleted
-    table.history.delete_tags("old", "begins")
+    assert table.history.delete_branch("b", grace_ms=0).files_deleted
+    table.history.delete_tags("old", "begins", grace_ms=0)
     assert later <= files_of(table)
     assert table.upkeep.collect(under_way=True).files_deleted
     assert not later & files_of(table)
@@ -285,7 +285,7 @@ def test_a_gap_that_a_crash_left_loses_and_leaves_nothing(catalog: Catalog) -> N
     table = replacing(catalog, "abcd")
     table.history.create_tag("t", snapshot=2)
     expire(table, keep=2)
-    plan = table.history.plan_rollback(tag="t")
+    plan = table.history.plan_rollback(tag="t", grace_ms=0)
     # Died right after the old snapshot was back.
     broken, _ = watched(
         table,
@@ -296,7 +296,7 @@ def test_a_gap_that_a_crash_left_loses_and_leaves_nothing(catalog: Catalog) -> N
     with suppress(Crashed):
         broken.history.run(plan)
     assert ids(table) == [2, 7, 8]
-    table.history.run(table.history.plan_delete_tags("t"))
+    table.history.run(table.history.plan_delete_tags("t", grace_ms=0))
     with pytest.raises(StalePlan, match="is in progress or was stopped halfway"):
         expire(table)
     table.upkeep.collect(under_way=True)
@@ -316,7 +316,7 @@ def test_what_was_made_on_top_of_what_goes_is_counted_and_leaves_no_files(catalo
     fs, root = table.table_files.fs, table.table_files.paths.root
     table.write(rows(table, events(3, 5)))
     files = {each.path: fs.read_bytes(each.path) for each in fs.list_tree(root)}
-    table.history.run(table.history.plan_rollback(snapshot=8))
+    table.history.run(table.history.plan_rollback(snapshot=8, grace_ms=0))
     gone = {path: data for path, data in files.items() if not fs.exists(path)}
     assert table.table_files.paths.snapshot(9) in gone
 
@@ -325,7 +325,7 @@ def test_what_was_made_on_top_of_what_goes_is_counted_and_leaves_no_files(catalo
             fs.write_bytes(path, data)
 
     late, watcher = interrupted(table, when=is_of_latest_hint, meanwhile=commit_and_die)
-    plan = late.history.plan_rollback(snapshot=4)
+    plan = late.history.plan_rollback(snapshot=4, grace_ms=0)
     result = late.history.run(plan)
     assert watcher.has_happened
     assert ids(table) == [1, 2, 3, 4]
@@ -344,7 +344,7 @@ def half_rolled_back(table: Table, target: int) -> None:
         counts=lambda call: call.path.endswith("/LATEST") and call.changes,
     )
     with suppress(Crashed):
-        broken.history.run(broken.history.plan_rollback(snapshot=target))
+        broken.history.run(broken.history.plan_rollback(snapshot=target, grace_ms=0))
 
 
 def age(table: Table) -> None:
@@ -366,7 +366,9 @@ def test_half_a_rollback_keeps_an_expiry_from_its_target_for_an_hour(catalog: Ca
 
 def half_expired(table: Table) -> None:
     """Let an expiry die that was about to take snapshots 1 to 5."""
-    plan = table.upkeep.plan_expire_snapshots(retain_min=3, retain_max=3, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(
+        retain_min=3, retain_max=3, time_retained_ms=0, grace_ms=0
+    )
     broken, _ = watched(
         table, fail_at=1, fault=Fault.DIES_BEFORE, counts=lambda call: call.name == "delete"
     )
@@ -379,10 +381,10 @@ def test_half_an_expiry_keeps_a_rollback_from_its_snapshots_for_an_hour(catalog:
     table = replacing(catalog, "abcd")
     half_expired(table)
     with pytest.raises(StalePlan, match="expire_snapshots deletes it; plan again"):
-        table.history.rollback(snapshot=3)
-    table.history.rollback(snapshot=7)
+        table.history.rollback(snapshot=3, grace_ms=0)
+    table.history.rollback(snapshot=7, grace_ms=0)
     age(table)
-    table.history.rollback(snapshot=3)
+    table.history.rollback(snapshot=3, grace_ms=0)
     assert ids(table) == [1, 2, 3]
     table.upkeep.collect()
 
@@ -394,7 +396,7 @@ def test_a_target_that_expires_once_it_is_held_makes_the_plan_stale(catalog: Cat
         when=lambda call: call.name == "replace" and "/condemned/" in call.path,
         meanwhile=lambda: expire(table),
     )
-    plan = late.history.plan_rollback(snapshot=2)
+    plan = late.history.plan_rollback(snapshot=2, grace_ms=0)
     with pytest.raises(StalePlan, match="has expired since the plan was made"):
         late.history.run(plan)
     assert fs.has_happened
@@ -411,7 +413,7 @@ def test_what_an_expiry_pointed_to_is_pointed_to_no_more_when_it_is_gone(
         when=lambda call: call.name == "delete" and call.path.endswith("/LATEST"),
         meanwhile=lambda: table.table_files.snapshots.hint_earliest(7),
     )
-    late.history.run(late.history.plan_rollback(snapshot=4))
+    late.history.run(late.history.plan_rollback(snapshot=4, grace_ms=0))
     assert table.table_files.snapshots.earliest_id() == 1
     assert_sound(table)
 
@@ -431,7 +433,7 @@ def test_the_latest_snapshot_is_told_from_another_one_of_its_id(catalog: Catalog
     assert not is_latest(empty.table_files, first)
     assert not is_latest(table.table_files, None)
     assert [is_latest(table.table_files, each) for each in (first, second)] == [False, True]
-    table.history.run(table.history.plan_rollback(snapshot=1))
+    table.history.run(table.history.plan_rollback(snapshot=1, grace_ms=0))
     table.write(rows(table, events(5, 6)))
     assert ids(table) == [1, 2]
     assert not is_latest(table.table_files, second)

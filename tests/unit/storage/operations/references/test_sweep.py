@@ -77,7 +77,7 @@ def test_aborting_a_write_leaves_what_a_branch_reaches(catalog: Catalog, kept_by
         branch.write(rows(branch, events(5, 6)))
         expire(branch)
     before = content(branch)
-    table.history.run(table.history.plan_rollback(snapshot=1))
+    table.history.run(table.history.plan_rollback(snapshot=1, grace_ms=0))
     assert table.abort(staged) == 0
     assert content(branch) == before
     assert_only_reachable_files(table)
@@ -104,7 +104,7 @@ def test_aborting_a_write_leaves_what_a_tag_keeps_after_a_rollback(catalog: Cata
     table.commit(staged)
     table.write(rows(table, events(3, 4)))
     table.history.create_tag("kept")
-    table.history.run(table.history.plan_rollback(snapshot=1))
+    table.history.run(table.history.plan_rollback(snapshot=1, grace_ms=0))
     for number in range(3):
         table.write(rows(table, events(10 + number, 11 + number)))
     expire(table, keep=2)
@@ -127,7 +127,7 @@ def test_aborting_a_write_leaves_what_is_kept_after_what_need_not_be_asked(
     branch = table.history.create_branch("b", snapshot=3)
     before = content(branch)
     assert table.abort(staged) == 0
-    table.history.run(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2, grace_ms=0))
     assert table.abort(staged) == 0
     assert content(branch) == before
     assert_only_reachable_files(table)
@@ -155,7 +155,7 @@ def test_a_write_is_aborted_though_a_snapshot_that_came_back_has_lost_its_change
         table.history.create_tag(f"t{number}")
     expire(table)
     staged = table.stage(rows(table, events(7, 8)))
-    table.history.run(table.history.plan_rollback(tag="t1"))
+    table.history.run(table.history.plan_rollback(tag="t1", grace_ms=0))
     assert table.abort(staged) > 0
     assert table.abort(table.stage(rows(table, []))) == 0
     assert_only_reachable_files(table)

@@ -51,7 +51,7 @@ def names(table: Table) -> list[str]:
 
 
 def delete(table: Table, *tags: str) -> int:
-    return table.history.run(table.history.plan_delete_tags(*tags)).files_deleted
+    return table.history.run(table.history.plan_delete_tags(*tags, grace_ms=0)).files_deleted
 
 
 # --- by hand -----------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def test_what_is_not_there_is_said_with_what_is(catalog: Catalog) -> None:
     with pytest.raises(TagNotFound, match=r"no tag three .*there are one, two"):
         table.at(tag="three").read()
     with pytest.raises(TagNotFound, match="there are one, two"):
-        table.history.plan_delete_tags("one", "three")
+        table.history.plan_delete_tags("one", "three", grace_ms=0)
     with pytest.raises(SnapshotNotFound, match=r"snapshot 99 does not exist .*there are 1 to 6"):
         table.history.create_tag("x", snapshot=99)
     with pytest.raises(InvalidRequestError, match="snapshot and tag are given"):
@@ -164,7 +164,7 @@ def test_deleting_a_tag_takes_what_only_it_kept(any_catalog: Catalog) -> None:
     table.history.create_tag("a", snapshot=2)
     table.history.create_tag("b", snapshot=4)
     expire(table)
-    plan = table.history.plan_delete_tags("a")
+    plan = table.history.plan_delete_tags("a", grace_ms=0)
     assert (plan.tags, plan.snapshot_ids) == (("a",), (2,))
     assert any(file.path.startswith("bucket-0/data-") for file in plan.files)
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
@@ -181,7 +181,7 @@ def test_deleting_a_tag_takes_what_only_it_kept(any_catalog: Catalog) -> None:
 def test_a_tag_whose_snapshot_is_there_keeps_nothing_alone(catalog: Catalog) -> None:
     table = replacing(catalog)
     table.history.create_tag("a", snapshot=2)
-    plan = table.history.plan_delete_tags("a")
+    plan = table.history.plan_delete_tags("a", grace_ms=0)
     assert plan.files == ()
     result = table.history.run(plan)
     assert (result.files_deleted, result.bytes_deleted) == (0, 0)
@@ -193,8 +193,8 @@ def test_two_tags_of_a_snapshot_keep_its_files_together(catalog: Catalog) -> Non
     for name in "xy":
         table.history.create_tag(name, snapshot=2)
     expire(table)
-    assert table.history.plan_delete_tags("x").files == ()
-    both = table.history.plan_delete_tags("x", "y")
+    assert table.history.plan_delete_tags("x", grace_ms=0).files == ()
+    both = table.history.plan_delete_tags("x", "y", grace_ms=0)
     assert both.files
     table.history.run(both)
     assert_only_reachable_files(table)
@@ -205,7 +205,7 @@ def test_a_plan_for_another_tag_of_that_name_is_stale(catalog: Catalog, meanwhil
     table = replacing(catalog)
     table.history.create_tag("a", snapshot=2)
     expire(table)
-    plan = table.history.plan_delete_tags("a")
+    plan = table.history.plan_delete_tags("a", grace_ms=0)
     if meanwhile == "gone":
         delete(table, "a")
     else:
@@ -218,7 +218,7 @@ def test_a_tag_made_after_the_plan_keeps_its_files(catalog: Catalog) -> None:
     table = replacing(catalog)
     table.history.create_tag("a", snapshot=2)
     expire(table)
-    plan = table.history.plan_delete_tags("a")
+    plan = table.history.plan_delete_tags("a", grace_ms=0)
     table.history.create_tag("late", snapshot=2)
     assert plan.files
     assert table.history.run(plan).files_deleted == 0
@@ -273,16 +273,16 @@ def test_tags_go_when_their_time_is_over(catalog: Catalog, env: FixedEnv) -> Non
     table.history.create_tag("day", snapshot=4, time_retained_ms=DAY)
     table.history.create_tag("always", snapshot=6)
     expire(table)
-    assert table.upkeep.plan_expire_tags().tags == ()
+    assert table.upkeep.plan_expire_tags(grace_ms=0).tags == ()
     env.clock.advance(2 * HOUR)
-    plan = table.upkeep.plan_expire_tags()
+    plan = table.upkeep.plan_expire_tags(grace_ms=0)
     assert plan.tags == ("hour",)
     assert plan.reasons[0].startswith("tag hour was to be retained until ")
     assert plan.files
     table.upkeep.run(plan)
     assert_only_reachable_files(table)
     env.clock.advance(365 * DAY)
-    table.upkeep.run(table.upkeep.plan_expire_tags())
+    table.upkeep.run(table.upkeep.plan_expire_tags(grace_ms=0))
     assert names(table) == ["always"]
 
 
@@ -291,8 +291,8 @@ def test_tags_older_than_an_age_go_whatever_they_say(catalog: Catalog, env: Fixe
     table.history.create_tag("old", snapshot=2, time_retained_ms=365 * DAY)
     env.clock.advance(2 * HOUR)
     table.history.create_tag("young", snapshot=4, time_retained_ms=365 * DAY)
-    assert table.upkeep.plan_expire_tags(older_than_ms=HOUR).tags == ("old",)
-    assert table.upkeep.plan_expire_tags(older_than_ms=3 * HOUR).tags == ()
+    assert table.upkeep.plan_expire_tags(older_than_ms=HOUR, grace_ms=0).tags == ("old",)
+    assert table.upkeep.plan_expire_tags(older_than_ms=3 * HOUR, grace_ms=0).tags == ()
 
 
 def test_a_tag_that_is_spared_by_name_stays_however_old_until_its_own_time_ends(
@@ -303,13 +303,15 @@ def test_a_tag_that_is_spared_by_name_stays_however_old_until_its_own_time_ends(
     table.history.create_tag("release-2", snapshot=4, time_retained_ms=DAY)
     table.history.create_tag("nightly", snapshot=6, time_retained_ms=365 * DAY)
     env.clock.advance(2 * HOUR)
-    plan = table.upkeep.plan_expire_tags(older_than_ms=HOUR, spare=["release-*"])
+    plan = table.upkeep.plan_expire_tags(older_than_ms=HOUR, spare=["release-*"], grace_ms=0)
     assert (plan.tags, plan.spare) == (("nightly",), ("release-*",))
     table.upkeep.run(plan)
     env.clock.advance(DAY)
-    ended = table.upkeep.plan_expire_tags(older_than_ms=HOUR, spare=["release-*"])
+    ended = table.upkeep.plan_expire_tags(older_than_ms=HOUR, spare=["release-*"], grace_ms=0)
     assert ended.tags == ("release-2",)
-    assert table.upkeep.plan_expire_tags(older_than_ms=HOUR, spare=["Release-?"]).tags == (
+    assert table.upkeep.plan_expire_tags(
+        older_than_ms=HOUR, spare=["Release-?"], grace_ms=0
+    ).tags == (
         "release-1",
         "release-2",
     )
@@ -322,7 +324,7 @@ def test_a_saved_plan_keeps_the_names_that_it_spared(catalog: Catalog, env: Fixe
     table = replacing(catalog)
     table.history.create_tag("release-1", snapshot=2, time_retained_ms=365 * DAY)
     env.clock.advance(2 * HOUR)
-    plan = table.upkeep.plan_expire_tags(older_than_ms=HOUR, spare=["release-*"])
+    plan = table.upkeep.plan_expire_tags(older_than_ms=HOUR, spare=["release-*"], grace_ms=0)
     saved = type(plan).from_json(plan.to_json())
     assert saved == plan
     edited = replace(saved, tags=("release-1",), snapshot_ids=(2,))
@@ -516,7 +518,7 @@ def test_automatic_tags_beyond_their_number_go_and_those_of_people_stay(
     assert names(table) == ["mine", "2024-01-04", "2024-01-05"]
     assert_only_reachable_files(table)
     told = with_options(table, tag__num_retained_max="1")
-    plan = told.upkeep.plan_expire_tags()
+    plan = told.upkeep.plan_expire_tags(grace_ms=0)
     assert plan.tags == ("2024-01-04",)
     assert "beyond the 1 automatic tags" in plan.reasons[0]
     told.upkeep.run(plan)
@@ -557,11 +559,11 @@ def test_a_deletion_planned_before_the_snapshot_expired_leaves_nothing(catalog: 
         table.write(rows(table, events(0, 3, v=version)))
         compact(table, full=True)
     table.history.create_tag("t", snapshot=2)
-    plan = table.history.plan_delete_tags("t")
+    plan = table.history.plan_delete_tags("t", grace_ms=0)
     expire(table)
     with pytest.raises(StalePlan, match=r"of t would delete \d+ more files than planned; plan"):
         table.history.run(plan)
-    table.history.run(table.history.plan_delete_tags("t"))
+    table.history.run(table.history.plan_delete_tags("t", grace_ms=0))
     assert_only_reachable_files(table)
 
 

@@ -172,7 +172,7 @@ def test_history_does_not_lead_back_over_the_key(catalog: Catalog) -> None:
     table = catalog.table("db.t")
     table.write(rows(table, events(0, 1, v="new")))
     with pytest.raises(UnsupportedError, match="before the table got its primary key"):
-        table.history.rollback(snapshot=2)
+        table.history.rollback(snapshot=2, grace_ms=0)
     with pytest.raises(NotRevertible, match="has got its primary key since"):
         table.history.revert(2)
     for mode in ("delta", "diff"):

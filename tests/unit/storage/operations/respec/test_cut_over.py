@@ -59,7 +59,7 @@ def test_a_cut_over_that_lost_files_names_the_rollback_that_brings_them_back(
         cut_over(prepared)
     table = catalog.table("db.t")
     assert len(content(table)) < len(due)
-    table.history.rollback(snapshot=1)
+    table.history.rollback(snapshot=1, grace_ms=0)
     table = catalog.table("db.t")
     assert (content(table), table.schema.partition_keys) == (due, ("dt",))
     remove_orphans(table)

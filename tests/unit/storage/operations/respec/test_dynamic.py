@@ -77,7 +77,7 @@ def test_a_rollback_takes_it_back(catalog: Catalog, keys: tuple[str, ...]) -> No
     due, last = content(table), table.history.snapshots()[-1].id
     table = respec(catalog, table, *keys)
     table.write(rows(table, [event("z", 8, 9)]))
-    table.history.rollback(snapshot=last)
+    table.history.rollback(snapshot=last, grace_ms=0)
     table = catalog.table(table.name)
     assert table.schema.partition_keys == ("dt",)
     assert content(table) == due
@@ -122,7 +122,7 @@ def test_a_write_after_a_rollback_into_a_change_replaces_the_rows_of_its_keys(
     table = respec(catalog, table, *keys)
     during = [each.id for each in table.history.snapshots() if each.id > last][:-1]
     for snapshot in reversed(during):
-        table.history.rollback(snapshot=snapshot)
+        table.history.rollback(snapshot=snapshot, grace_ms=0)
         table = catalog.table(table.name)
         again = [each | {"v": f"at {snapshot}"} for each in table.read().to_pylist()]
         table.write(rows(table, again))
@@ -245,7 +245,7 @@ def test_a_key_beside_the_primary_key_must_be_asked_for_and_goes_again(catalog: 
         table.upkeep.plan_respec(["dt"])
     table.write(rows(table, [order("b", 2), order("c", 77)]))
     assert len(content(table)) == 11
-    table.history.rollback(snapshot=last)
+    table.history.rollback(snapshot=last, grace_ms=0)
     table = catalog.table(table.name)
     assert table.schema.crosses_partitions
     assert content(table) == due
@@ -303,7 +303,7 @@ def test_late_rows_of_a_table_whose_rows_move_are_refused_with_the_way_back(
     commit_late(opened, late)
     with pytest.raises(UnsupportedError, match="which the primary key \\(id\\) lacks"):
         table.upkeep.respec([])
-    table.history.rollback(snapshot=last)
+    table.history.rollback(snapshot=last, grace_ms=0)
     assert content(catalog.table(table.name)) == due
     remove_orphans(table)
 

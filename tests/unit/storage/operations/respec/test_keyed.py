@@ -149,7 +149,7 @@ def test_a_rollback_takes_it_back(catalog: Catalog, keys: tuple[str, ...]) -> No
     last = table.history.snapshots()[-1].id
     table = respec(catalog, table, *keys)
     table.write(rows(table, [event("z", 8, 9)]))
-    table.history.rollback(snapshot=last)
+    table.history.rollback(snapshot=last, grace_ms=0)
     table = catalog.table(table.name)
     assert table.schema.partition_keys == ("dt",)
     assert content(table) == due

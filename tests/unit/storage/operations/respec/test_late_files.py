@@ -114,7 +114,7 @@ def test_late_rows_that_others_followed_are_refused_with_the_way_back(catalog: C
     commit_late(table, following)
     with pytest.raises(UnsupportedError, match=rf"lakewright rollback db\.t --snapshot {last}\)"):
         table.upkeep.respec(["dt", "hh"])
-    table.history.rollback(snapshot=last)
+    table.history.rollback(snapshot=last, grace_ms=0)
     assert content(catalog.table(table.name)) == due
     remove_orphans(table)
 
@@ -222,12 +222,14 @@ def followed(catalog: Catalog) -> Table:
 
 def test_an_expiry_keeps_what_tells_the_order_of_late_rows(catalog: Catalog) -> None:
     table = followed(catalog)
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(
+        retain_min=1, retain_max=1, time_retained_ms=0, grace_ms=0
+    )
     assert "rows that a client committed under former ones" in " ".join(plan.reasons)
     expire(table)
     with pytest.raises(UnsupportedError, match="it is unknown which of their rows came later"):
         table.upkeep.respec(["dt", "hh"])
-    table.history.rollback(snapshot=table.history.snapshots()[-3].id)
+    table.history.rollback(snapshot=table.history.snapshots()[-3].id, grace_ms=0)
     remove_orphans(catalog.table(table.name))
 
 

@@ -79,7 +79,7 @@ def test_late_files_of_several_values_are_split_by_a_respec_with_the_present_key
         if tried == "write":
             due += _written(table)
         elif tried == "rollback":
-            table.history.rollback(snapshot=first.id)
+            table.history.rollback(snapshot=first.id, grace_ms=0)
             keys, due = old, 4
         later.table("db.t").upkeep.respec(keys)
         table = later.table("db.t")

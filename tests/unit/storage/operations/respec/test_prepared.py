@@ -153,7 +153,7 @@ def test_a_rollback_meanwhile_lets_the_whole_be_restated_again(
 
     def commit(_: int) -> None:
         beside = catalog.table(table.name)
-        beside.history.rollback(snapshot=1)
+        beside.history.rollback(snapshot=1, grace_ms=0)
         beside.write(rows(beside, [{"dt": 2, "hh": 6, "v": -2}]))
 
     look, _ = commit_at_each_snapshot(commit, times=1)

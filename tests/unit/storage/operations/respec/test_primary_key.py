@@ -107,10 +107,10 @@ def test_a_column_joins_the_primary_key_as_it_becomes_a_partition_key(catalog: C
     with pytest.raises(
         InvalidRequestError, match=r"2 rows of db\.t share 1 values of the primary key \(dt, id\)"
     ):
-        table.history.rollback(snapshot=last)
+        table.history.rollback(snapshot=last, grace_ms=0)
     table.write(rows(table, [order("a", 2, "JFK")], ["-D"]))
     assert_readable_history(table, mixed=False)
-    table.history.rollback(snapshot=last)
+    table.history.rollback(snapshot=last, grace_ms=0)
     table = catalog.table(table.name)
     assert (table.schema.partition_keys, table.schema.primary_keys) == (("dt",), ("dt", "id"))
     assert content(table) == due
@@ -198,6 +198,6 @@ def test_late_rows_of_another_primary_key_are_refused(catalog: Catalog) -> None:
     commit_late(opened, late)
     with pytest.raises(UnsupportedError, match=r"by the primary key \(dt, id\), and it is"):
         table.upkeep.respec(FINER)
-    table.history.rollback(snapshot=last)
+    table.history.rollback(snapshot=last, grace_ms=0)
     assert content(catalog.table(table.name)) == due
     remove_orphans(table, grace_ms=None)

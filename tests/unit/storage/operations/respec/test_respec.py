@@ -271,8 +271,8 @@ def test_tags_branches_expiry_and_orphan_removal_work_across_it(catalog: Catalog
     hours(side, "s", 4, first=95)
     assert side.schema.partition_keys == ("dt",)
     assert len(content(side)) == len(due) + 1
-    table.history.run(table.history.plan_delete_branch("side"))
-    table.history.run(table.history.plan_delete_tags("before"))
+    table.history.run(table.history.plan_delete_branch("side", grace_ms=0))
+    table.history.run(table.history.plan_delete_tags("before", grace_ms=0))
     remove_orphans(table)
     assert len(content(table)) == len(due) + 1
     assert_only_reachable_files(table)
@@ -284,7 +284,7 @@ def test_a_rollback_takes_it_back(catalog: Catalog, keys: tuple[str, ...]) -> No
     due, files = content(table), sorted(map(str, table.at().files()))
     table = respec(catalog, table, *keys)
     hours(table, "z", 8, 9, first=90)
-    plan = table.history.plan_rollback(snapshot=4)
+    plan = table.history.plan_rollback(snapshot=4, grace_ms=0)
     done = table.history.run(plan)
     # The commits are young, so their files wait for an hour.
     assert done.files_deleted == 0
@@ -560,7 +560,7 @@ def test_a_moved_table_keeps_the_files_that_a_tag_names_in_its_former_place(
     here.rename(former)
     assert content(catalog.table("db.t").at(tag="before")) == due
     former.rename(here)
-    moved.history.rollback(tag="before")
+    moved.history.rollback(tag="before", grace_ms=0)
     catalog.table("db.moved").upkeep.respec(["dt", "hh"], moved_from=str(former))
     assert content(catalog.table("db.moved")) == due
     shutil.rmtree(here)

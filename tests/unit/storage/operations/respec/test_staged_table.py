@@ -309,7 +309,7 @@ def test_a_rollback_meanwhile_lets_what_it_changed_be_written_anew(
         [
             lambda beside: compact(beside, full=True),
             # Files that the compaction had removed are there again.
-            lambda beside: beside.history.rollback(snapshot=2),
+            lambda beside: beside.history.rollback(snapshot=2, grace_ms=0),
             model.upsert(row(3, 1, 4, 4)),
         ],
     )

@@ -155,7 +155,7 @@ def test_a_partition_that_changed_after_a_run_died_is_staged_again_and_no_other(
         "overwrite": model.overwrite(row(3, 0, 8, 9)),
         "compact": lambda beside: compact(beside, [{"dt": 3}], full=True),
         # Each file is that of before again.
-        "roll back": lambda beside: beside.history.rollback(snapshot=2),
+        "roll back": lambda beside: beside.history.rollback(snapshot=2, grace_ms=0),
     }
     if act == "roll back":
         compact(table, full=True)

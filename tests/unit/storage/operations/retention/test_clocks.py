@@ -45,9 +45,9 @@ AGES: dict[str, Callable[[Table], Any]] = {
     "partitions by update": lambda table: table.upkeep.expire_partitions(
         older_than_ms=30 * DAY, strategy="update-time"
     ),
-    "tags": lambda table: table.upkeep.expire_tags(older_than_ms=30 * DAY),
+    "tags": lambda table: table.upkeep.expire_tags(older_than_ms=30 * DAY, grace_ms=0),
     "snapshots": lambda table: table.upkeep.expire_snapshots(
-        retain_min=1, time_retained_ms=30 * DAY
+        retain_min=1, time_retained_ms=30 * DAY, grace_ms=0
     ),
     "consumers": lambda table: table.history.expire_consumers(),
 }
@@ -89,7 +89,7 @@ def test_one_commit_under_a_clock_that_is_ahead_stops_no_expiry_for_good(
     place: Catalog, env: FixedEnv
 ) -> None:
     table = written(place)
-    table.history.delete_tags("made")
+    table.history.delete_tags("made", grace_ms=0)
     table.history.delete_consumer("reader")
     env.clock.advance(YEARS)
     for number in (5, 6):
@@ -104,11 +104,11 @@ def test_one_commit_under_a_clock_that_is_ahead_stops_no_expiry_for_good(
         False,
     ]
     # They are as old as what followed them.
-    assert not table.upkeep.expire_snapshots(retain_min=1, time_retained_ms=DAY).expired
+    assert not table.upkeep.expire_snapshots(retain_min=1, time_retained_ms=DAY, grace_ms=0).expired
     env.clock.advance(2 * DAY)
     place.fs.now_ms += 2 * DAY  # type: ignore[attr-defined]
     table.write(rows(table, events(8, 9, day="2024-01-01")))
-    done = table.upkeep.expire_snapshots(retain_min=1, time_retained_ms=DAY)
+    done = table.upkeep.expire_snapshots(retain_min=1, time_retained_ms=DAY, grace_ms=0)
     assert done.expired == (1, 2, 3, 4, 5)
     assert len(content(table)) == 6 + 4
     expire(table)

@@ -86,7 +86,7 @@ def test_an_edited_plan_expires_no_other_changelog(
     catalog: Catalog, changes: dict[str, object]
 ) -> None:
     table = with_changelogs(catalog)
-    plan = table.upkeep.plan_expire_changelogs(every=True)
+    plan = table.upkeep.plan_expire_changelogs(every=True, grace_ms=0)
     assert plan.changelog_ids == (1, 2, 3, 4)
     if isinstance(more := changes.get("files"), list):
         changes = {"files": with_files(plan, *more)}

@@ -68,11 +68,11 @@ def test_each_step_leaves_a_whole_table(any_catalog: Catalog) -> None:
 def test_a_plan_is_one_step_and_says_how_many_wait(catalog: Catalog, env: FixedEnv) -> None:
     table = replacing(catalog, "abcde")
     told = with_options(table, snapshot__expire__limit="3")
-    plan = told.upkeep.plan_expire_snapshots(retain_min=2, retain_max=2)
+    plan = told.upkeep.plan_expire_snapshots(retain_min=2, retain_max=2, grace_ms=0)
     assert (plan.snapshot_ids, plan.waiting) == ((1, 2, 3), 5)
     env.clock.advance(10**7)
     table.write(rows(table, events(0, 1)))
-    aged = told.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=10**6)
+    aged = told.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=10**6, grace_ms=0)
     # Snapshot 10 was current until just now.
     assert (aged.snapshot_ids, aged.waiting) == ((1, 2, 3), 6)
 
@@ -252,13 +252,15 @@ def do_something(table: Table, draw: random.Random, number: int) -> None:
     elif chance < 0.85:
         table.history.create_tag(f"t{number}", snapshot=draw.choice(kept))
     elif chance < 0.9 and tags:
-        table.history.run(table.history.plan_delete_tags(draw.choice(tags)))
+        table.history.run(table.history.plan_delete_tags(draw.choice(tags), grace_ms=0))
     elif chance < 0.95:
-        table.history.run(table.history.plan_rollback(snapshot=draw.choice(kept[-4:-1])))
+        table.history.run(
+            table.history.plan_rollback(snapshot=draw.choice(kept[-4:-1]), grace_ms=0)
+        )
     elif tags:
         branch = table.history.create_branch(f"b{number}", tag=draw.choice(tags))
         branch.write(rows(branch, events(0, 1, v=f"b{number}-")))
-        table.history.run(table.history.plan_fast_forward(f"b{number}"))
+        table.history.run(table.history.plan_fast_forward(f"b{number}", grace_ms=0))
 
 
 @pytest.mark.deep

@@ -86,7 +86,7 @@ def test_a_tag_keeps_rows_and_no_changelog(catalog: Catalog) -> None:
     expire(table)
     assert names_on_disk(table, "changelog-") == []
     assert values_of(table.at(tag="t"), "v") == ["v0-0", "v0-1", "v0-2"]
-    table.history.run(table.history.plan_rollback(tag="t"))
+    table.history.run(table.history.plan_rollback(tag="t", grace_ms=0))
     # The snapshot that is back names no changelog that is gone.
     assert [each.changelog_manifest_list for each in table.history.snapshots()] == [None]
     write(table, 9)
@@ -99,10 +99,10 @@ def test_a_rollback_and_the_end_of_a_branch_take_changelog_files_along(catalog: 
     branch = table.history.create_branch("b", snapshot=2)
     write(branch, 7)
     assert len(names_on_disk(table, "changelog-")) == 4
-    table.history.run(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2, grace_ms=0))
     table.upkeep.collect(early=True)
     assert len(names_on_disk(table, "changelog-")) == 2
-    table.history.run(table.history.plan_delete_branch("b"))
+    table.history.run(table.history.plan_delete_branch("b", grace_ms=0))
     assert len(names_on_disk(table, "changelog-")) == 1
     assert_only_reachable_files(table)
 
@@ -110,7 +110,7 @@ def test_a_rollback_and_the_end_of_a_branch_take_changelog_files_along(catalog: 
 @pytest.mark.mission("FS19")
 def test_changelogs_outlive_their_snapshots(any_catalog: Catalog, env: FixedEnv) -> None:
     table = history(any_catalog, **LONG_LIVED)
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0, grace_ms=0)
     assert plan.changelog_ids == plan.snapshot_ids == (1, 2, 3, 4, 5)
     assert "their changelogs stay for longer" in plan.reasons
     files = [table.table_files.snapshots.read_file(number) for number in (1, 2, 3, 4, 5)]
@@ -141,9 +141,9 @@ def test_long_lived_changelogs_expire_later(any_catalog: Catalog, env: FixedEnv)
     write(table, 3)
     expire(table)
     assert changelog_ids(table) == [1, 2, 3, 4, 5, 6, 7]
-    assert table.upkeep.plan_expire_changelogs().changelog_ids == ()
+    assert table.upkeep.plan_expire_changelogs(grace_ms=0).changelog_ids == ()
     env.clock.advance(6 * HOUR)
-    plan = table.upkeep.plan_expire_changelogs()
+    plan = table.upkeep.plan_expire_changelogs(grace_ms=0)
     assert plan.changelog_ids == (1, 2, 3, 4, 5, 6)
     assert "changelog 7 is of the last 10h" in plan.reasons or len(plan.reasons) == 1
     assert plan.bytes > 0
@@ -153,7 +153,7 @@ def test_long_lived_changelogs_expire_later(any_catalog: Catalog, env: FixedEnv)
     assert changelog_ids(table) == [7]
     assert hints(table) == (7, 7)
     assert_only_reachable_files(table)
-    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
+    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True, grace_ms=0))
     assert (changelog_ids(table), hints(table)) == ([], (None, None))
     assert_only_reachable_files(table)
     assert values_of(table, "v") == ["v3-0", "v3-1", "v3-2"]
@@ -165,7 +165,7 @@ def test_a_consumer_holds_changelogs_back(catalog: Catalog, env: FixedEnv) -> No
     table.history.set_consumer("me", 3)
     expire(table)
     env.clock.advance(20 * HOUR)
-    plan = table.upkeep.plan_expire_changelogs()
+    plan = table.upkeep.plan_expire_changelogs(grace_ms=0)
     assert plan.changelog_ids == (1, 2)
     assert "consumer me wants to read from snapshot 3" in plan.reasons
 
@@ -180,7 +180,7 @@ def test_no_more_changelogs_stay_than_the_table_says(catalog: Catalog) -> None:
         snapshot__num_retained__max="1",
     )
     expire(table)
-    assert table.upkeep.plan_expire_changelogs().changelog_ids == (1, 2)
+    assert table.upkeep.plan_expire_changelogs(grace_ms=0).changelog_ids == (1, 2)
 
 
 def test_without_a_producer_what_was_written_is_the_changelog(
@@ -200,7 +200,7 @@ def test_without_a_producer_what_was_written_is_the_changelog(
     # The base lists are no part of the changes.
     assert set(names_on_disk(table, "data-")) > written
     assert_only_reachable_files(table)
-    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
+    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True, grace_ms=0))
     assert not set(names_on_disk(table, "data-")) & written
     assert_only_reachable_files(table)
 
@@ -209,7 +209,7 @@ def test_a_rollback_takes_long_lived_changelogs_along(catalog: Catalog) -> None:
     table = history(catalog, **LONG_LIVED)
     table.history.create_tag("t", snapshot=2)
     expire(table)
-    plan = table.history.plan_rollback(tag="t")
+    plan = table.history.plan_rollback(tag="t", grace_ms=0)
     assert plan.changelog_ids == (3, 4, 5)
     seen, fs = watched(table)
     seen.history.run(plan)
@@ -224,11 +224,11 @@ def test_a_rollback_takes_long_lived_changelogs_along(catalog: Catalog) -> None:
 def test_a_plan_is_stale_when_changelogs_came(catalog: Catalog, env: FixedEnv) -> None:
     table = history(catalog, **LONG_LIVED)
     expire(table, keep=3)
-    plan = table.upkeep.plan_expire_changelogs(every=True)
+    plan = table.upkeep.plan_expire_changelogs(every=True, grace_ms=0)
     expire(table)
     table.upkeep.run(plan)
     assert changelog_ids(table) == [4, 5]
-    late = table.upkeep.plan_expire_changelogs(every=True)
+    late = table.upkeep.plan_expire_changelogs(every=True, grace_ms=0)
     third = {**json.loads(table.table_files.snapshots.read_file(6)), "id": 3}
     table.table_files.references.put_changelog(3, json.dumps(third).encode())
     with pytest.raises(StalePlan, match="plan again"):
@@ -270,7 +270,7 @@ def test_a_file_that_moved_to_another_level_is_never_deleted(any_catalog: Catalo
 def test_an_expiry_with_changelogs_that_died_anywhere_is_finished_by_the_next() -> None:
     def run(table: Table) -> Any:
         expire(table)
-        return table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
+        return table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True, grace_ms=0))
 
     made = Remade(lambda catalog: history(catalog, 2, **LONG_LIVED))
     for number in range(1, 100):
@@ -300,7 +300,7 @@ def test_changelogs_of_before_a_producer_was_chosen_keep_their_files(catalog: Ca
     table = catalog.table("db.t")
     assert table.upkeep.plan_remove_orphans(older_than_ms=0, even_recent=True).files == ()
     assert_only_reachable_files(table)
-    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
+    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True, grace_ms=0))
     assert_only_reachable_files(table)
 
 
@@ -334,7 +334,7 @@ def test_two_expiries_at_once_do_their_work_or_say_plan_again(other: str) -> Non
             if other == "snapshots":
                 expire(table)  # noqa: B023
             else:
-                table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))  # noqa: B023
+                table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True, grace_ms=0))  # noqa: B023
 
         slow, fs = interrupted(table, when=is_next, meanwhile=meanwhile)
         with suppress(StalePlan):
@@ -343,7 +343,7 @@ def test_two_expiries_at_once_do_their_work_or_say_plan_again(other: str) -> Non
             assert number > 5
             return
         expire(table)
-        table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
+        table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True, grace_ms=0))
         assert values_of(table, "v") == ["v2-0", "v2-1", "v2-2"]
         assert_nothing_missing(table)
     raise AssertionError("the expiry made too many calls")
@@ -357,13 +357,13 @@ def test_so_many_changelogs_go_at_once_and_it_is_said_why_others_stay(
         expire(table)
     assert changelog_ids(table) == [1, 2, 3, 4, 5]
     few = with_options(table, changelog__num_retained__min="1")
-    young = few.upkeep.plan_expire_changelogs()
+    young = few.upkeep.plan_expire_changelogs(grace_ms=0)
     assert young.changelog_ids == ()
     assert "changelog 1 is of the last 10h" in young.reasons
     env.clock.advance(11 * HOUR)
     # However old, so many stay.
-    assert table.upkeep.plan_expire_changelogs().changelog_ids == ()
-    table.upkeep.run(few.upkeep.plan_expire_changelogs())
+    assert table.upkeep.plan_expire_changelogs(grace_ms=0).changelog_ids == ()
+    table.upkeep.run(few.upkeep.plan_expire_changelogs(grace_ms=0))
     assert changelog_ids(table) == [3, 4, 5]
 
 
@@ -411,7 +411,9 @@ def test_by_a_clock_that_jumped_back_no_changelog_expires(catalog: Catalog, env:
     expire(table)
     env.clock.advance(-HOUR)
     with pytest.raises(ClockJumped, match="snapshot 6 of"):
-        with_options(table, changelog__num_retained__min="1").upkeep.plan_expire_changelogs()
+        with_options(table, changelog__num_retained__min="1").upkeep.plan_expire_changelogs(
+            grace_ms=0
+        )
     assert changelog_ids(table) == [1, 2, 3, 4, 5]
 
 

@@ -49,7 +49,7 @@ def left(table: Table) -> list[int]:
 
 
 def run(table: Table, **plan: Any) -> list[int]:
-    table.upkeep.run(table.upkeep.plan_expire_snapshots(**plan))
+    table.upkeep.run(table.upkeep.plan_expire_snapshots(**{"grace_ms": 0, **plan}))
     return left(table)
 
 
@@ -78,19 +78,27 @@ def test_what_is_not_given_comes_from_the_options(catalog: Catalog, env: FixedEn
     table = new_table(catalog)
     commits(table, env, 14)
     # Ten snapshots are kept by default.
-    plan = table.upkeep.plan_expire_snapshots()
+    plan = table.upkeep.plan_expire_snapshots(grace_ms=0)
     assert plan.snapshot_ids == (1, 2, 3, 4)
     told = with_options(table, snapshot__num_retained__min="2", snapshot__time_retained="90 min")
-    assert told.upkeep.plan_expire_snapshots().snapshot_ids == tuple(range(1, 12))
+    assert told.upkeep.plan_expire_snapshots(grace_ms=0).snapshot_ids == tuple(range(1, 12))
     limited = with_options(told, snapshot__expire__limit="3")
-    assert limited.upkeep.plan_expire_snapshots().snapshot_ids == (1, 2, 3)
-    assert limited.upkeep.plan_expire_snapshots(max_deletes=5).snapshot_ids == (1, 2, 3, 4, 5)
+    assert limited.upkeep.plan_expire_snapshots(grace_ms=0).snapshot_ids == (1, 2, 3)
+    assert limited.upkeep.plan_expire_snapshots(max_deletes=5, grace_ms=0).snapshot_ids == (
+        1,
+        2,
+        3,
+        4,
+        5,
+    )
 
 
 def test_a_plan_says_what_bounds_it_and_what_goes(catalog: Catalog, env: FixedEnv) -> None:
     table = new_table(catalog)
     commits(table, env, 4)
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=90 * 60_000)
+    plan = table.upkeep.plan_expire_snapshots(
+        retain_min=1, time_retained_ms=90 * 60_000, grace_ms=0
+    )
     assert (plan.snapshot_ids, plan.end_id) == ((1,), 2)
     assert any("of 4 snapshots at least 1" in reason for reason in plan.reasons)
     assert any("was current within the last 90min" in reason for reason in plan.reasons)
@@ -105,7 +113,7 @@ def test_a_plan_says_what_bounds_it_and_what_goes(catalog: Catalog, env: FixedEn
 def test_fewer_snapshots_than_are_retained_all_stay(catalog: Catalog, env: FixedEnv) -> None:
     table = new_table(catalog)
     commits(table, env, 3)
-    plan = table.upkeep.plan_expire_snapshots(retain_min=10, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=10, time_retained_ms=0, grace_ms=0)
     assert plan.snapshot_ids == ()
     assert plan.reasons[0] == "all 3 snapshots are retained, as at least 10 are"
 
@@ -115,7 +123,7 @@ def test_where_nothing_is_old_enough_the_first_snapshot_is_the_reason(
 ) -> None:
     table = new_table(catalog)
     commits(table, env, 3, every_ms=1)
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=HOUR)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=HOUR, grace_ms=0)
     assert (plan.snapshot_ids, plan.waiting) == ((), 0)
     assert plan.reasons == (
         "of 3 snapshots at least 1 are retained",
@@ -141,7 +149,7 @@ def test_a_retention_that_cannot_be_is_refused(catalog: Catalog, wrong: dict[str
 
 def test_a_table_without_snapshots_has_nothing_to_expire(catalog: Catalog) -> None:
     table = new_table(catalog)
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0, grace_ms=0)
     assert (plan.snapshot_ids, plan.files, plan.waiting) == ((), (), 0)
     assert plan.reasons == ("the table has no snapshot",)
     result = table.upkeep.run(plan)
@@ -207,7 +215,7 @@ def test_a_consumer_keeps_what_it_has_not_read(catalog: Catalog, env: FixedEnv) 
     consumer = Path(table.table_files.paths.root) / "consumer" / "consumer-me"
     consumer.parent.mkdir()
     consumer.write_text(json.dumps({"nextSnapshot": 3}))
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0, grace_ms=0)
     assert plan.snapshot_ids == (1, 2)
     assert "consumer me wants to read from snapshot 3" in plan.reasons
     assert run(table, retain_min=1, time_retained_ms=0) == [3, 4, 5]
@@ -237,7 +245,7 @@ def test_nothing_goes_when_what_refers_to_it_cannot_be_read(
     path.parent.mkdir(parents=True)
     path.write_text(data)
     with pytest.raises(CorruptionError, match=path.name):
-        table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+        table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0, grace_ms=0)
     assert left(table) == [1, 2, 3]
 
 
@@ -250,7 +258,7 @@ def test_nothing_goes_when_a_manifest_that_stays_cannot_be_read(
     assert latest is not None
     Path(table.table_files.paths.manifest(latest.delta_manifest_list)).unlink()
     with pytest.raises(CorruptionError):
-        table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+        table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0, grace_ms=0)
     assert left(table) == [1, 2, 3]
 
 
@@ -258,7 +266,7 @@ def test_a_tag_made_after_the_plan_stops_it(catalog: Catalog, env: FixedEnv) -> 
     table = new_table(catalog, keys=["id"], options={"bucket": "1"})
     commits(table, env, 3)
     compact(table, full=True)
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0, grace_ms=0)
     tag(table, "late", 2)
     with pytest.raises(StalePlan, match="which a reference keeps now; plan again"):
         table.upkeep.run(plan)
@@ -273,7 +281,7 @@ def test_a_plan_carried_out_twice_says_that_its_snapshots_are_gone(
 ) -> None:
     table = new_table(catalog)
     commits(table, env, 4)
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0, grace_ms=0)
     table.upkeep.run(plan)
     with pytest.raises(
         StalePlan, match=r"snapshots 1 to 3 of db\.t, which the plan expires, are gone already"
@@ -284,8 +292,8 @@ def test_a_plan_carried_out_twice_says_that_its_snapshots_are_gone(
 def test_a_plan_already_carried_out_is_stale_or_empty(catalog: Catalog, env: FixedEnv) -> None:
     table = new_table(catalog)
     commits(table, env, 4)
-    first = table.upkeep.plan_expire_snapshots(retain_min=2, time_retained_ms=0)
-    second = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    first = table.upkeep.plan_expire_snapshots(retain_min=2, time_retained_ms=0, grace_ms=0)
+    second = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0, grace_ms=0)
     table.upkeep.run(second)
     with pytest.raises(StalePlan):
         table.upkeep.run(first)
@@ -295,7 +303,7 @@ def test_a_plan_already_carried_out_is_stale_or_empty(catalog: Catalog, env: Fix
 def test_commits_after_the_plan_do_not_disturb_it(catalog: Catalog, env: FixedEnv) -> None:
     table = new_table(catalog)
     commits(table, env, 4)
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0, grace_ms=0)
     table.write(rows(table, events(9, 10)))
     table.upkeep.run(plan)
     assert left(table) == [4, 5]
@@ -380,7 +388,7 @@ def test_index_and_statistics_files_go_with_what_names_them(
     assert_only_reachable_files(table)
     assert content(table.at(tag="t")) == tagged
     assert on_disk()[1] == 2
-    table.history.run(table.history.plan_delete_tags("t"))
+    table.history.run(table.history.plan_delete_tags("t", grace_ms=0))
     assert_only_reachable_files(table)
     assert on_disk()[1] == 1
 
@@ -480,7 +488,7 @@ def test_a_clock_that_jumped_back_stops_expiry_by_age(catalog: Catalog, env: Fix
     commits(table, env, 5)
     env.clock.advance(-HOUR)
     with pytest.raises(ClockJumped) as told:
-        table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+        table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0, grace_ms=0)
     assert "snapshot 5 of db.t is of 2024-01-01 04:00:00" in told.value.message
     assert "the clock of this machine says 2024-01-01 03:00:00" in told.value.message
     assert "the next commit is dated right again (lakewright analyze db.t" in told.value.message
@@ -536,7 +544,7 @@ def test_index_files_and_statistics_stay_while_something_keeps_them(catalog: Cat
     assert_only_reachable_files(table)
     expire(table)
     assert_only_reachable_files(table)
-    table.history.run(table.history.plan_delete_tags("t"))
+    table.history.run(table.history.plan_delete_tags("t", grace_ms=0))
     assert_only_reachable_files(table)
 
 
@@ -550,7 +558,9 @@ def test_files_count_whose_size_a_snapshot_does_not_say(catalog: Catalog) -> Non
         told = json.loads(fs.read_bytes(paths.snapshot(snapshot.id)))
         older = {key: value for key, value in told.items() if not key.endswith("ListSize")}
         fs.replace(paths.snapshot(snapshot.id), json.dumps(older).encode())
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(
+        retain_min=1, retain_max=1, time_retained_ms=0, grace_ms=0
+    )
     sizes = [len(fs.read_bytes(f"{paths.root}/{file.path}")) for file in plan.files]
     assert plan.files
     assert [file.size_bytes for file in plan.files] == sizes
@@ -560,7 +570,9 @@ def test_files_count_whose_size_a_snapshot_does_not_say(catalog: Catalog) -> Non
 
 def test_a_consumer_that_came_after_the_plan_keeps_its_snapshots(catalog: Catalog) -> None:
     table = replacing(catalog, "abc")
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(
+        retain_min=1, retain_max=1, time_retained_ms=0, grace_ms=0
+    )
     table.history.set_consumer("late", 3)
     with pytest.raises(StalePlan, match=r"consumer late of db\.t reads from snapshot 3 on"):
         table.upkeep.run(plan)
@@ -586,7 +598,7 @@ def test_it_keeps_the_snapshots_that_a_stopped_change_of_keys_may_end_with(
     with pytest.raises(Crashed):
         replace(catalog, fs=dying).table(table.name).upkeep.respec(("day", "v"))
     table = catalog.table(table.name)
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0, grace_ms=0)
     has_ended = last == 3
     assert plan.snapshot_ids == ((1, 2, 3, 4, 5) if has_ended else (1, 2))
     told = (

@@ -60,8 +60,8 @@ def outside(table: Table) -> dict[str, bytes]:
 def verbs(table: Table) -> Iterator[Callable[[], object]]:
     """What reads metadata, and what deletes and writes by it; deletions come last."""
     yield lambda: table.history.delete_consumer("reader")
-    yield lambda: table.history.run(table.history.plan_delete_branch("side"))
-    yield lambda: table.history.run(table.history.plan_delete_tags("kept"))
+    yield lambda: table.history.run(table.history.plan_delete_branch("side", grace_ms=0))
+    yield lambda: table.history.run(table.history.plan_delete_tags("kept", grace_ms=0))
     yield lambda: list(
         table.upkeep.expire_in_steps(retain_min=1, retain_max=1, time_retained_ms=0, max_deletes=4)
     )
@@ -75,7 +75,7 @@ def verbs(table: Table) -> Iterator[Callable[[], object]]:
     yield lambda: table.upkeep.run(
         table.upkeep.plan_remove_orphans(older_than_ms=0, even_recent=True, grace_ms=0)
     )
-    yield lambda: table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
+    yield lambda: table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True, grace_ms=0))
     yield lambda: list(table.upkeep.expire_in_steps(retain_min=1, retain_max=1, time_retained_ms=0))
     yield lambda: table.upkeep.run(table.upkeep.plan_collect(early=True, under_way=True))
 
@@ -253,10 +253,10 @@ def test_a_name_that_a_caller_gives_leads_nowhere_else(
         lambda: table.history.at_branch(name),
         lambda: table.history.create_tag(name),
         lambda: table.history.create_branch(name),
-        lambda: table.history.plan_delete_tags(name),
-        lambda: table.history.plan_delete_branch(name),
-        lambda: table.history.plan_fast_forward(name),
-        lambda: table.history.plan_rollback(tag=name),
+        lambda: table.history.plan_delete_tags(name, grace_ms=0),
+        lambda: table.history.plan_delete_branch(name, grace_ms=0),
+        lambda: table.history.plan_fast_forward(name, grace_ms=0),
+        lambda: table.history.plan_rollback(tag=name, grace_ms=0),
         lambda: table.history.set_consumer(name, 3),
         lambda: table.history.delete_consumer(name),
         lambda: table.upkeep.plan_put_back(name),
@@ -281,7 +281,9 @@ def test_a_plan_that_somebody_wrote_deletes_nothing_elsewhere(
 ) -> None:
     table = table_of_everything(unchecked_catalog)
     table.history.delete_consumer("reader")
-    plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(
+        retain_min=1, retain_max=1, time_retained_ms=0, grace_ms=0
+    )
     data = json.loads(plan.to_json())
     data["files"].append({"path": path, "size_bytes": 1})
     before = outside(table)
@@ -296,8 +298,8 @@ def test_tags_and_branches_of_a_plan_are_names(unchecked_catalog: Catalog, victi
     (victim.parent / "schema").mkdir()
     (victim.parent / "schema/schema-0").write_bytes(victim.read_bytes())
     before = outside(table)
-    tags = table.history.plan_delete_tags("kept")
-    branch = table.history.plan_delete_branch("side")
+    tags = table.history.plan_delete_tags("kept", grace_ms=0)
+    branch = table.history.plan_delete_branch("side", grace_ms=0)
     crossing = "side/../../../../victim"
     with pytest.raises(StorageError):
         table.history.run(

@@ -28,7 +28,7 @@ def table(catalog: Catalog, env: FixedEnv) -> Table:
 
 def freed_by_expiry(table: Table, age_ms: int) -> tuple[int, int, int]:
     """Snapshots, files and bytes that the expiry itself plans."""
-    plan = table.upkeep.plan_expire_snapshots(time_retained_ms=age_ms, max_deletes=1000)
+    plan = table.upkeep.plan_expire_snapshots(time_retained_ms=age_ms, max_deletes=1000, grace_ms=0)
     return len(plan.snapshot_ids), len(plan.files), plan.bytes
 
 

@@ -457,7 +457,7 @@ def test_files_of_an_expired_snapshot_come_back_only_if_a_tag_holds_them(
     assert [each.id for each in table.history.snapshots()] == [drop]
     if tagged:
         table.history.revert(drop)
-        table.history.delete_tags("before")
+        table.history.delete_tags("before", grace_ms=0)
         assert content(table) == before
     else:
         with pytest.raises(NotRevertible, match=rf"snapshot {drop - 1}, .*they are deleted"):
@@ -550,7 +550,7 @@ def test_files_of_other_systems_go_and_do_not_come_back(catalog: Catalog) -> Non
     (drop,) = made_by(table, lambda each: each.upkeep.drop_partitions(partitions=[{"day": "x"}]))
     with pytest.raises(UnsupportedError, match="belongs to another system"):
         table.history.plan_revert(drop)
-    table.history.rollback(snapshot=added)
+    table.history.rollback(snapshot=added, grace_ms=0)
     table.history.revert(added)
     assert table.read().num_rows == 0
 

@@ -310,7 +310,7 @@ def test_planning_changes_nothing(catalog: Catalog) -> None:
     small_appends(table, 6)
     watching, fs = watched(table)
     watching.upkeep.plan_compact(full=True).to_json()
-    watching.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0).to_json()
+    watching.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0, grace_ms=0).to_json()
     assert fs.calls
     assert fs.changes == []
 

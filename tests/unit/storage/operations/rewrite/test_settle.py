@@ -256,7 +256,7 @@ def test_former_places_stay_until_nothing_names_them(catalog: Catalog) -> None:
     remove_orphans(table)
     assert all(Path(each).exists() for each in former)
     assert content(table.at(tag="kept")) == due
-    table.history.delete_tags("kept")
+    table.history.delete_tags("kept", grace_ms=0)
     assert not any(Path(each).exists() for each in former)
     assert content(table) == due
 

@@ -119,7 +119,7 @@ def test_an_option_that_names_folders_stays_while_files_lie_in_one(
         table.write(rows(table, []), mode="overwrite", dynamic=False)
         assert content(table) == []
     if kept_by == "tag":
-        table.upkeep.expire_snapshots(retain_min=1, retain_max=1)
+        table.upkeep.expire_snapshots(retain_min=1, retain_max=1, grace_ms=0)
     with pytest.raises(InvalidOption, match=r"cannot change: the files of partition .* lie in p="):
         table.alter(change)
     assert table.plan_alter(change).findings

@@ -80,7 +80,7 @@ def test_rows_of_one_bucket_move_to_buckets_of_other_keys(catalog: Catalog, keye
     then = moved.at(snapshot=last)
     for k in range(5):
         assert content(then, where=f"k = {k}") == [each for each in before if f'"k": {k},' in each]
-    moved.history.rollback(snapshot=last)
+    moved.history.rollback(snapshot=last, grace_ms=0)
     assert_found(catalog.table("db.t"), before)
 
 
@@ -100,11 +100,11 @@ def test_what_lies_in_buckets_of_the_former_keys_is_in_the_way_until_it_is_gone(
     expire(table)
     with pytest.raises(UnsupportedError, match="in tag t"):
         table.distribute(BY_K)
-    table.history.delete_tags("t")
+    table.history.delete_tags("t", grace_ms=0)
     table.history.create_branch("b", snapshot=table.table_files.snapshots.latest_id())
     with pytest.raises(UnsupportedError, match="in branch b"):
         table.distribute(BY_K)
-    table.history.delete_branch("b")
+    table.history.delete_branch("b", grace_ms=0)
     assert_found(table.distribute(BY_K), before)
 
 

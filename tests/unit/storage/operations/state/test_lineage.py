@@ -200,7 +200,7 @@ def test_more_than_what_was_there_is_no_sequel(catalog: Catalog) -> None:
         table.write(rows(table, events(number, number + 1)))
     fourth = table.history.snapshots()[3]
     table.history.create_branch("b", snapshot=4)
-    table.history.run(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2, grace_ms=0))
     table.upkeep.run(table.upkeep.plan_analyze())
     chain = Chain(table.table_files.manifests)
     proved = [chain.goes_on(each) for each in (*table.history.snapshots()[1:], fourth)]

@@ -161,10 +161,10 @@ def test_a_forward_beside_a_damaged_change_is_refused_until_it_is_given_up(
     die_after(catalog, "db.t", ("dt", "hh"), DAYS)
     damage(table, "change-", lambda _: b"")
     with pytest.raises(UnsupportedError, match=r"end it with its present keys \(lakewright respec"):
-        table.history.fast_forward("side")
+        table.history.fast_forward("side", grace_ms=0)
     table.upkeep.respec(("dt",))
     now = catalog.table("db.t")
-    now.history.fast_forward("side")
+    now.history.fast_forward("side", grace_ms=0)
     forwarded = catalog.table("db.t")
     assert content(forwarded) == ['{"dt": 99, "hh": 1, "id": 1, "v": 7, "w": 1}']
     remove_orphans(forwarded)

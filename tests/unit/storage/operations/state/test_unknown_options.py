@@ -19,11 +19,11 @@ Run = Callable[[Table, Any], object]
 
 VERBS: dict[str, tuple[Plan, Run]] = {
     "expire snapshots": (
-        lambda table: table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1),
+        lambda table: table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, grace_ms=0),
         lambda table, plan: table.upkeep.run(plan),
     ),
     "expire changelogs": (
-        lambda table: table.upkeep.plan_expire_changelogs(every=True),
+        lambda table: table.upkeep.plan_expire_changelogs(every=True, grace_ms=0),
         lambda table, plan: table.upkeep.run(plan),
     ),
     "remove orphans": (
@@ -35,15 +35,15 @@ VERBS: dict[str, tuple[Plan, Run]] = {
         lambda table, plan: table.upkeep.run(plan),
     ),
     "roll back": (
-        lambda table: table.history.plan_rollback(snapshot=1),
+        lambda table: table.history.plan_rollback(snapshot=1, grace_ms=0),
         lambda table, plan: table.history.run(plan),
     ),
     "delete tags": (
-        lambda table: table.history.plan_delete_tags("held"),
+        lambda table: table.history.plan_delete_tags("held", grace_ms=0),
         lambda table, plan: table.history.run(plan),
     ),
     "delete a branch": (
-        lambda table: table.history.plan_delete_branch("side"),
+        lambda table: table.history.plan_delete_branch("side", grace_ms=0),
         lambda table, plan: table.history.run(plan),
     ),
 }

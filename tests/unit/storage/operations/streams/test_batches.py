@@ -178,7 +178,7 @@ def test_a_branch_of_a_snapshot_of_another_client_knows_the_streams_of_its_rows(
         committed_by_another_client(branch)
         expire(branch)
         assert write(branch, batch(1)) is None
-    table.history.fast_forward("b")
+    table.history.fast_forward("b", grace_ms=0)
     assert write(table, batch(1)) is None
 
 
@@ -318,7 +318,7 @@ def test_partitions_of_batches_that_a_rollback_left_are_marked_as_done_later(
     clock, first = clock_of(table), START_MS + DAY_MS
     write(table, batch(0), day="2024-01-01", clock=clock, time_ms=first - 1)
     write(table, batch(1), day="2024-01-02", clock=clock, time_ms=first - 1)
-    table.history.rollback(snapshot=1)
+    table.history.rollback(snapshot=1, grace_ms=0)
     (record,) = table.history.streams()
     assert (record.batch, record.watermark) == (0, first - 1)
     write(table, batch(1), day="2024-01-02", clock=clock, time_ms=first)
@@ -354,7 +354,7 @@ def test_a_batch_that_begins_elsewhere_than_the_rows_of_the_table_end_is_refused
     """As one that was staged before a rollback, behind which another process went on."""
     for number in (0, 1):
         write(table, at(number, start=number - 1, end=number))
-    table.history.rollback(snapshot=1)
+    table.history.rollback(snapshot=1, grace_ms=0)
     write(table, at(1, start=0, end=5))
     with pytest.raises(InvalidRequestError, match="rolled back behind batch 1 of stream q1"):
         write(table, at(2, start=1, end=2))

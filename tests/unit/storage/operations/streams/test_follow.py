@@ -38,7 +38,7 @@ def test_a_reader_goes_on_behind_its_position_and_a_consumer_keeps_what_it_needs
         (2, "-D"),
     }
     # The consumer moved behind the first answer, and holds what came later.
-    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1, grace_ms=0)
     again = [
         row
         for each in table.follow(consumer="me", available_now=True)
@@ -49,7 +49,7 @@ def test_a_reader_goes_on_behind_its_position_and_a_consumer_keeps_what_it_needs
     fresh = table.follow(position=second.position)
     table.write(rows((7, "new")))
     assert next(fresh).rows.column("id").to_pylist() == [7]
-    table.history.rollback(snapshot=second.position["snapshot"])
+    table.history.rollback(snapshot=second.position["snapshot"], grace_ms=0)
     table.write(rows((8, "other")))
     with pytest.raises(StalePlan, match="rolled back behind snapshot"):
         next(fresh)

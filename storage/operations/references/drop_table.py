@@ -1,0 +1,291 @@
+"""Drops a table so that it can come back: a record takes its metadata, and its other files stay.
+
+1. Write a record (`condemn.py`): all metadata files with their bytes are its roots, and the other
+   files of the folder are condemned.
+2. Delete the schemas, the latest last: without one the table exists for no client. Then delete the
+   other metadata, so that a table that is created in its place has no history of this one.
+3. Mark the record as done. After its grace the collector deletes the condemned files by their
+   names, also where a table was created in their place since.
+
+A drop whose process died is ended by its repetition. `put_back.py` brings the table back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from lakewright.storage.codec.schema_json import decode_schema
+from lakewright.storage.env import Env, FileSystem
+from lakewright.storage.errors import (
+    FileMissing,
+    StorageError,
+    TableNotFound,
+    UnsupportedError,
+)
+from lakewright.storage.files.condemned_store import CondemnedStore, RecordFiles
+from lakewright.storage.files.metadata_stores import SchemaStore
+from lakewright.storage.files.paths import UPKEEP_FOLDER, TablePaths, numbered
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.collect import (
+    CollectOptions,
+    condemned_runs,
+    plan_collect,
+    run_collect,
+)
+from lakewright.storage.operations.references.condemn import held_file, new_record_id
+from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
+from lakewright.storage.operations.running.processes import this_process
+from lakewright.storage.spec.condemned import DROP_TABLE, Condemned, CondemnedFile, HeldFile
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+_METADATA = (
+    *("schema", "snapshot", "tag", "branch", "changelog", "consumer"),
+    *(UPKEEP_FOLDER, "metadata"),
+)
+# The hidden folder of a database with an empty file for each name of a dropped table.
+_MARKS = ".dropped"
+# A writer that opened the table before may go on committing for a moment.
+_LOOKS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverableTable:
+    """A dropped table that can come back until its files are collected, by the store's clock."""
+
+    table: str
+    record: str
+    run: str
+    files: int
+    bytes: int
+    dropped_ms: int
+    until_ms: int
+    # Its drop was stopped halfway, or is at work.
+    done: bool
+
+
+def recoverable_files(
+    name: str, fs: FileSystem, root: str, env: Env, *, run: str | None
+) -> TableFiles:
+    """A table that can be dropped so that it can come back.
+
+    Raises:
+        UnsupportedError: its schema cannot be read, or an option of it is not supported.
+        TableNotFound: there is no schema.
+    """
+    paths = TablePaths(root)
+    try:
+        schema = SchemaStore(fs, paths).latest(table=name)
+        check_supported(schema, Use.EXPIRE, table=name)
+    except TableNotFound:
+        raise
+    except StorageError as error:
+        raise UnsupportedError(
+            f"{name} could not come back after a drop: {error}; write DROP TABLE {name} PURGE, or "
+            "give grace_ms=0, to drop it for good"
+        ) from error
+    return TableFiles(name, fs, paths, schema, env, run=run)
+
+
+def drop_to_record(files: TableFiles, grace_ms: int) -> None:
+    """Drop a table, which can come back for `grace_ms`; a second call goes on where one stopped."""
+    store = files.condemned
+    stopped = next((each for each in drop_records(files.paths, files.fs) if not each[1].done), None)
+    if stopped is not None and _is_made_anew(files, stopped[1]):
+        # The next table of the name is dropped by a record of its own.
+        _end(files, *stopped)
+        stopped = None
+    held = list(_held(files, _metadata_there(files)))
+    before = () if stopped is None else stopped[1].roots
+    record = Condemned(
+        verb=DROP_TABLE,
+        run=(stopped[1].run if stopped is not None else "") or files.run or "",
+        branch="",
+        grace_ms=grace_ms,
+        roots=_joined(before, held),
+        pins=(),
+        files=0,
+        bytes=0,
+        done=False,
+        process=this_process(),
+    )
+    listed = RecordFiles(new_record_id(files)) if stopped is None else stopped[0]
+    store.replace(listed.id, record)
+    # It is found by its mark, which stays as long as its record.
+    files.fs.write_bytes(_mark(files.paths), b"")
+    for _ in range(_LOOKS):
+        _delete_metadata(files, held)
+        # Without a schema, what is there is of a writer that had opened the table.
+        held = [] if files.schemas.ids() else list(_held(files, _metadata_there(files)))
+        if not held:
+            break
+        record = replace(record, roots=_joined(record.roots, held))
+        store.replace(listed.id, record)
+    _end(files, listed, record)
+
+
+def _end(files: TableFiles, listed: RecordFiles, record: Condemned) -> None:
+    """Condemn the files that are left, but those of other drops, and mark the record as done."""
+    store, below = files.condemned, f"{files.paths.root}/"
+    others = {
+        name.path
+        for other, _ in drop_records(files.paths, files.fs)
+        if other.id != listed.id
+        for names in other.lists
+        for name in store.names(names)
+    }
+    going = [
+        CondemnedFile(path, each.size)
+        for each in files.fs.list_tree(files.paths.root)
+        if not _is_metadata(path := each.path.removeprefix(below)) and path not in others
+    ]
+    size = sum(each.size_bytes for each in going)
+    store.put(listed.id, replace(record, files=len(going), bytes=size, done=True), going)
+
+
+def dropped_files(
+    name: str, fs: FileSystem, root: str, env: Env, *, run: str | None = None
+) -> TableFiles | None:
+    """A dropped table as it was; None if there is none, or another one in its place.
+
+    Raises:
+        CorruptionError, UnsupportedError: the record cannot be read.
+    """
+    paths = TablePaths(root)
+    found = drop_records(paths, fs)
+    if not found or (found[-1][1].done and SchemaStore(fs, paths).ids()):
+        return None
+    return TableFiles(name, fs, paths, _latest_schema(found[-1][1], name), env, run=run)
+
+
+def recoverable(files: TableFiles) -> RecoverableTable:
+    """When a dropped table was dropped, and until when it can come back."""
+    last = [each for each in condemned_runs(files) if each.verb == DROP_TABLE][-1]
+    return RecoverableTable(
+        table=files.name,
+        record=last.id,
+        run=last.run,
+        files=last.files,
+        bytes=last.bytes,
+        dropped_ms=last.condemned_ms,
+        until_ms=last.due_ms,
+        done=last.done,
+    )
+
+
+def dropped_names(fs: FileSystem, database_folder: str) -> list[str]:
+    """The names of the tables that were dropped in the folder of a database, by one request."""
+    return [each.name for each in fs.list_dir(f"{database_folder}/{_MARKS}")]
+
+
+def collect_dropped(files: TableFiles, *, early: bool = False) -> bool:
+    """Delete what was dropped and can come back no more; `early`, also what still could."""
+    result = run_collect(files, plan_collect(files, CollectOptions(early=early, under_way=early)))
+    clear_place(files.fs, files.paths)
+    return bool(result.records)
+
+
+def clear_place(fs: FileSystem, paths: TablePaths) -> None:
+    """Delete the mark of a place without records of drops, and what is left of an empty table."""
+    is_empty = not SchemaStore(fs, paths).ids()
+    if drop_records(paths, fs):
+        return
+    mark = _mark(paths)
+    if is_empty:
+        # Claims of records that are gone, and unfinished files.
+        delete_files(fs, [each.path for each in fs.list_dir(paths.condemned_dir)])
+        _remove_empty(fs, paths.root)
+    delete_files(fs, [mark])
+    folder, _, _ = mark.rpartition("/")
+    remove_empty_folders(fs, [folder], below=folder.rpartition("/")[0])
+
+
+def _mark(paths: TablePaths) -> str:
+    database, _, table = paths.root.rpartition("/")
+    return f"{database}/{_MARKS}/{table}"
+
+
+def drop_records(paths: TablePaths, fs: FileSystem) -> list[tuple[RecordFiles, Condemned]]:
+    """The records of drops in the place of a table, oldest first."""
+    store = CondemnedStore(fs, paths)
+    found = []
+    for record_id, listed in store.listed().items():
+        record = store.read(record_id) if listed.head is not None else None
+        if record is not None and record.verb == DROP_TABLE:
+            found.append((listed, record))
+    return found
+
+
+def _latest_schema(record: Condemned, name: str) -> TableSchema:
+    schemas = {
+        number: root
+        for root in record.roots
+        if root.path.startswith("schema/")
+        and (number := numbered(root.path.removeprefix("schema/"), "schema-")) is not None
+    }
+    latest = max(schemas)
+    return decode_schema(schemas[latest].data, name=f"schema-{latest} of {name}", schema_id=latest)
+
+
+def _is_made_anew(files: TableFiles, record: Condemned) -> bool:
+    """Whether the first schema is not the one that a record holds: the drop had deleted that."""
+    first = files.schemas.ids()[:1]
+    path = files.paths.schema(first[0]) if first else ""
+    held = {files.paths.below(each.path): each.data for each in record.roots}
+    with suppress(FileMissing):
+        return bool(first) and files.fs.read_bytes(path) != held.get(path)
+    return False
+
+
+def _metadata_there(files: TableFiles) -> list[str]:
+    """The metadata files of the table, but records of drops."""
+    fs, root = files.fs, files.paths.root
+    found = [each.path for folder in _METADATA for each in fs.list_tree(f"{root}/{folder}")]
+    records = {path for listed, _ in drop_records(files.paths, files.fs) for path in listed.paths}
+    return [
+        path
+        for path in found
+        if _is_metadata(path.removeprefix(f"{root}/")) and path not in records
+    ]
+
+
+def _is_metadata(path: str) -> bool:
+    folder, _, name = path.partition("/")
+    # Readers of Iceberg open a table by these; what they name stays where it is.
+    return folder in _METADATA and (folder != "metadata" or name.endswith((".json", ".text")))
+
+
+def _held(files: TableFiles, paths: Iterable[str]) -> Iterable[HeldFile]:
+    for path in paths:
+        with suppress(FileMissing):
+            yield held_file(files, path, files.fs.read_bytes(path))
+
+
+def _joined(before: Iterable[HeldFile], later: Iterable[HeldFile]) -> tuple[HeldFile, ...]:
+    held = {each.path: each for each in before}
+    return tuple((held | {each.path: each for each in later}).values())
+
+
+def _delete_metadata(files: TableFiles, held: Iterable[HeldFile]) -> None:
+    """Delete the schemas first, the latest of them last, and the snapshots at the end."""
+    paths = [files.paths.below(each.path) for each in held]
+    below = f"{files.paths.schema_dir}/"
+    schemas = sorted(
+        (each for each in paths if each.startswith(below)),
+        key=lambda path: numbered(path.removeprefix(below), "schema-") or 0,
+    )
+    snapshots = [each for each in paths if each.startswith(f"{files.paths.snapshot_dir}/")]
+    others = {*paths} - {*schemas, *snapshots}
+    # A power loss may restore any file of a batch, and an older schema must not become the latest.
+    for batch in (schemas[:-1], schemas[-1:], sorted(others), snapshots):
+        delete_files(files.fs, batch)
+    folders = {each.rpartition("/")[0] for each in paths}
+    remove_empty_folders(files.fs, folders, below=files.paths.root)
+
+
+def _remove_empty(fs: FileSystem, folder: str) -> None:
+    for name in fs.list_subdirs(folder):
+        _remove_empty(fs, f"{folder}/{name}")
+    fs.remove_empty_dir(folder)

@@ -1,0 +1,151 @@
+"""A dropped table comes back as it was, until its grace is over or another one has its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import (
+    AlreadyExistsError,
+    InvalidRequestError,
+    NotRevertible,
+    TableNotFound,
+    UnsupportedError,
+)
+from tests.support.stores.watched_files import Meanwhile, WatchedFiles
+from tests.support.tables.builders import content, events, expire, new_table, rows
+from tests.support.tables.invariants import assert_sound
+
+HOUR = 3_600_000
+
+
+def made(catalog: Catalog) -> Table:
+    """A table with a history that has expired in part, tags, a branch and a consumer."""
+    table = new_table(catalog, keys=("id",), options={"bucket": "1"})
+    for first in range(4):
+        table.write(rows(table, events(first, first + 3)))
+    table.history.create_tag("kept", snapshot=2)
+    table.history.create_branch("side", tag="kept")
+    table.history.set_consumer("reader", 4)
+    expire(table, keep=2, grace_ms=HOUR)
+    return table
+
+
+def files_of(catalog: Catalog) -> dict[str, bytes]:
+    there = catalog.fs.list_tree(catalog.root)
+    return {each.path: catalog.fs.read_bytes(each.path) for each in there}
+
+
+@pytest.mark.mission("FS4", "FS10")
+def test_a_dropped_table_is_seen_by_no_client_and_comes_back_byte_by_byte(
+    any_catalog: Catalog,
+) -> None:
+    made(any_catalog)
+    before = files_of(any_catalog)
+    assert any_catalog.drop_table("db.t").grace_ms == HOUR
+    assert any_catalog.list_tables("db") == ()
+    left = {path.rsplit("/", 2)[1] for path in files_of(any_catalog)}
+    assert not left & {"schema", "snapshot", "tag", "branch-side", "consumer"}
+    (dropped,) = any_catalog.dropped_tables()
+    assert (dropped.table, dropped.done) == ("db.t", True)
+    assert dropped.until_ms - dropped.dropped_ms == HOUR
+    table = any_catalog.undrop_table("db.t")
+    assert files_of(any_catalog) == before
+    assert any_catalog.dropped_tables() == ()
+    # Its deletion of before can still be undone.
+    (expiry,) = table.upkeep.condemned()
+    table.upkeep.put_back(expiry.id)
+    assert table.history.snapshots()[0].id == 1
+    assert_sound(table)
+
+
+def test_after_its_grace_nothing_is_left_of_it(any_catalog: Catalog) -> None:
+    made(any_catalog)
+    any_catalog.drop_table("db.t")
+    assert any_catalog.collect_dropped_tables() == ()
+    any_catalog.collect_dropped_tables("db", early=True)
+    assert files_of(any_catalog) == {}
+    with pytest.raises(TableNotFound, match=r"no dropped table db\.t can come back"):
+        any_catalog.undrop_table("db.t")
+    any_catalog.drop_database("db")
+    made(any_catalog)
+    any_catalog.drop_table("db.t", grace_ms=0)
+    assert files_of(any_catalog) == {}
+
+
+def test_a_table_in_its_place_is_another_and_the_former_goes_with_its_upkeep(
+    any_catalog: Catalog,
+) -> None:
+    made(any_catalog)
+    any_catalog.drop_table("db.t")
+    second = new_table(any_catalog, partitions=("day",))
+    assert (content(second), second.history.snapshots()) == ([], ())
+    second.write(rows(second, events(0, 2)))
+    with pytest.raises(AlreadyExistsError, match=r"db\.t exists; rename or drop it first"):
+        any_catalog.undrop_table("db.t")
+    (former,) = second.upkeep.condemned()
+    with pytest.raises(NotRevertible, match="another table has its name by now"):
+        second.upkeep.put_back(former.id)
+    with pytest.raises(UnsupportedError):
+        any_catalog.rename_table("db.t", "db.u")
+    second.upkeep.remove_orphans(older_than_ms=0, even_recent=True, grace_ms=0)
+    assert second.upkeep.condemned() == (former,)
+    # Dropped for good, it takes nothing of the former with it.
+    any_catalog.drop_table("db.t", grace_ms=0)
+    first = any_catalog.undrop_table("db.t")
+    assert len(content(first)) == 6
+    assert_sound(first)
+    any_catalog.drop_table("db.t")
+    third = new_table(any_catalog, partitions=("day",))
+    third.write(rows(third, events(0, 2)))
+    third.upkeep.collect(early=True)
+    assert third.upkeep.condemned() == ()
+    assert any_catalog.collect_dropped_tables() == ()
+    assert_sound(third)
+    assert not [path for path in files_of(any_catalog) if "/.dropped/" in path]
+
+
+def test_a_writer_that_had_opened_it_loses_nothing_that_it_committed_meanwhile(
+    catalog: Catalog,
+) -> None:
+    table = made(catalog)
+    late = rows(table, events(50, 60))
+    commits = Meanwhile(
+        lambda call: call.name == "delete" and call.path.endswith("/schema-0"),
+        lambda: table.write(late),
+    )
+    seen = WatchedFiles(catalog.fs, before=commits)
+    Catalog(seen, catalog.root, catalog.env).drop_table("db.t")
+    assert len(content(catalog.undrop_table("db.t"))) == 16
+
+
+def test_what_could_not_come_back_is_dropped_for_good_alone(catalog: Catalog) -> None:
+    table = made(catalog)
+    schema = Path(table.table_files.paths.schema(0))
+    schema.write_text("{")
+    before = files_of(catalog)
+    with pytest.raises(UnsupportedError, match=r"write DROP TABLE db\.t PURGE, or give grace_ms=0"):
+        catalog.drop_table("db.t")
+    assert files_of(catalog) == before
+    catalog.drop_table("db.t", grace_ms=0)
+    assert files_of(catalog) == {}
+
+
+def test_a_database_with_a_dropped_table_stays_until_that_is_collected(catalog: Catalog) -> None:
+    made(catalog)
+    catalog.drop_table("db.t")
+    with pytest.raises(InvalidRequestError, match=r"db\.t can still come back .*CASCADE"):
+        catalog.drop_database("db")
+    assert len(content(catalog.undrop_table("db.t"))) == 6
+
+
+def test_files_that_another_client_took_are_named_and_nothing_comes_back(catalog: Catalog) -> None:
+    table = made(catalog)
+    data = next(iter(Path(table.table_files.paths.root).glob("bucket-0/*")))
+    catalog.drop_table("db.t")
+    data.unlink()
+    with pytest.raises(NotRevertible, match=f"1 of the .* files .* are gone, .*{data.name}"):
+        catalog.undrop_table("db.t")
+    assert catalog.list_tables("db") == ()
