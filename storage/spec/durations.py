@@ -29,5 +29,6 @@ def duration_ms(given: object) -> int:
         return parse_duration_ms(text if isinstance(text, str) else "")
     except InvalidOption:
         raise InvalidRequestError(
-            f"{given!r:.{MOST_SHOWN}} is not a duration; write it with its unit, such as 30s, 1h or 7d"
+            f"{given!r:.{MOST_SHOWN}} is not a duration; write it with its unit, such as 30s, 1h "
+            "or 7d"
         ) from None
