@@ -169,4 +169,5 @@ def test_commands_to_paste_quote_what_a_shell_would_carry_out(
     ended = lakewright(None, "adopt", unchecked_catalog.uri)
     given = [line for line in ended.lines if "--policy" not in line and "--dry-run" in line]
     quoted = printable(shlex.quote(f"a.{name}"))
-    assert given and all(line.endswith(f" {quoted} --dry-run") for line in given)
+    assert given
+    assert all(line.endswith(f" {quoted} --dry-run") for line in given)
