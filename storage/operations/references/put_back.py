@@ -449,7 +449,8 @@ def _table(files: TableFiles, record: Condemned, run: bool) -> None:
         schemas = [path for path in held if path.startswith(f"{files.paths.schema_dir}/")]
         # The table exists from its first schema on, which must be the one of its last files.
         schemas.sort(key=lambda path: -(numbered(path.rpartition("/")[2], "schema-") or 0))
-        for path in (each for each in held if each not in schemas):
+        # In the order of their names, which for records of deletions is that of their times.
+        for path in sorted({*held} - {*schemas}):
             files.fs.replace(path, held[path])
         if ids := files.snapshots.ids():
             # A writer that had opened the table may have committed during the drop.
