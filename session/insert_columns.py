@@ -1,7 +1,8 @@
 """Which column of a table each column of a query fills: the rules of INSERT.
 
 * By position: first the table's columns without its partition columns, then the partition columns
-  that the clause gives no value, in the order of the table's definition.
+  that the clause gives no value, in the order of the table's definition. Paimon's Spark and Flink
+  leave partition columns where they are declared: where that is elsewhere, only names count.
 * By a list of columns, or BY NAME: as named.
 * Columns that the clause gives a value come from the clause alone.
 """
@@ -47,6 +48,14 @@ def filled_columns(
     _check_count(count, filled, table, fixed, dynamic)
     if names is not None:
         _check_order(names, filled, table, fixed)
+    declared = tuple(name for name in schema.field_names if name not in fixed)
+    if filled != declared and tuple(names or ()) != filled:
+        raise InvalidStatement(
+            f"by position, partition columns come last in Hive ({', '.join(filled)}), and as "
+            f"declared in Spark and Flink ({', '.join(declared)}); write the list of columns: "
+            f"INSERT INTO {table} ({', '.join(declared)}) …, or BY NAME with a SELECT that names "
+            "them"
+        )
     return filled
 
 

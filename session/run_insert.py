@@ -176,22 +176,7 @@ def _of_literals(given: Sequence[Sequence[object]], insert: Insert, table: _Targ
             )
     filled = filled_columns(insert, table.schema, table.name, width, None)
     into = table.schema.fields_of(filled)
-    try:
-        fitting = _all_fitted(given, into)
-    except InvalidRows as error:
-        declared = table.schema.fields_of(
-            [name for name in table.schema.field_names if name in filled]
-        )
-        if insert.columns is not None or declared == into or not _fit(given, declared):
-            raise
-        names = ", ".join(each.name for each in declared)
-        raise InvalidRows(
-            f"{error.message}; the values fit in the declared order: by position, partition "
-            f"columns come last ({', '.join(filled)}); write the list ({names}) before VALUES, or "
-            "BY NAME with a SELECT that names its columns",
-            **error.details,
-        ) from error
-    rows = _Counted(fitting, table.base)
+    rows = _Counted(_all_fitted(given, into), table.base)
     rows.count = len(given)
     return rows
 
@@ -203,14 +188,6 @@ def _all_fitted(
         {field.name: _fitted(value, field, at) for field, value in zip(into, row, strict=True)}
         for at, row in enumerate(given, start=1)
     ]
-
-
-def _fit(given: Sequence[Sequence[object]], into: Sequence[DataField]) -> bool:
-    try:
-        _all_fitted(given, into)
-    except InvalidRows:
-        return False
-    return True
 
 
 def _fitted(value: object, field: DataField, row: int) -> object:

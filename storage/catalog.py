@@ -461,7 +461,7 @@ class Catalog:
             TableNotFound: it does not exist, and `if_exists` is False or its files lie there.
             InvalidRequestError: it is a branch.
             UnsupportedError: its folder is a symbolic link; or it could not come back, as its
-                schema cannot be read, an option is not supported, or a metastore placed it.
+                schema cannot be read, or a metastore placed it.
         """
         whole_number(grace_ms, "grace_ms", minimum=0)
         if BRANCH_MARK in text_argument(name, "table name"):

@@ -102,7 +102,9 @@ FINISHED = (
     "tests/interop/test_states_of_keyed_changes.py",
     "tests/interop/test_stopped_changes_by_upkeep.py",
     "tests/interop/test_writers_amid_keyed_changes.py",
+    "tests/pipelines/test_respec",
     "tests/races/test_respecs",
+    "tests/unit/cli/test_respec.py",
 )
 # Rooms of many short tests go to worker processes file by file: handing over one costs more.
 SHORT = (

@@ -315,6 +315,8 @@ def _of_texts(name: str, values: Sequence[str | None], layout: TextLayout) -> Pr
     empty = len(values) - len(texts)
     note = f"guessed from {counted(len(texts), 'value')}"
     note += f"; {empty:,} empty" if empty else ""
+    # Of millions of values most are equal, and one of each says as much.
+    texts = [*dict.fromkeys(texts)]
     has_names = any(_IS_NAME.fullmatch(text.strip()) for text in texts)
     array = pa.array(texts, pa.string())
     for kind in _OTHER_TYPES if has_names else _TEXT_TYPES:

@@ -16,6 +16,7 @@ from lakewright.platform.ingest.source_files import source_files
 from lakewright.platform.tables.declarations import TableDeclaration
 from lakewright.storage import AddColumn, Catalog, Table
 from lakewright.storage.errors import InvalidRows
+from lakewright.storage.file_reader.file_columns import near_misses
 from lakewright.storage.file_reader.reader import Partitions
 from lakewright.storage.spec.data_types import DataType, parse_data_type
 from lakewright.storage.spec.schema_change import path_text
@@ -74,6 +75,9 @@ def _new_columns(
     for file in source_files(declaration, partitions):
         # Members of JSON may turn up far behind the beginning of a file.
         unknown = {*file.unknown_columns(), *(named if source.json_files else ())} - set(found)
+        if near_misses([each.name for each in file.fields], [*unknown]):
+            # A column in another spelling is none to add: the next read refuses the file by name.
+            continue
         if unknown - {column.name for column in declaration.columns}:
             for each in columns_of_file(file.file, source):
                 if each.name in unknown:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from lakewright.platform.documents.declared_values import Declared
 from lakewright.platform.ledger.action import Action, Verdict
 from lakewright.platform.ledger.kept_verbs import ENDS_CHANGE, RESPEC
+from lakewright.platform.tables.partition_keys import first_few
 from lakewright.platform.upkeep.clean import PUT_BACK
 from lakewright.platform.upkeep.history import ROLLBACK
 from lakewright.platform.upkeep.revert import REVERT
@@ -117,6 +118,24 @@ def _changed_by_policy(change: Action, earlier: Sequence[Action]) -> Action | No
     # The first snapshots of a change still have the keys of before.
     back_at = change.snapshot_after or 0
     return last if last.snapshots and max(last.snapshots) > back_at else None
+
+
+def what_became(action: Action, recorded: Sequence[Action]) -> str:
+    """Whether what an action deleted was put back or collected, of its records that are gone."""
+    back = {
+        record: each.run
+        for each in recorded
+        if each.verb == PUT_BACK.name and each.verdict is Verdict.DONE
+        if (each.table, each.table_uuid) == (action.table, action.table_uuid)
+        for record in action.condemned
+        if each.options.get("record") == record
+    }
+    if not back:
+        return "what it deleted is collected: the ledger has no action that put it back"
+    by = first_few(sorted(set(back.values())), between=", ")
+    collected = len(action.condemned) - len(back)
+    rest = f", without {collected} of {len(action.condemned)} parts, which are collected"
+    return f"what it deleted was put back since, by {by}{rest if collected else ''}"
 
 
 def reason_of_undo(run: str) -> str:

@@ -45,9 +45,6 @@ def run_of(user: str) -> str:
 
 
 def short_name(user: str) -> str:
-    """The run of a commit as `lakewright undo` takes it, in as few letters as are safe."""
-    if found := _COMMAND.match(user):
-        return found[2]
-    if found := _DAGSTER.match(user):
-        return found[1][:LEAST_DIGITS]
-    return user
+    """The run of a commit as `lakewright undo` takes it; of a command, its 8 digits."""
+    found = _COMMAND.match(user)
+    return found[2] if found else run_of(user)

@@ -20,7 +20,7 @@ from lakewright.platform.ledger.action import Action, Verdict
 from lakewright.platform.ledger.kept_verbs import COMPACT, RESCALE, SORT_COMPACT
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.recording import Recorder, is_recording
-from lakewright.platform.ledger.taken_back import reason_of_undo
+from lakewright.platform.ledger.taken_back import reason_of_undo, what_became
 from lakewright.platform.tables.partition_keys import first_few
 from lakewright.platform.undo.run_names import (
     LEAST_DIGITS,
@@ -152,13 +152,13 @@ def plan_undo(
     ]
     runs.update(run_of(part.by) or run for part in parts)
     gone = {part.table for part in parts}
-    names = [each for each in names or _all_tables(catalog) if each not in gone]
-    opened, closed = _open(catalog, names)
+    looked_at = [each for each in names or _all_tables(catalog) if each not in gone]
+    opened, closed = _open(catalog, looked_at)
     left: list[LeftAlone] = []
     for table in opened:
         here = [each for each in own if each.table == table.name]
         try:
-            found = _found(table, run, runs, here, _rewrites(table, recorded))
+            found = _found(table, run, runs, here, recorded)
         except StorageError as error:
             closed.append(_unreadable(table.name, error))
             continue
@@ -271,19 +271,19 @@ def _rewrites(table: Table, recorded: Sequence[Action]) -> frozenset[int]:
 
 
 def _found(
-    table: Table, run: str, runs: set[str], known: Sequence[Action], rewrites: Collection[int]
+    table: Table, run: str, runs: set[str], known: Sequence[Action], recorded: Sequence[Action]
 ) -> list[Undone | LeftAlone]:
-    """What a run did in a table; `known` are its actions there, `rewrites` snapshots of upkeep."""
+    """What a run did in a table; `known` are its actions there, among all that are `recorded`."""
     uuid = table.uuid
     here = [each for each in known if each.table_uuid in (uuid, "")]
     # What a change of keys left is told once, with the way back.
     changed = {at for each in here if each.verb == RESPEC.name for at in each.snapshots}
-    snapshots = _snapshots(table, run, runs, changed, rewrites)
+    snapshots = _snapshots(table, run, runs, changed, _rewrites(table, recorded))
     snapshot_lists = [] if snapshots is None else [snapshots]
     condemned, verbs = _condemned(table, run, runs)
     snapshot_lists += condemned
     snapshot_lists += _expired(table, run, runs)
-    snapshot_lists += _without_traces(table, here, verbs)
+    snapshot_lists += _without_traces(table, here, verbs, recorded)
     gone = [each for each in known if each not in here and each.verdict not in _CHANGED_NOTHING]
     if former := {each.verb for each in gone}:
         why = "the table was dropped and created again since, and what the run did went with it"
@@ -451,10 +451,14 @@ def _expired(table: Table, run: str, runs: set[str]) -> list[LeftAlone]:
     return left
 
 
-def _without_traces(table: Table, actions: Sequence[Action], found: set[str]) -> list[LeftAlone]:
+def _without_traces(
+    table: Table, actions: Sequence[Action], found: set[str], recorded: Sequence[Action]
+) -> list[LeftAlone]:
     """Actions that cannot be undone, by their verbs, without those whose records were found."""
     return [
-        LeftAlone(table=table.name, what=action.verb, why=_why_not(table, action), is_final=True)
+        LeftAlone(
+            table=table.name, what=action.verb, why=_why_not(table, action, recorded), is_final=True
+        )
         for action in actions
         if action.verb in WHY_NOT
         and action.verdict not in _CHANGED_NOTHING
@@ -462,9 +466,11 @@ def _without_traces(table: Table, actions: Sequence[Action], found: set[str]) ->
     ]
 
 
-def _why_not(table: Table, action: Action) -> str:
+def _why_not(table: Table, action: Action, recorded: Sequence[Action]) -> str:
     """Why an action cannot be undone; of a change of keys, with the command that changes back."""
     told, at = WHY_NOT[action.verb], action.snapshot_before
+    if action.condemned:
+        told = what_became(action, recorded)
     if action.verdict in (Verdict.FAILED, Verdict.BEATEN):
         return f"it {_ENDED[action.verdict]}; of what it did before that: {told}"
     if action.verb != RESPEC.name or at is None:

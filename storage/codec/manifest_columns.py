@@ -55,6 +55,7 @@ _REQUIRED_NUMBERS: dict[str, Callable[[ManifestEntry], int]] = {
 _OPTIONAL_NUMBERS: dict[str, Callable[[ManifestEntry], int | None]] = {
     "_FILE._CREATION_TIME": lambda entry: entry.file.creation_time,
     "_FILE._DELETE_ROW_COUNT": lambda entry: entry.file.delete_row_count,
+    "_FILE._FIRST_ROW_ID": lambda entry: entry.file.first_row_id,
 }
 _BYTES: dict[str, Callable[[ManifestEntry], bytes]] = {
     "_PARTITION": lambda entry: entry.partition,

@@ -56,6 +56,22 @@ def bytes_once_joined(
     return joined
 
 
+def units_of_ranges(ranges: Iterable[tuple[int, int, int]], *, target_bytes: int) -> Iterator[int]:
+    """The number of the unit in which files of each range of row ids are joined.
+
+    A range is its first id, its rows, and the bytes of its files; they come in the order of ids.
+    Joined files leave no gap. As in Java's `DataEvolutionCompactCoordinator`, a unit ends at the
+    target size, and a range that is larger begins one.
+    """
+    unit = end = size = 0
+    for first, rows, own in ranges:
+        if first != end or size > target_bytes or own > target_bytes:
+            unit, size = unit + 1, 0
+        yield unit
+        size += own
+        end = first + rows
+
+
 def pack_small_files(
     files: Iterable[DataFileMeta],
     *,

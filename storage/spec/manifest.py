@@ -191,3 +191,8 @@ def fold_entries(entries: Iterable[ManifestEntry]) -> dict[EntryIdentity, Manife
         else:
             merged[identity] = entry
     return merged
+
+
+def names_one_column(name: str) -> bool:
+    """Whether a data file of that name holds a column of blobs or of vectors alone."""
+    return name.endswith(".blob") or ".vector." in name

@@ -74,6 +74,13 @@ def names_in(tree: ast.Module, file: str) -> Iterator[Reference]:
                     yield Reference(file, node.lineno, f"{module}.{alias.name}")
     for node in nodes:
         if isinstance(node, ast.Attribute | ast.Name):
-            name = node.id if isinstance(node, ast.Name) else ast.unparse(node)
+            name = _dotted(node)
             head, dot, rest = name.partition(".")
             yield Reference(file, node.lineno, aliases.get(head, f"<here>.{head}") + dot + rest)
+
+
+def _dotted(node: ast.expr) -> str:
+    """A name with its attributes; what no name begins, a call or an item, is `()`."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "()"

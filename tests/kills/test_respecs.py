@@ -77,7 +77,7 @@ def test_a_change_of_keys_that_is_killed_at_any_moment_is_resumed_without_loss(
 
 @pytest.mark.parametrize("keys", [("dt", "hh"), ()], ids=["finer", "coarser"])
 @pytest.mark.parametrize("kind", ["keyed", "in dynamic buckets"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.mission("PT1", "PT50")
 def test_what_a_killed_process_had_staged_is_not_written_again(
     warehouse: str, tmp_path: Path, kind: str, keys: tuple[str, ...]

@@ -113,7 +113,7 @@ def written(spark: SparkSession, path: Path, form: str, days: list[str] = DAYS) 
 
 @pytest.mark.parametrize("kind", OUTPUT_TYPES)
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_parquet_of_spark_is_read_as_spark_reads_it(
     spark: SparkSession, tmp_path: Path, kind: str, mode: str
 ) -> None:
@@ -163,6 +163,7 @@ def test_moments_that_spark_counted_in_another_zone_are_refused_and_days_are_not
 
 @pytest.mark.parametrize("form", ["parquet", "orc"])
 @pytest.mark.parametrize("copy", [False, True])
+@pytest.mark.sampled(each="form")
 def test_a_takeover_refuses_days_that_others_would_read_as_others_and_takes_the_rest(
     catalog: Catalog, spark: SparkSession, tmp_path: Path, form: str, copy: bool
 ) -> None:

@@ -102,6 +102,8 @@ def test_a_stream_of_a_connector_goes_into_another_with_admission_control(
     assert batches == {0, 1, 2, 3}
 
 
+# The suite of datagen tries one that is stopped after any batch.
+@pytest.mark.deep
 def test_a_stream_without_an_end_is_stopped_and_goes_on(
     session: Session, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -163,8 +165,8 @@ def test_batches_of_spark_are_in_a_managed_table_once(
     assert len(session.catalog.table("db.kept").history.snapshots()) == 3
 
 
-# Each is two starts of a streaming query.
-@pytest.mark.sampled(1)
+# One batch put back is tried in test_streaming.py, one repeated above.
+@pytest.mark.deep
 @pytest.mark.parametrize("sink", ["files", "managed"])
 def test_a_checkpoint_of_spark_that_was_put_back_loses_no_row(
     session: Session, spark: SparkSession, tmp_path: Path, sink: str

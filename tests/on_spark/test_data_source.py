@@ -62,6 +62,7 @@ def told(call: Callable[[], object]) -> StorageError:
 
 @pytest.mark.mission("PT9", "FS16")
 @pytest.mark.parametrize("kind", ["append", "keyed"])
+@pytest.mark.sampled(each="any_spark")
 def test_rows_are_those_of_the_table_whatever_the_session_is_set_to(
     catalog: Catalog, any_spark: SparkSession, kind: str
 ) -> None:
@@ -73,6 +74,7 @@ def test_rows_are_those_of_the_table_whatever_the_session_is_set_to(
 
 
 @pytest.mark.parametrize("named", [True, False])
+@pytest.mark.sampled(1)
 def test_values_of_every_type_come_and_go(
     catalog: Catalog, spark: SparkSession, named: bool
 ) -> None:
@@ -381,6 +383,8 @@ def test_complete_results_replace_the_whole_table_with_each_batch(
     assert table.read().to_pylist() == [{"day": "a", "n": 2}]
 
 
+# test_streaming.py tries one without the data source.
+@pytest.mark.deep
 def test_a_checkpoint_that_is_older_than_the_table_is_refused(
     catalog: Catalog, spark: SparkSession, tmp_path: Path
 ) -> None:

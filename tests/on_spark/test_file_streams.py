@@ -219,7 +219,7 @@ CASES: dict[str, tuple[str, bytes, list[dict[str, str]], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES)
 def test_a_stream_stores_what_a_run_reads_of_the_same_file(landing: Opened, case: str) -> None:
     name, content, columns, settings = CASES[case]

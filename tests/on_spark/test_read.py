@@ -181,6 +181,7 @@ def test_timestamps_finer_than_microseconds_lose_the_rest(
 
 
 @pytest.mark.parametrize("type_name", SPARK_PARTITIONS)
+@pytest.mark.sampled(2)
 def test_partitions_of_every_type_are_read_alike(
     catalog: Catalog, spark: SparkSession, type_name: str
 ) -> None:

@@ -256,6 +256,7 @@ def test_upserts_go_on_beside_a_compaction_and_a_new_column(catalog: Catalog, fe
 
 @pytest.mark.parametrize("keys", [[], ["day", "id"]], ids=["append", "upsert"])
 @pytest.mark.mission("PT1", "PT13", "PT49")
+@pytest.mark.sampled(1)
 def test_a_stream_goes_on_when_the_partition_keys_change_under_a_staged_batch(
     catalog: Catalog, feed: Feed, keys: list[str]
 ) -> None:

@@ -39,7 +39,7 @@ def assert_alike(frame: DataFrame, expected: pa.Table) -> None:
 
 @pytest.mark.parametrize("name", system_table_names())
 @pytest.mark.mission("FS1")
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(3)
 def test_a_system_table_is_a_dataframe(
     catalog: Catalog, any_spark: SparkSession, name: str
 ) -> None:

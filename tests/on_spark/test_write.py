@@ -210,6 +210,7 @@ def test_every_type_that_spark_has_is_written_alike(
 
 
 @pytest.mark.parametrize("type_name", SPARK_PARTITIONS)
+@pytest.mark.sampled(2)
 def test_partitions_of_every_type_are_made_alike(
     catalog: Catalog, spark: SparkSession, type_name: str
 ) -> None:
@@ -289,6 +290,7 @@ BAD_FRAMES: dict[str, tuple[str, list[tuple[Any, ...]], str]] = {
 
 
 @pytest.mark.parametrize("case", list(BAD_FRAMES))
+@pytest.mark.sampled(3)
 def test_a_dataframe_that_does_not_fit_is_refused_in_the_words_of_every_write(
     catalog: Catalog, spark: SparkSession, case: str
 ) -> None:

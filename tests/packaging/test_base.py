@@ -19,9 +19,9 @@ _SIZE_MB = 340
 @pytest.fixture(scope="module")
 def neglected(base: Base) -> Base:
     """The base, with a neglected warehouse and a policy in its folder."""
-    assert base.lakewright("demo", "--neglected").code == 0
-    adopted = base.lakewright("adopt", "./warehouse", "--policy", "policy.yaml")
-    assert adopted.code == 0, adopted.err
+    commands = ["demo", "--neglected"], ["adopt", "./warehouse", "--policy", "policy.yaml"]
+    for ended in base.each_of(*commands):
+        assert ended.code == 0, ended.err
     return base
 
 
@@ -36,14 +36,16 @@ def test_a_neglected_warehouse_is_adopted_kept_and_looked_at(neglected: Base) ->
     assert "14 verbs in shadow" in planned.out, planned.err
     policy = neglected.folder / "policy.yaml"
     policy.write_text(policy.read_text().replace("mode: shadow", "mode: live"))
-    done = neglected.lakewright("upkeep", "--policy", "policy.yaml")
+    done, rows = neglected.each_of(
+        ["upkeep", "--policy", "policy.yaml"],
+        ["read", "logs.clicks", "--limit", "2", "--format", "csv"],
+    )
     assert done.code == 0, done.err
-    rows = neglected.lakewright("read", "logs.clicks", "--limit", "2", "--format", "csv")
     assert len(rows.out.splitlines()) == 3
     _, _, after = done.out.partition("lakewright undo ")
     run = after.split()[0]
-    assert neglected.lakewright("undo", run, "--table", "logs.clicks").code == 0
     commands = (
+        ["undo", run, "--table", "logs.clicks"],
         ["ls"],
         ["show", "logs.clicks"],
         ["sql", "SHOW TABLES"],

@@ -26,11 +26,14 @@ source:
 _MATERIALIZE = """
 import sys
 import dagster as dg
+from lakewright.cli import main
 from lakewright.definitions import build_definitions
 from lakewright.platform.orchestration.resources import WarehouseResource
+assert main(["check", sys.argv[1]]) == 0
 found = build_definitions([sys.argv[1]], warehouse=WarehouseResource(uri=sys.argv[2]))
 own = [each for each in found.assets if isinstance(each, dg.AssetsDefinition)]
 assert dg.materialize(own, resources=found.resources, selection="shop/days").success
+assert main(["--warehouse", sys.argv[2], "read", "shop.days"]) == 0
 """
 
 
@@ -111,9 +114,7 @@ def test_the_connector_of_the_page_is_the_source_of_a_declared_table(
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "days.yaml").write_text(_DECLARATION)
     warehouse = str(tmp_path / "warehouse")
-    run(site, "-m", "lakewright.cli", "check", str(tmp_path / "tables"))
-    run(site, "-c", _MATERIALIZE, str(tmp_path / "tables"), warehouse)
-    told = run(site, "-m", "lakewright.cli", "--warehouse", warehouse, "read", "shop.days")
+    told = run(site, "-c", _MATERIALIZE, str(tmp_path / "tables"), warehouse)
     assert "2024-02-09" in told
 
 

@@ -251,6 +251,21 @@ def test_a_column_in_another_spelling_is_not_added(lake: Lake) -> None:
     assert lake.table("shop.orders").schema.field_names == ("day", "id", "city")
 
 
+def test_a_file_with_a_misspelt_and_a_new_column_is_named_and_stops_no_other_day(
+    lake: Lake,
+) -> None:
+    declare(lake, evolve="schema: {evolve: additive}")
+    put(lake, 1, "id,n\n1,7\n")
+    wrong = put(lake, 2, "ID,city\n2,Bonn\n")
+
+    refused = lake.materialize("shop.orders", fails=True)
+
+    assert f"{wrong}: the file lacks column id, n and has unknown column ID" in refused.failure
+    assert "did you mean 'id' by 'ID'" in refused.failure
+    assert lake.table("shop.orders").schema.field_names == ("day", "id", "n")
+    assert orders(lake) == [{"id": 1, "n": 7}]
+
+
 def test_a_declaration_that_cannot_grow_is_refused(lake: Lake) -> None:
     declare(
         lake,

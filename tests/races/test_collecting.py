@@ -110,10 +110,11 @@ def test_what_is_collected_beside_other_verbs_loses_and_leaves_nothing(
 
 @pytest.mark.parametrize("other", ["put_back", "rollback", "append", "collect"])
 @pytest.mark.parametrize("ring", [expired_arena, rolled_back_arena], ids=["expiry", "rollback"])
-@pytest.mark.sampled(2)
+@pytest.mark.parametrize("held_up", [1, pytest.param(2, marks=pytest.mark.deep)])
+@pytest.mark.sampled(each="other")
 def test_what_is_put_back_beside_other_verbs_is_all_there_or_not_at_all(
-    ring: Callable[[], Arena], other: str
+    ring: Callable[[], Arena], other: str, held_up: int
 ) -> None:
     actors = [_actor("put_back", 0), _actor(other, 1)]
-    race = Race(ring(), actors, 2)
+    race = Race(ring(), actors, held_up)
     check(Finding(race, race.run()))

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakewright.storage.errors import CorruptionError
-from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.manifest import DataFileMeta, names_one_column
 
 
 def with_newer_files(metas: Iterable[DataFileMeta], *, table: str) -> tuple[DataFileMeta, ...]:
@@ -56,7 +56,7 @@ def _age(file: DataFileMeta) -> tuple[int, int]:
 
 def holds_one_column(file: DataFileMeta) -> bool:
     """Whether a file holds a column of blobs or of vectors, beside the files of the rows."""
-    return file.file_name.endswith(".blob") or ".vector." in file.file_name
+    return names_one_column(file.file_name)
 
 
 def files_of_rows(file: DataFileMeta) -> tuple[DataFileMeta, ...]:

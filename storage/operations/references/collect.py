@@ -244,6 +244,11 @@ def plan_collect(files: TableFiles, options: CollectOptions) -> CollectPlan:
         CorruptionError: a record is damaged.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
+    return plan_of_any_kind(files, options)
+
+
+def plan_of_any_kind(files: TableFiles, options: CollectOptions) -> CollectPlan:
+    """As `plan_collect`, also where an option of the table is not supported: a dropped one."""
     max_files = whole_or_none(options.max_files, "max_files", minimum=1)
     ids: list[str] = []
     count = size = later = 0
@@ -287,6 +292,11 @@ def run_collect(files: TableFiles, plan: CollectPlan) -> CollectResult:
         CorruptionError: the metadata of a root, or a record, cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
+    return run_on_any_kind(files, plan)
+
+
+def run_on_any_kind(files: TableFiles, plan: CollectPlan) -> CollectResult:
+    """As `run_collect`, also where an option of the table is not supported: a dropped one."""
     started = files.env.now_ms()
     due = {e.id for e in _due(files, early=plan.early, under_way=plan.under_way)}
     there = files.condemned.listed()

@@ -21,10 +21,11 @@ import datetime as dt
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from lakewright.storage.codec.snapshot_json import decode_snapshot, decode_tag
+from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import CorruptionError, FileMissing, StalePlan
 from lakewright.storage.files.condemned_store import RecordFiles
 from lakewright.storage.files.recorded_files import RecordedFiles
@@ -38,12 +39,17 @@ from lakewright.storage.operations.references.roots import (
 )
 from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.running.plan import UnreachableFile
-from lakewright.storage.operations.running.processes import is_dead, this_process
+from lakewright.storage.operations.running.processes import (
+    is_alive_beside,
+    is_dead,
+    this_process,
+)
 from lakewright.storage.operations.state.branch_files import on_branch
 from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.spec.condemned import DROP_TABLE, Condemned, CondemnedFile, HeldFile
 
-# For so long a record that is not done is that of a verb at work, unless its process is dead.
+# For so long a record that is not done is that of a verb at work, unless its process is dead; and
+# longer, while another process of this machine lives that wrote it.
 FLOOR_MS = 3_600_000
 _ROOT = re.compile(
     r"(?:branch/branch-(?P<branch>[^/]+)/)?"
@@ -54,13 +60,17 @@ _ROOT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Condemnation:
-    """A record under way, and the names in its lists; it may go on with one of a run that died."""
+    """A record under way, and the names in its lists; it may go on with one of a run that died.
+
+    `seen` are the records that were read before it was written, by their files.
+    """
 
     files: TableFiles
     id: str
     record: Condemned
     names: tuple[CondemnedFile, ...]
     goes_on: bool = False
+    seen: Mapping[FileStatus, Condemned] = field(default_factory=dict)
 
     def withdraw(self) -> None:
         """Delete the record: the verb deletes nothing, or has put everything back."""
@@ -110,7 +120,8 @@ def condemn(
     roots = list(roots)
     held = {each.path: each for each in _held(files, roots)}
     named = {name.path: CondemnedFile(name.path, name.size_bytes) for name in names}
-    stopped = _stopped(files, verb, held)
+    found = list(records(files))
+    stopped = _stopped(files, verb, held, found)
     for _, before in stopped:
         held = {each.path: each for each in before.roots} | held
     for listed, _ in stopped:
@@ -133,7 +144,8 @@ def condemn(
     files.condemned.put(record_id, record, condemned)
     for listed, _ in stopped:
         delete_record(files, listed)
-    made = Condemnation(files, record_id, record, condemned, goes_on=bool(stopped))
+    seen = {listed.head: other for listed, other in found if listed.head}
+    made = Condemnation(files, record_id, record, condemned, goes_on=bool(stopped), seen=seen)
     try:
         leave_metadata(files, roots)
     except BaseException:
@@ -145,7 +157,10 @@ def condemn(
 
 
 def _stopped(
-    files: TableFiles, verb: str, held: Mapping[str, HeldFile]
+    files: TableFiles,
+    verb: str,
+    held: Mapping[str, HeldFile],
+    known: Iterable[tuple[RecordFiles, Condemned]],
 ) -> list[tuple[RecordFiles, Condemned]]:
     """The records of runs of a verb that died, which this one ends: both are undone as one.
 
@@ -153,7 +168,7 @@ def _stopped(
     """
     found = [
         (listed, record)
-        for listed, record in records(files)
+        for listed, record in known
         if not record.done
         and (record.verb, record.branch) == (verb, files.paths.branch)
         and listed.claim is None
@@ -190,8 +205,10 @@ def delete_record(files: TableFiles, listed: RecordFiles) -> None:
     remove_empty_folders(files.fs, [files.paths.condemned_dir], below=files.paths.root)
 
 
-def records(files: TableFiles) -> Iterator[tuple[RecordFiles, Condemned]]:
-    """The complete records, oldest first.
+def records(
+    files: TableFiles, *, seen: Mapping[FileStatus, Condemned] | None = None
+) -> Iterator[tuple[RecordFiles, Condemned]]:
+    """The complete records, oldest first; `seen` are not read again if they are as they were.
 
     Raises:
         CorruptionError: a record is damaged.
@@ -199,7 +216,9 @@ def records(files: TableFiles) -> Iterator[tuple[RecordFiles, Condemned]]:
     """
     for record_id, listed in files.condemned.listed().items():
         if listed.head is not None:
-            record = files.condemned.read(record_id)
+            # A put-back, which changes a record that is done, claims it before.
+            known = None if seen is None or listed.claim else seen.get(listed.head)
+            record = known or files.condemned.read(record_id)
             if record is not None:
                 yield listed, record
 
@@ -218,7 +237,8 @@ def check_no_rollback_before(condemnation: Condemnation, end_id: int) -> None:
             raise StalePlan(
                 f"{record.verb.replace('_', ' ')} of {table} needs snapshot {needed[0]}, and "
                 "is in progress or was stopped halfway; wait until it ends, or carry it out again, "
-                "and plan again; after an hour it counts as dead, and at once where its process ran"
+                "and plan again; after an hour it counts as dead, and where its process ran, once "
+                "that has ended"
             )
 
 
@@ -250,7 +270,7 @@ def check_pins_stay(condemnation: Condemnation) -> None:
 
 def others_at_work(condemnation: Condemnation) -> Iterator[Condemned]:
     """The records that other verbs on this branch have not ended."""
-    found = list(records(condemnation.files))
+    found = list(records(condemnation.files, seen=condemnation.seen))
     own = [each.head for each, _ in found if each.id == condemnation.id]
     # The store's own clock: the record was written a moment ago.
     now_ms = max((each.modified_ms for each in own if each), default=0)
@@ -263,21 +283,25 @@ def others_at_work(condemnation: Condemnation) -> Iterator[Condemned]:
 def is_at_work(listed: RecordFiles, record: Condemned, now_ms: int) -> bool:
     """Whether the verb of a record may still run, by the store's clock.
 
-    The process of one that is not done may be known to be dead; else it counts as dead after an
-    hour.
+    The process of one that is not done may be known to be dead, or to live; else it counts as dead
+    after an hour.
     """
     is_young = listed.head is None or listed.head.modified_ms > now_ms - FLOOR_MS
-    return not record.done and is_young and not is_dead(record.process)
+    if record.done or is_dead(record.process):
+        return False
+    return is_young or is_alive_beside(record.process)
 
 
 def is_being_rolled_back(files: TableFiles) -> bool:
     """Whether a rollback of the branch is running, or was stopped within the last hour."""
-    begun_ms = [
-        listed.head.modified_ms
+    begun = [
+        (listed.head.modified_ms, record.process)
         for listed, record in records(files)
         if listed.head and record.pins and not record.done and record.branch == files.paths.branch
     ]
-    return bool(begun_ms) and max(begun_ms) > read_store_clock(files) - FLOOR_MS
+    if any(is_alive_beside(process) for _, process in begun):
+        return True
+    return bool(begun) and max(begun)[0] > read_store_clock(files) - FLOOR_MS
 
 
 def _snapshot_id(held: HeldFile) -> int | None:

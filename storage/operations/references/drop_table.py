@@ -31,15 +31,14 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.collect import (
     CollectOptions,
     condemned_runs,
-    plan_collect,
-    run_collect,
+    plan_of_any_kind,
+    run_on_any_kind,
 )
 from lakewright.storage.operations.references.condemn import held_file, new_record_id
 from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.running.processes import this_process
 from lakewright.storage.spec.condemned import DROP_TABLE, Condemned, CondemnedFile, HeldFile
 from lakewright.storage.spec.schema import TableSchema
-from lakewright.storage.spec.supported_options import Use, check_supported
 
 _METADATA = (
     *("schema", "snapshot", "tag", "branch", "changelog", "consumer"),
@@ -72,13 +71,12 @@ def recoverable_files(
     """A table that can be dropped so that it can come back.
 
     Raises:
-        UnsupportedError: its schema cannot be read, or an option of it is not supported.
+        UnsupportedError: its schema cannot be read.
         TableNotFound: there is no schema.
     """
     paths = TablePaths(root)
     try:
         schema = SchemaStore(fs, paths).latest(table=name)
-        check_supported(schema, Use.EXPIRE, table=name)
     except TableNotFound:
         raise
     except StorageError as error:
@@ -182,7 +180,9 @@ def dropped_names(fs: FileSystem, database_folder: str) -> list[str]:
 
 def collect_dropped(files: TableFiles, *, early: bool = False) -> bool:
     """Delete what was dropped and can come back no more; `early`, also what still could."""
-    result = run_collect(files, plan_collect(files, CollectOptions(early=early, under_way=early)))
+    result = run_on_any_kind(
+        files, plan_of_any_kind(files, CollectOptions(early=early, under_way=early))
+    )
     clear_place(files.fs, files.paths)
     return bool(result.records)
 

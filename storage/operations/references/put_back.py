@@ -110,9 +110,10 @@ def plan_put_back(files: TableFiles, options: PutBackOptions) -> PutBackPlan:
         f"record is not given; `lakewright condemned list {files.name}` shows them",
     )
     text_argument(record_id, "record")
-    check_supported(files.schema, Use.EXPIRE, table=files.name)
     known = {each.id: each for each in condemned_runs(files)}
     run = known.get(record_id)
+    if run is None or run.verb != DROP_TABLE:
+        check_supported(files.schema, Use.EXPIRE, table=files.name)
     record = None if run is None else files.condemned.read(record_id)
     if run is None or record is None:
         raise NotFoundError(

@@ -284,7 +284,7 @@ class Reach:
             if entries is None:
                 if not self._is_present(root.files.paths.manifest(name)):
                     continue
-                entries = self._forgiven(partial(self._read, root, meta))
+                entries = self._forgiven(root, partial(self._read, root, meta))
                 self._manifests.keep(name, entries)
             yield from entries
 
@@ -325,11 +325,13 @@ class Reach:
             return names
         return pa.array([*map(str.encode, names)], pa.large_binary())
 
-    def _forgiven(self, read: Callable[[], tuple[_T, ...]]) -> tuple[_T, ...]:
+    def _forgiven(self, root: Root, read: Callable[[], tuple[_T, ...]]) -> tuple[_T, ...]:
         """The result of a read; empty if the read fails and `forgiving` is set."""
         try:
             return read()
         except UnreadableManifest as error:
+            if not self.forgiving and root.branch:
+                raise _of_branch(root, error) from error
             if not self.forgiving:
                 raise
             if not error.details.get("missing"):
@@ -376,12 +378,12 @@ class Reach:
                 self.sizes[path] = size
             return found
 
-        return self._forgiven(read)
+        return self._forgiven(root, read)
 
     def _indexes(self, root: Root, name: str) -> tuple[IndexEntry, ...]:
         if not self._is_present(root.files.paths.manifest(name)):
             return ()
-        return self._forgiven(partial(root.files.manifests.read_index_manifest, name))
+        return self._forgiven(root, partial(root.files.manifests.read_index_manifest, name))
 
     def _is_present(self, path: str) -> bool:
         return self.present is None or path in self.present
@@ -401,6 +403,17 @@ class Reach:
         """Whether the commit wrote changelog files; otherwise its added files are the changelog."""
         options = self._seen(root).schema.options
         return options.get("changelog-producer", "none").strip().lower() != "none"
+
+
+def _of_branch(root: Root, error: UnreadableManifest) -> UnreadableManifest:
+    """The same error with the branch, and with the way out if the rows are lost."""
+    table = root.files.name.partition("$branch_")[0]
+    return UnreadableManifest(
+        f"{error.message}; {root.kind.value} {root.label} of branch {root.branch} names it, and "
+        "Java's expiry of main deletes what branches name: if the branch is not needed any more, "
+        f"`lakewright branch delete {table} {root.branch}` lets the others go on",
+        **error.details,
+    )
 
 
 def _at_schema(root: Root) -> TableFiles:

@@ -13,6 +13,7 @@ from lakewright.storage.lsm.bin_packing import (
     pack_neighbours,
     pack_small_files,
     pack_small_stretches,
+    units_of_ranges,
 )
 from lakewright.storage.lsm.levels import levels_of
 from lakewright.storage.lsm.universal_compaction import (
@@ -87,23 +88,19 @@ def _pick_columns(
 ) -> tuple[list[CompactionUnit], str]:
     """Files of columns to join with those of their rows, and files of rows that follow each other.
 
-    Rows keep their ids, which a file has from its first on; so joined files leave no gap. As Java,
-    a unit ends at the target size (`DataEvolutionCompactCoordinator`).
+    Rows keep their ids, which a file has from its first on.
     """
-    target = files.options.target_file_size
-    units: list[list[DataFileMeta]] = [[]]
-    end = size = 0
-    for file in with_newer_files(metas, table=files.name):
-        first = file.first_row_id or 0
-        own = files_of_rows(file)
-        is_large = sum(each.file_size for each in own) > target
-        if first != end or size > target or is_large:
-            units.append([])
-            size = 0
-        units[-1] += own
-        size += sum(each.file_size for each in own)
-        end = first + file.row_count
-    chosen = [tuple(unit) for unit in units if len(unit) >= needed]
+    joined = with_newer_files(metas, table=files.name)
+    every = [files_of_rows(file) for file in joined]
+    ranges = (
+        (file.first_row_id or 0, file.row_count, sum(each.file_size for each in own))
+        for file, own in zip(joined, every, strict=True)
+    )
+    units: dict[int, list[DataFileMeta]] = {}
+    numbers = units_of_ranges(ranges, target_bytes=files.options.target_file_size)
+    for unit, own in zip(numbers, every, strict=True):
+        units.setdefault(unit, []).extend(own)
+    chosen = [tuple(unit) for unit in units.values() if len(unit) >= needed]
     if not chosen:
         return [], f"fewer than {needed} files of the same or the next rows, of {len(metas)}"
     count = sum(map(len, chosen))

@@ -33,6 +33,18 @@ def is_dead(process: str) -> bool:
     return False
 
 
+def is_alive_beside(process: str) -> bool:
+    """Whether another process of this machine is known to live; False for all that is not known.
+
+    This one may have gone on after a verb that failed, so that it lives says nothing.
+    """
+    machine, _, number = process.rpartition(" ")[0].rpartition(" ")
+    with suppress(OSError, ValueError):
+        is_here = machine == _machine() and int(number) != os.getpid()
+        return is_here and _started(int(number)) == process.rpartition(" ")[2]
+    return False
+
+
 def _machine() -> str:
     boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
     return f"{boot} {(_PROC / 'self/ns/pid').readlink()}"

@@ -1,17 +1,18 @@
 """The buckets of a snapshot as columns, from a few numbers of each live file.
 
-1. Decode one manifest after the other to columns, and keep twelve numbers of each entry.
+1. Decode one manifest after the other to columns, and keep some numbers of each entry.
 2. Fold ADD and DELETE entries: of several entries of one file in one place, the last one counts.
 3. Sum up by bucket of each partition, as the table's keys name it: during a change of keys, the
    files of one partition have several rows.
 
-Memory: 62 bytes for each entry, held twice for a moment, and two decoded manifests.
+Memory: 71 bytes for each entry, held twice for a moment, and two decoded manifests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +21,13 @@ import pyarrow.compute as pc
 from lakewright.storage.codec.manifest_columns import NO_NUMBER, EntryColumns
 from lakewright.storage.files.external_files import external_uri
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.bin_packing import units_of_ranges
 from lakewright.storage.operations.state.keys import check_key_types
 from lakewright.storage.operations.state.keys_of_files import keys_fit, schemas_fit
 from lakewright.storage.operations.state.live_columns import live_columns, selected
 from lakewright.storage.operations.state.live_files import level_0_waits, looks_level_0_up
 from lakewright.storage.operations.state.partition_filter import PartitionFilter
-from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta
+from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta, names_one_column
 
 _LATEST = np.iinfo(np.int64).max
 # Files are counted by size from each of these up to the next.
@@ -42,11 +44,12 @@ class BucketColumns:
     deepest level, `joined` are those that a compaction takes, if one is due. Only keyed tables have
     levels. `is_merged` says whether a reader sees each row that the files of a bucket hold, unless
     deletion vectors mark some: no file holds a retraction, and there is nothing to merge or to wait
-    for. `names` has a number for the name of each live file, bucket after bucket, and
-    `begins` where those of a bucket begin. `has_other_rows` says that files have partition rows of
-    other keys than the table's. `away_files` are named by their places in the table, as a change of
-    keys leaves them. `shapes` count the files of all buckets: level, least size, files,
-    bytes.
+    for. With data evolution, small files are those that a compaction can join, as they are of the
+    same or the next rows, and `small_file_count` the most that become one file.
+    `names` has a number for the name of each live file, bucket after bucket, and `begins` where
+    those of a bucket begin. `has_other_rows` says that files have partition rows of other keys than
+    the table's. `away_files` are named by their places in the table, as a change of keys leaves
+    them. `shapes` count the files of all buckets: level, least size, files, bytes.
     """
 
     partition_rows: tuple[bytes, ...]
@@ -207,6 +210,9 @@ class _Numbers:
     plain: np.ndarray
     retracts: np.ndarray
     away: np.ndarray
+    first_row: np.ndarray
+    # Files of all columns of their rows but blobs and vectors.
+    whole: np.ndarray
 
     @classmethod
     def of(
@@ -229,6 +235,8 @@ class _Numbers:
             # Without a number it may.
             retracts=part.numbers("_FILE._DELETE_ROW_COUNT", chosen) != 0,
             away=_are_away(part, chosen, home),
+            first_row=part.numbers("_FILE._FIRST_ROW_ID", chosen),
+            whole=_hold_rows(part, chosen),
         )
 
     @classmethod
@@ -271,7 +279,17 @@ class _Numbers:
         return np.flatnonzero(live)
 
 
-_FLAGS = frozenset({"added", "plain", "retracts", "away"})
+_FLAGS = frozenset({"added", "plain", "retracts", "away", "whole"})
+
+
+def _hold_rows(part: EntryColumns, chosen: np.ndarray) -> np.ndarray:
+    """Whether files are of rows; of others, none has row ids and no blob beside it."""
+    has_ids = part.numbers("_FILE._FIRST_ROW_ID", chosen) != NO_NUMBER
+    if has_ids.any():
+        names = part.texts("_FILE._FILE_NAME", chosen[has_ids]).to_pylist()
+        has_ids[has_ids] = [not names_one_column(name.decode()) for name in names]
+    found: np.ndarray = has_ids
+    return found
 
 
 def _are_away(part: EntryColumns, chosen: np.ndarray, home: bytes) -> np.ndarray:
@@ -296,6 +314,9 @@ def _by_bucket(files: TableFiles, found: _Numbers, partitions: _Partitions) -> B
 
     options, keyed = files.options, files.schema.is_keyed
     small = found.size < options.target_file_size * options.compaction_small_file_ratio
+    most_small = None
+    if options.data_evolution_enabled:
+        small, most_small = _joined_ranges(found, of_bucket, len(begins), options.target_file_size)
     at_level_0 = (found.level == 0) & keyed
     waiting = found.bucket < 0
     if level_0_waits(files):
@@ -323,7 +344,7 @@ def _by_bucket(files: TableFiles, found: _Numbers, partitions: _Partitions) -> B
         file_count=np.diff(np.append(begins, len(starts))),
         row_count=sums(found.rows),
         size_bytes=sums(found.size),
-        small_file_count=sums(small),
+        small_file_count=sums(small) if most_small is None else most_small,
         small_bytes=sums(found.size * small),
         level0_count=sums(at_level_0),
         level0_bytes=sums(found.size * at_level_0),
@@ -371,6 +392,34 @@ def _run_counts(found: _Numbers, of_bucket: np.ndarray, begins: np.ndarray) -> n
     runs = np.unique(of_bucket[deep] * levels + found.level[deep])
     summed: np.ndarray = counts + np.bincount(runs // levels, minlength=len(begins))
     return summed
+
+
+def _joined_ranges(
+    found: _Numbers, of_bucket: np.ndarray, buckets: int, target_bytes: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Files that a compaction of evolving columns can join; of each bucket, the most in one file.
+
+    They are those that `_pick_columns` of the plan takes, if it needs two.
+    """
+    small, most = np.zeros(len(found.name), bool), np.zeros(buckets, np.int64)
+    chosen = np.flatnonzero(found.whole)
+    chosen = chosen[np.lexsort((found.rows[chosen], found.first_row[chosen], of_bucket[chosen]))]
+    for bucket, rows in groupby(chosen.tolist(), key=lambda row: int(of_bucket[row])):
+        ranges = [
+            (place, [*same])
+            for place, same in groupby(
+                rows, key=lambda row: (int(found.first_row[row]), int(found.rows[row]))
+            )
+        ]
+        sized = ((*place, int(found.size[same].sum())) for place, same in ranges)
+        units: dict[int, list[int]] = {}
+        numbers = units_of_ranges(sized, target_bytes=target_bytes)
+        for unit, (_, same) in zip(numbers, ranges, strict=True):
+            units.setdefault(unit, []).extend(same)
+        for together in units.values():
+            small[together] = len(together) > 1
+            most[bucket] = max(most[bucket], len(together) if len(together) > 1 else 0)
+    return small, most
 
 
 def _joined_runs(

@@ -21,8 +21,10 @@ from lakewright.storage.operations.state.keys import key_decoder
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.rows import ROW_KIND_COLUMN
 
 _SHOWN = 3
+_NO_KINDS = "on_duplicate=refuse tells no duplicates among rows of several kinds"
 _WAY_OUT = (
     "remove them, or leave out on_duplicate: then the row with the greatest `sequence.field` wins, "
     "or without that option the last row that the writer happens to get"
@@ -34,7 +36,7 @@ def check_tells_duplicates(files: TableFiles) -> None:
 
     Raises:
         InvalidRequestError: it has no primary key.
-        UnsupportedError: its rows get their buckets later.
+        UnsupportedError: its rows get their buckets later, or a column tells their kinds.
     """
     if not files.schema.is_keyed:
         raise InvalidRequestError(
@@ -44,6 +46,23 @@ def check_tells_duplicates(files: TableFiles) -> None:
         raise UnsupportedError(
             f"on_duplicate=refuse needs the buckets of rows, which {files.name} chooses later "
             "(bucket -2); check the rows for equal keys before they are written"
+        )
+    if files.merge_spec.rowkind_field is not None:
+        raise UnsupportedError(
+            f"{_NO_KINDS}, and {files.name} takes them from {files.merge_spec.rowkind_field} "
+            "(rowkind.field); leave out on_duplicate"
+        )
+
+
+def check_no_kinds(files: TableFiles, columns: Sequence[str]) -> None:
+    """Refuse rows with kinds: a deletion and a new row of a key are two changes of it.
+
+    Raises:
+        InvalidRequestError: the columns have kinds.
+    """
+    if ROW_KIND_COLUMN in columns:
+        raise InvalidRequestError(
+            f"{_NO_KINDS}, and rows for {files.name} have {ROW_KIND_COLUMN}; leave out one of them"
         )
 
 
@@ -85,8 +104,7 @@ def check_distinct_files(files: TableFiles, place: Place, written: Sequence[Data
         split = DataSplit(
             partition=place.partition, bucket=place.bucket, files=section.files, merge=True
         )
-        # A merged read leaves deletions out.
-        due = sum(file.row_count - (file.delete_row_count or 0) for file in section.files)
+        due = sum(file.row_count for file in section.files)
         twice = due - sum(rows.num_rows for rows in reader.read(split))
         if twice:
             raise InvalidRows(

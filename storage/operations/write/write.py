@@ -35,6 +35,7 @@ from lakewright.storage.operations.write.bucket_writer import BucketWriter, Post
 from lakewright.storage.operations.write.default_values import with_defaults, with_left_out_columns
 from lakewright.storage.operations.write.distinct_keys import (
     check_distinct_files,
+    check_no_kinds,
     check_tells_duplicates,
 )
 from lakewright.storage.operations.write.partition_writers import WRITERS, PlaceWriter
@@ -268,6 +269,8 @@ class StagingWriter:
     def _conform(self, rows: pa.Table) -> pa.Table:
         files = self._files
         kinds = None
+        if self.job.request.on_duplicate is OnDuplicate.REFUSE:
+            check_no_kinds(files, rows.column_names)
         if ROW_KIND_COLUMN in rows.column_names:
             kinds = rows.column(ROW_KIND_COLUMN)
             rows = rows.drop_columns([ROW_KIND_COLUMN])

@@ -347,7 +347,7 @@ def test_help_imports_no_storage_and_nothing_that_draws() -> None:
 
 def test_a_pipe_gets_neither_colours_nor_bars(catalog: Catalog) -> None:
     written_table(catalog)
-    for command in ("show db.t", "compact db.t --full", "read db.t"):
+    for command in ("compact db.t --full", "read db.t"):
         ended = run_alone(RUN, "--warehouse", catalog.uri, *command.split())
         assert (ended.returncode, ended.stderr) == (0, "")
         assert "\x1b" not in ended.stdout

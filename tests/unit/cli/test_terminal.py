@@ -65,7 +65,7 @@ def long_values(catalog: Catalog) -> Catalog:
     ("command", "columns"),
     [("ls", 60), ("show db.t", 40), ("snapshots db.t", 80), ("files db.t", 40), ("read db.t", 30)],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_no_line_is_wider_than_the_terminal(
     long_values: Catalog, command: str, columns: int
 ) -> None:
@@ -93,7 +93,7 @@ def test_a_row_stays_a_row_in_eighty_columns(
 
 
 @pytest.mark.parametrize("columns", [26, 40, 80])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_adopt_prints_a_table_at_any_width(catalog: Catalog, columns: int) -> None:
     table = new_table(catalog, EVENTS)
     for start in range(6):

@@ -91,12 +91,16 @@ def test_an_expiry_is_undone_until_it_is_collected(
 
     assert (back.code, [each.id for each in table.history.snapshots()]) == (0, [1, 2, 3, 4])
     assert values_of(table.at(snapshot=1), "id") == [0]
+    again = lakewright(catalog, "undo", action.run, code=5)
+    assert re.search(
+        r"put back since, by lakewright undo \(\w{8}\)", re.sub(r"\s+", " ", again.out)
+    )
     lakewright(catalog, *every)
     lakewright(catalog, "condemned", "collect", "db.t", "--now")
     (action,) = (e for e in Ledger(catalog).actions() if "expire" in e.verb and e.run != action.run)
     told = lakewright(catalog, "undo", action.run, code=5)
     assert told.code == 5
-    assert "put back since, or is collected" in re.sub(r"\s+", " ", told.out)
+    assert "it deleted is collected: the ledger has no action" in re.sub(r"\s+", " ", told.out)
 
 
 def test_an_undo_that_is_whole_exits_with_0_beside_a_damaged_table(

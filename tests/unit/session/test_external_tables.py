@@ -495,7 +495,7 @@ def test_a_table_without_a_connector_is_managed_and_needs_no_option(session: Ses
     session.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     planned = plan_scan(context, ScanRequest(("n",), limit=1))
     assert sum(piece.num_rows for piece in planned.rows()) == 1
-    session.sql("DROP TABLE t")
+    session.sql("DROP TABLE t PURGE")
     assert not session.catalog.fs.list_tree(folder)
 
 

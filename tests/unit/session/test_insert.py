@@ -264,13 +264,24 @@ def test_sums_and_fractions_of_a_query_fill_columns_of_numbers(views: Session) -
     assert rows_of(views, "SELECT count(*) FROM sums") == [(1,)]
 
 
-def test_values_that_fit_in_the_declared_order_name_the_way_to_write_them(session: Session) -> None:
-    session.sql("CREATE TABLE sales (day DATE, id BIGINT, note STRING) PARTITIONED BY (day)")
-    with pytest.raises(InvalidRows) as refused:
-        session.sql("INSERT INTO sales VALUES (DATE '2024-05-01', 1, 'x')")
-    said = str(refused.value)
-    assert "partition columns come last (id, note, day)" in said
-    assert "write the list (day, id, note) before VALUES, or BY NAME" in said
-    with pytest.raises(InvalidRows) as refused:
-        session.sql("INSERT INTO sales VALUES ('x', 'y', 'z')")
-    assert "BY NAME" not in str(refused.value)
+def test_positions_are_refused_where_partition_columns_are_not_declared_last(
+    session: Session,
+) -> None:
+    session.sql("CREATE TABLE sales (day STRING, id BIGINT, note STRING) PARTITIONED BY (day)")
+    refused = (
+        "INSERT INTO sales VALUES ('2024-05-01', 1, 'x')",
+        "INSERT INTO sales VALUES (1, 'x', '2024-05-01')",
+        "INSERT OVERWRITE sales PARTITION (day) SELECT 1, 'x', '2024-05-01'",
+    )
+    for statement in refused:
+        with pytest.raises(InvalidStatement, match=r"INSERT INTO db.sales \(day, id, note\) …"):
+            session.sql(statement)
+    assert rows_of(session, "SELECT * FROM sales") == []
+    session.sql("INSERT INTO sales (day, id, note) VALUES ('2024-05-01', 1, 'x')")
+    session.sql("INSERT INTO sales PARTITION (day = '2024-05-01') VALUES (2, 'y')")
+    session.sql("INSERT INTO sales SELECT 3 AS id, 'z' AS note, '2024-05-01' AS day")
+    assert rows_of(session, "SELECT id, note FROM sales ORDER BY id") == [
+        (1, "x"),
+        (2, "y"),
+        (3, "z"),
+    ]

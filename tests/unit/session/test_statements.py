@@ -299,7 +299,7 @@ def test_defaults_of_a_catalog_and_settings_become_options_of_new_tables(tmp_pat
 def test_a_table_gets_other_partition_keys(session: Session, catalog: Catalog) -> None:
     session.sql(
         """CREATE TABLE t (id INT, a STRING, b INT) PARTITIONED BY (a);
-        INSERT INTO t VALUES (1, 2, 'x'), (2, 3, 'y'), (3, 3, 'x')"""
+        INSERT INTO t (id, b, a) VALUES (1, 2, 'x'), (2, 3, 'y'), (3, 3, 'x')"""
     )
     told = session.sql("ALTER TABLE t PARTITIONED BY (a, b)")
     assert told.message == "db.t is partitioned by a, b"
@@ -329,7 +329,7 @@ def test_a_table_gets_a_primary_key(session: Session, catalog: Catalog) -> None:
 def test_a_table_in_a_local_folder_gets_another_name(session: Session, catalog: Catalog) -> None:
     session.sql(
         """CREATE TABLE t (id INT, a STRING, b STRING) PARTITIONED BY (a); CREATE TABLE v (x INT);
-        INSERT INTO t VALUES (1, 'x', 'p'), (2, 'y', 'p'); CREATE DATABASE other"""
+        INSERT INTO t (id, b, a) VALUES (1, 'x', 'p'), (2, 'y', 'p'); CREATE DATABASE other"""
     )
     session.sql("ALTER TABLE t PARTITIONED BY (a, b)")
     before = catalog.table("db.t")

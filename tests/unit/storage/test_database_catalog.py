@@ -81,6 +81,10 @@ def test_databases_and_tables_are_rows_and_their_files_lie_as_always(
     with pytest.raises(InvalidRequestError, match="not empty: t"):
         catalog.drop_database("db")
     catalog.drop_table("db.t")
+    assert rows_of(options, "paimon_tables") == []
+    catalog.undrop_table("db.t")
+    assert catalog.table_exists("db.t")
+    catalog.drop_table("db.t", grace_ms=0)
     assert not catalog.table_exists("db.t")
     catalog.drop_database("db")
     assert not Path(warehouse, "db.db").exists()
@@ -289,9 +293,9 @@ def test_a_drop_that_died_is_finished_or_taken_back(
     with monkeypatch.context() as patched:
         dying(catalog, patched, "catalog_places.drop_table_files")
         with pytest.raises(Died):
-            catalog.drop_table("db.t")
+            catalog.drop_table("db.t", grace_ms=0)
     with pytest.raises(TableNotFound, match="lakewright sync"):
-        catalog.drop_table("db.t")
+        catalog.drop_table("db.t", grace_ms=0)
     catalog.sync_tables(age_ms=0)
     assert len(content(catalog.table("db.t"))) == 3
     with monkeypatch.context() as patched:
@@ -299,10 +303,23 @@ def test_a_drop_that_died_is_finished_or_taken_back(
         dying(catalog, patched, "files.memory_files.MemoryFiles.delete_tree")
         dying(catalog, patched, "files.local_files.LocalFiles.delete_tree")
         with pytest.raises(Died):
-            catalog.drop_table("db.t")
+            catalog.drop_table("db.t", grace_ms=0)
     assert catalog.plan_sync_tables(age_ms=0).is_none
-    catalog.drop_table("db.t")
+    catalog.drop_table("db.t", grace_ms=0)
     new_table(catalog, EVENTS)
+
+
+def test_a_drop_that_died_before_its_record_is_taken_back_by_a_sync(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_table(catalog, EVENTS)
+    with monkeypatch.context() as patched:
+        dying(catalog, patched, "catalog_places.drop_to_record")
+        with pytest.raises(Died):
+            catalog.drop_table("db.t")
+    catalog.sync_tables(age_ms=0)
+    catalog.drop_table("db.t")
+    assert content(catalog.undrop_table("db.t")) == []
 
 
 @pytest.mark.mission("CT2")

@@ -205,7 +205,7 @@ def test_a_table_whose_schema_cannot_be_read_can_be_dropped(unchecked_catalog: C
     catalog = unchecked_catalog
     table = catalog.create_table("db.t", {"a": "INT"})
     catalog.fs.replace(table.table_files.paths.schema(0), b"{}")
-    catalog.drop_table("db.t")
+    catalog.drop_table("db.t", grace_ms=0)
     assert not catalog.table_exists("db.t")
     with pytest.raises(TableNotFound, match=r"no table db\.t in"):
         catalog.drop_table("db.t")

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -189,6 +193,44 @@ def test_a_put_back_that_died_keeps_the_collector_away_for_an_hour(catalog: Cata
     assert [each.id for each in table.upkeep.condemned()] == [run.id]
     table.upkeep.put_back(run.id)
     assert len(ids(table)) == 5
+
+
+def test_a_verb_whose_process_lives_is_at_work_however_long_it_runs(catalog: Catalog) -> None:
+    table = with_history(catalog, "expire")
+    expire_for_an_hour(table)
+    (run,) = table.upkeep.condemned()
+    record = table.table_files.condemned.read(run.id)
+    assert record is not None
+    code = (
+        f"from {this_process.__module__} import this_process as p; print(p(), flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        process = other.stdout.readline().strip()
+        table.table_files.condemned.replace(run.id, replace(record, done=False, process=process))
+        age(table, 2)
+        with pytest.raises(NotRevertible, match="it is in progress"):
+            table.upkeep.put_back(run.id)
+        other.communicate("\n")
+    table.upkeep.put_back(run.id)
+    assert len(ids(table)) == 5
+
+
+def test_a_deletion_reads_each_record_of_others_once(catalog: Catalog) -> None:
+    table = with_history(catalog, "delete a tag")
+    delete_tag(table)
+    delete_branch(table)
+    watching, fs = watched(table)
+    expire_for_an_hour(watching)
+    read = Counter(each.path for each in fs.calls if each.name == "read_bytes")
+    heads = {path: n for path, n in read.items() if "/condemned/" in path and path.endswith("json")}
+    earlier = [each for each in table.upkeep.condemned() if each.verb != "expire_snapshots"]
+    assert [heads[table.table_files.paths.condemned(f"{each.id}.json")] for each in earlier] == [
+        1,
+        1,
+    ]
 
 
 def test_a_damaged_record_stops_the_collector_and_says_how_to_go_on(

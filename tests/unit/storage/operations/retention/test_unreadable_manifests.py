@@ -150,3 +150,29 @@ def test_what_only_an_unreadable_manifest_could_prove_stays_and_expiry_goes_on(
     left = {path for path in files_on_disk(table) if "bucket-0/" in path}
     assert len(left) == len(table.at().files())
     assert content(table) == before
+
+
+def test_a_branch_whose_manifests_others_deleted_is_named_and_once_deleted_expiry_goes_on(
+    unchecked_catalog: Catalog,
+) -> None:
+    table = new_table(unchecked_catalog)
+    table.write(rows(table, events(0, 1)))
+    branch = table.history.create_branch("side", snapshot=1)
+    branch.write(rows(branch, events(1, 2)))
+    lost = manifests_of(branch, 2)[1]
+    table.history.fast_forward("side")
+    table = unchecked_catalog.table("db.t")
+    for number in (2, 3):
+        table.write(rows(table, events(number, number + 1)))
+    # As Java expires main, which looks at no branch.
+    for path in (lost, *(Path(table.table_files.paths.snapshot(each)) for each in (1, 2))):
+        path.unlink()
+    before = files_on_disk(table)
+    with pytest.raises(UnreadableManifest, match=lost.name) as told:
+        expire(table)
+    assert "`lakewright branch delete db.t side`" in told.value.message
+    assert files_on_disk(table) == before
+    table.history.delete_branch("side")
+    expire(table)
+    assert [each.id for each in table.history.snapshots()] == [4]
+    assert table.read().num_rows == 4

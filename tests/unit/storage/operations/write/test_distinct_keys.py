@@ -15,9 +15,13 @@ from tests.support.tables.builders import content, new_table
 from tests.support.tables.invariants import assert_only_reachable_files
 
 
-def keyed(catalog: Catalog, **options: str) -> Table:
+def keyed(catalog: Catalog, name: str = "db.t", **options: str) -> Table:
     return new_table(
-        catalog, partitions=["day"], keys=["day", "id"], options={"bucket": "1", **options}
+        catalog,
+        name=name,
+        partitions=["day"],
+        keys=["day", "id"],
+        options={"bucket": "1", **options},
     )
 
 
@@ -64,16 +68,21 @@ def test_rows_of_one_key_in_files_that_were_sorted_apart_are_refused(catalog: Ca
     assert len(content(table)) == 200
 
 
-@pytest.mark.usefixtures("small_buffers")
-def test_deletions_of_other_keys_are_no_duplicates(catalog: Catalog) -> None:
+@pytest.mark.parametrize("apart", [True, False])
+def test_rows_with_kinds_are_refused_however_they_are_split_into_files(
+    catalog: Catalog, request: pytest.FixtureRequest, apart: bool
+) -> None:
+    if apart:
+        request.getfixturevalue("small_buffers")
     table = keyed(catalog)
-    table.write(rows_of(range(10)))
-    gone = rows_of(range(5)).append_column("_rowkind", pa.array(["-D"] * 5))
-    new = rows_of(range(5, 12)).append_column("_rowkind", pa.array(["+I"] * 7))
-    table.write([gone, new], on_duplicate="refuse")
-    assert len(content(table)) == 7
-    with pytest.raises(InvalidRows, match="bucket 0"):
-        table.write([gone, new, new.slice(0, 1)], on_duplicate="refuse")
+    gone = rows_of([1]).append_column("_rowkind", pa.array(["-D"]))
+    new = rows_of([1]).append_column("_rowkind", pa.array(["+I"]))
+    with pytest.raises(InvalidRequestError, match=r"rows of several kinds, .* have _rowkind"):
+        table.write([gone, new], on_duplicate="refuse")
+    assert_only_reachable_files(table)
+    named = keyed(catalog, name="db.named", **{"rowkind.field": "v"})
+    with pytest.raises(UnsupportedError, match=r"takes them from v \(rowkind\.field\)"):
+        named.write(rows_of([1]), on_duplicate="refuse")
 
 
 def test_tables_that_cannot_tell_and_other_words_are_refused(catalog: Catalog) -> None:
