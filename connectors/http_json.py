@@ -33,6 +33,7 @@ from lakewright.storage.errors import AccessRefused, InvalidOption, InvalidRows,
 from lakewright.storage.files.store_failures import harmless
 from lakewright.storage.secret_texts import shown_text
 from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.option_values import bounded_number
 
 _HEADERS = "header."
 _TRIES = 4
@@ -322,8 +323,8 @@ def _shown(address: str) -> str:
 
 
 def _asked_pause(error: HTTPError) -> int | None:
-    asked = error.headers.get("Retry-After", "")
-    return int(asked) * 1000 if asked.isdigit() else None
+    seconds = bounded_number(error.headers.get("Retry-After", ""), 32)
+    return None if seconds is None else max(seconds, 0) * 1000
 
 
 def _text(value: Any) -> str:

@@ -219,7 +219,7 @@ def drop_database(catalog: Catalog, asked: DropDatabase) -> StatementResult:
     if dropped and not asked.cascade:
         raise InvalidRequestError(
             f"{', '.join(dropped)} can still come back (UNDROP TABLE); write DROP DATABASE {name} "
-            "CASCADE to delete all for good"
+            "CASCADE to delete all permanently"
         )
     folders = {each.partition(".")[2] for each in dropped}
     others = sorted({*catalog.list_table_folders(name)} - {*tables} - folders)
@@ -248,7 +248,7 @@ def drop_table(catalog: Catalog, name: str, asked: DropTable) -> StatementResult
     if not asked.purge and is_there and has_log(catalog.table(name).schema.options):
         raise UnsupportedError(
             f"{name} has a log, and its topic goes with it and cannot come back; write DROP TABLE "
-            f"{name} PURGE, which deletes both for good"
+            f"{name} PURGE, which deletes both permanently"
         )
     before_drop(ExternalTables(catalog), name)
     grace_ms = 0 if asked.purge else GRACE_MS

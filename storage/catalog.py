@@ -232,7 +232,7 @@ class Catalog:
             raise InvalidRequestError(
                 f"{', '.join(each.table for each in dropped)} can still come back after a drop; "
                 f"write DROP DATABASE {name} CASCADE, or call collect_dropped_tables({name!r}, "
-                "early=True), to delete them for good"
+                "early=True), to delete them permanently"
             )
         if within:
             raise not_empty(name, path, within)
@@ -454,7 +454,7 @@ class Catalog:
     ) -> DroppedTable:
         """Drop a table; until `grace_ms` are over, `undrop_table` brings it back with all it had.
 
-        With a grace of 0 it is deleted for good at once; a REST server and a session always do
+        With a grace of 0 it is deleted permanently at once; a REST server and a session always do
         that. A second call continues a stopped drop.
 
         Raises:

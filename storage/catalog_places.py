@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -32,8 +33,10 @@ from lakewright.storage.operations.references.drop_table import (
     drop_to_record,
     dropped_files,
     dropped_names,
+    put_in_place,
     recoverable,
     recoverable_files,
+    set_aside,
 )
 from lakewright.storage.operations.references.put_back import (
     PutBackOptions,
@@ -199,7 +202,7 @@ class Places:
         self.fs.move_folder(former.paths.root, place)
 
     def drop(self, name: str, env: Env, run: str | None, grace_ms: int) -> DroppedTable | None:
-        """Take a table off the list, and its files away for a grace, or for good; None if not here.
+        """Take a table off the list, and its files away; None if it is not there.
 
         Raises:
             UnsupportedError: its folder is a symbolic link; or it could not come back.
@@ -209,7 +212,7 @@ class Places:
             return self._drop_by(self.rest, name, env)
         fs, path = self.table(database, table)
         dropped = drop_records(TablePaths(path), fs)
-        stopped = self._dropped(name, env, run) if dropped else None
+        stopped = next(self._dropped(name, env, run), None) if dropped else None
         is_stopped = stopped is not None and not recoverable(stopped).done
         # Where a metastore has a table of another format, what lies there may be its files.
         is_free = self.hive is None or self.hive.find(database, table) is None
@@ -233,37 +236,40 @@ class Places:
             drop_to_record(files, grace_ms)
             if not grace_ms:
                 collect_dropped(files)
+            elif isinstance(fs, LocalFiles):
+                set_aside(files, fs)
         elif self.listed is None or fs.exists(path):
             drop_table_files(fs, path)
         return DroppedTable(stays=stays, grace_ms=0 if files is None else grace_ms)
 
+    def _usual_place(self, name: str) -> Place:
+        """Where a table of this name lies, unless a metastore placed it."""
+        database, table = split_name(name)
+        fs, path = self.database(database)
+        return fs, f"{path}/{folder_name(table, 'table')}"
+
     def _check_usual_place(self, name: str, path: str) -> None:
         """Check that a table of this name would lie in this folder again."""
-        database, table = split_name(name)
-        usual = f"{self.database(database)[1]}/{folder_name(table, 'table')}"
+        usual = self._usual_place(name)[1]
         if path != usual:
             raise UnsupportedError(
                 f"{name} could not come back after a drop, as {path} is not the usual place of its "
-                f"name, {usual}; write DROP TABLE {name} PURGE, or give grace_ms=0, to drop it for "
-                "good"
+                f"name, {usual}; write DROP TABLE {name} PURGE, or give grace_ms=0, to drop it "
+                "permanently"
             )
 
-    def _dropped(self, name: str, env: Env, run: str | None) -> TableFiles | None:
-        database, table = split_name(name)
-        if self.rest is not None:
-            # The server drops tables with their files.
-            return None
-        fs, path = self.database(database)
-        place = f"{path}/{folder_name(table, 'table')}"
-        return dropped_files(name, fs, place, env, run=run)
+    def _dropped(self, name: str, env: Env, run: str | None) -> Iterator[TableFiles]:
+        """The dropped tables of a name, the latest first; a server keeps none."""
+        if self.rest is None:
+            fs, place = self._usual_place(name)
+            yield from dropped_files(name, fs, place, env, run=run)
 
     def dropped(self, database: str, env: Env, run: str | None) -> tuple[TableFiles, ...]:
         """The dropped tables of a database that can come back, or wait to be collected."""
         if self.rest is not None:
             return ()
         names = [f"{database}.{each}" for each in dropped_names(*self.database(database))]
-        found = (self._dropped(name, env, run) for name in names)
-        return tuple(each for each in found if each is not None)
+        return tuple(files for name in names for files in self._dropped(name, env, run))
 
     def collect_dropped(
         self, database: str, env: Env, run: str | None, *, early: bool
@@ -272,12 +278,10 @@ class Places:
         collected = []
         for table in () if self.rest is not None else dropped_names(*self.database(database)):
             name = f"{database}.{table}"
-            files = self._dropped(name, env, run)
-            if files is None:
-                fs, path = self.database(database)
-                clear_place(fs, TablePaths(f"{path}/{table}"))
-            elif collect_dropped(files, early=early):
-                collected.append(name)
+            for files in self._dropped(name, env, run):
+                collected += [name] if collect_dropped(files, early=early) else []
+            fs, place = self._usual_place(name)
+            clear_place(fs, TablePaths(place))
         return tuple(collected)
 
     def undrop(self, name: str, env: Env, run: str | None) -> PutBackResult:
@@ -288,16 +292,18 @@ class Places:
             AlreadyExistsError: a table has it.
             NotRevertible, StalePlan: it cannot come back; the message says why.
         """
-        files = self._dropped(name, env, run)
+        files = next(self._dropped(name, env, run), None)
+        # What a drop left that was stopped halfway can look like a table.
+        if self.has(name) and (files is None or recoverable(files).done):
+            raise AlreadyExistsError(f"{name} exists; rename or drop it first")
         if files is None:
-            if self.has(name):
-                raise AlreadyExistsError(f"{name} exists; rename or drop it first")
-            why = "it was never dropped, or for good, or its files are collected"
+            why = "it was never dropped, or permanently, or its files are collected"
             if self.rest is not None:
-                why = f"{self.rest.what} drops tables for good"
+                why = f"{self.rest.what} drops tables permanently"
             raise TableNotFound(f"no dropped table {name} can come back: {why}")
-        record = recoverable(files).record
-        done = run_put_back(files, plan_put_back(files, PutBackOptions(record)))
+        plan = plan_put_back(files, PutBackOptions(recoverable(files).record))
+        files = put_in_place(files, self._usual_place(name)[1])
+        done = run_put_back(files, plan)
         self.names.add_table(*split_name(name), files.schemas.latest(table=name))
         clear_place(files.fs, files.paths)
         return done

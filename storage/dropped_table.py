@@ -17,7 +17,7 @@ from lakewright.storage.operations.format_tables.format_spec import format_spec,
 class DroppedTable:
     """What a drop did; it deleted no file in the folders of `stays`.
 
-    The table can come back for `grace_ms`; with 0, it is gone for good.
+    The table can come back for `grace_ms`; with 0, it is gone permanently.
     """
 
     existed: bool = True

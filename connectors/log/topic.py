@@ -10,6 +10,7 @@ from typing import Any
 from lakewright.connectors.kafka.client import ANSWER_SECONDS, Cluster, Partition
 from lakewright.connectors.kafka.sink import make_topic
 from lakewright.storage.errors import AlreadyExistsError, NotFoundError, UnavailableError
+from lakewright.storage.spec.option_values import bounded_number
 
 # The headers of each message: the snapshot whose change it is, and the name of that commit.
 SNAPSHOT, COMMIT = "lakewright-snapshot", "lakewright-commit"
@@ -29,8 +30,7 @@ class Published:
 
 def snapshot_of(headers: Mapping[str, bytes]) -> int:
     """The snapshot of a message; 0 of messages that no relay wrote."""
-    text = headers.get(SNAPSHOT, b"")
-    return int(text) if text.isdigit() else 0
+    return bounded_number(headers.get(SNAPSHOT, b"").decode("latin-1"), 64) or 0
 
 
 class LogTopic:

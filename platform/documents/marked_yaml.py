@@ -2,7 +2,7 @@
 
 Unquoted words stay as typed (`yaml_words`). Only the safe tags are known. A key that is given twice
 is an error, because YAML would silently take the last one. All YAML that people give is read here:
-what aliases and merge keys make of a document is counted, and has a limit.
+the text has a limit, and so has what aliases and merge keys make of a document.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from lakewright.platform.documents.yaml_words import Word
 # A place in a document: keys of mappings and positions in lists, outermost first.
 Place = tuple[str | int, ...]
 
+# A million characters take seconds and tens of megabytes to read, and more take as much more.
+MOST_CHARACTERS = 1_000_000
 # A document that contains itself by aliases would expand without end, and a few lines of aliases
 # or merge keys expand to billions.
 _MAX_NODES = 200_000
@@ -85,6 +87,14 @@ def read_typed(text: str) -> Iterator[object]:
             yield typed
 
 
+def too_long(size: int, unit: str) -> str:
+    """What is wrong with a text of this size."""
+    return (
+        f"the file has {size:,} {unit}, and {MOST_CHARACTERS:,} characters are the most that are "
+        "read; divide it among several files"
+    )
+
+
 class _Loader(yaml.SafeLoader):
     """Takes merge keys of a limited size."""
 
@@ -100,6 +110,8 @@ class _Loader(yaml.SafeLoader):
 
 def _read(text: str, *, typed: bool = False) -> Iterator[tuple[object, MarkedDocument]]:
     """The documents of a text, typed as YAML does, if asked for, and as typed."""
+    if len(text) > MOST_CHARACTERS:
+        raise MalformedYamlError(too_long(len(text), "characters"), 1)
     try:
         loader = _Loader(text)
     except yaml.reader.ReaderError as err:

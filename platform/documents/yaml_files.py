@@ -7,14 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakewright.platform.documents.marked_yaml import (
+    MOST_CHARACTERS,
     MalformedYamlError,
     MarkedDocument,
     Place,
     read_marked,
+    too_long,
 )
 from lakewright.storage.secret_texts import shown_text
 
 _SUFFIXES = {".yaml", ".yml"}
+# UTF-8 has at most so many bytes for a character.
+_MOST_BYTES = 4 * MOST_CHARACTERS
+# A message may repeat a value.
+_MOST_OF_A_MESSAGE = 1_000
 FileStamp = tuple[str, int, int, int, int]
 
 
@@ -59,7 +65,10 @@ class WrittenText:
         return self.document.line_of((*self.place, *place))
 
     def problem(self, place: Place, message: str) -> Problem:
-        return Problem(self.file, self.line_of(place), dotted(place), shown_text(message))
+        shown = shown_text(message)
+        if len(shown) > _MOST_OF_A_MESSAGE:
+            shown = f"{shown[:_MOST_OF_A_MESSAGE]}…"
+        return Problem(self.file, self.line_of(place), dotted(place), shown)
 
 
 def yaml_files(paths: Iterable[Path], problems: list[Problem]) -> list[Path]:
@@ -112,6 +121,10 @@ def text_of(file: Path, problems: list[Problem]) -> str | None:
         problems.append(Problem(shown, 0, "", told))
         return None
     try:
+        size = file.stat().st_size
+        if size > _MOST_BYTES:
+            problems.append(Problem(shown, 1, "", too_long(size, "bytes")))
+            return None
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as err:
         problems.append(Problem(shown, 1, "", f"the file is not UTF-8 text: {err.reason}"))

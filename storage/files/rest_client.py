@@ -93,8 +93,13 @@ class RestServer:
         return self._sent("GET", path, None, query=query, again=True)
 
     def listed(self, key: str, *path: str, **query: str | None) -> Iterator[Any]:
-        """All elements of a list, page by page."""
+        """All elements of a list, page by page.
+
+        Raises:
+            UnavailableError: a page names one of before it as the next, so the list has no end.
+        """
         page: str | None = None
+        pages: set[str] = set()
         while True:
             answer = self.get(*path, **query, pageToken=page)
             found = as_list(answer.get(key) or [])
@@ -102,6 +107,13 @@ class RestServer:
             page = answer.get("nextPageToken")
             if not page or not found:
                 return
+            page = as_text(page)
+            if page in pages:
+                raise UnavailableError(
+                    f"the REST catalog at {self.uri} names a page of {'/'.join(path)} twice, so "
+                    "their list has no end; ask for its repair"
+                )
+            pages.add(page)
 
     def post(
         self, *path: str, body: Mapping[str, Any], again: bool = False, seconds: int | None = None

@@ -66,6 +66,9 @@ def build_session(
         settings |= _APPLICATION_CONF
         if master.startswith("local"):
             settings |= _LOCAL_CONF
+            # Else each user of the machine may ask ports on loopback for blocks, which are rows.
+            # Where all is one process, Spark makes the secret.
+            settings["spark.authenticate"] = str(not master.startswith("local-cluster")).lower()
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for key, value in {**settings, **(conf or {})}.items():
         builder = builder.config(key, value)

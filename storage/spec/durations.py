@@ -7,7 +7,7 @@ writes `7` means days or hours; read as 7 milliseconds, it would expire every sn
 from __future__ import annotations
 
 from lakewright.storage.errors import InvalidOption, InvalidRequestError
-from lakewright.storage.spec.option_values import parse_duration_ms
+from lakewright.storage.spec.option_values import MOST_DIGITS, MOST_SHOWN, parse_duration_ms
 
 
 def duration_ms(given: object) -> int:
@@ -18,7 +18,7 @@ def duration_ms(given: object) -> int:
     """
     is_number = isinstance(given, int) and not isinstance(given, bool)
     text = str(given).strip() if is_number else given
-    if isinstance(text, str) and text.strip().isdigit():
+    if isinstance(text, str) and text.strip().isdecimal() and len(text) <= MOST_DIGITS:
         bare = text.strip()
         if not int(bare):
             return 0
@@ -29,5 +29,6 @@ def duration_ms(given: object) -> int:
         return parse_duration_ms(text if isinstance(text, str) else "")
     except InvalidOption:
         raise InvalidRequestError(
-            f"{given!r} is not a duration; write it with its unit, such as 30s, 1h or 7d"
+            f"{given!r:.{MOST_SHOWN}} is not a duration; write it with its unit, such as 30s, 1h "
+            "or 7d"
         ) from None

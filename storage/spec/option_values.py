@@ -53,8 +53,8 @@ TIME_UNITS_MS = {
 }
 _STATS_MODES = re.compile(r"none|counts|full|truncate\((\d+)\)")
 # Zeros in front count too; Python reads no more than thousands of digits.
-_MOST_DIGITS = 100
-_MOST_SHOWN = 120
+MOST_DIGITS = 100
+MOST_SHOWN = 120
 
 
 def parse_size(text: str) -> int:
@@ -98,17 +98,17 @@ def same_quantity(left: str, right: str) -> bool:
 def _quantity(text: str, units: Mapping[str, int], expected: str) -> int:
     match = re.fullmatch(r"\s*([0-9]+)\s*([A-Za-z]*)\s*", text)
     if match is None or match.group(2).lower() not in units:
-        raise InvalidOption(f"{text[:_MOST_SHOWN]!r} is not {expected}")
+        raise InvalidOption(f"{text[:MOST_SHOWN]!r} is not {expected}")
     number = bounded_number(match.group(1), 64)
     value = None if number is None else number * units[match.group(2).lower()]
     if value is None or value >= 1 << 63:
-        raise InvalidOption(f"{text[:_MOST_SHOWN]!r} does not fit into 64 bits")
+        raise InvalidOption(f"{text[:MOST_SHOWN]!r} does not fit into 64 bits")
     return value
 
 
 def bounded_number(text: str, bits: int) -> int | None:
     """The whole number that a text says; None if it says none, or one of more bits."""
-    if len(text) > _MOST_DIGITS or re.fullmatch(r"[-+]?[0-9]+", text) is None:
+    if len(text) > MOST_DIGITS or re.fullmatch(r"[-+]?[0-9]+", text) is None:
         return None
     value = int(text)
     return value if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None
@@ -139,7 +139,7 @@ def _any_text(_text: str) -> bool:
 
 def wrong_value(text: str, problem: str) -> InvalidOption:
     """The error of a kind about a text."""
-    return InvalidOption(f"={text[:_MOST_SHOWN]}{problem}")
+    return InvalidOption(f"={text[:MOST_SHOWN]}{problem}")
 
 
 def _boolean(text: str) -> bool:
@@ -227,7 +227,7 @@ def per_level(values: Collection[str] = ()) -> Kind[Mapping[int, str]]:
             number = bounded_number(level.strip(), 32)
             if not colon or number is None:
                 raise InvalidOption(
-                    f" holds {pair[:_MOST_SHOWN]!r}; write levels and values as in 0:x,5:y"
+                    f" holds {pair[:MOST_SHOWN]!r}; write levels and values as in 0:x,5:y"
                 )
             found[number] = value.strip().lower()
             if values and found[number] not in values:

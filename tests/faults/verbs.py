@@ -923,7 +923,7 @@ CASES = (
     Case("create a format table", _create_format_table, (NO_TABLE,), done=THERE, names_places=True),
     Case("drop a table", lambda at: at.catalog.drop_table(NAME), EVERY_KIND, done=GONE),
     Case(
-        "drop a table for good",
+        "drop a table permanently",
         lambda at: at.catalog.drop_table(NAME, grace_ms=0),
         EVERY_KIND,
         done=GONE,

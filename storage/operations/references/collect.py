@@ -292,10 +292,10 @@ def run_collect(files: TableFiles, plan: CollectPlan) -> CollectResult:
         CorruptionError: the metadata of a root, or a record, cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
-    return run_on_any_kind(files, plan)
+    return run_of_any_kind(files, plan)
 
 
-def run_on_any_kind(files: TableFiles, plan: CollectPlan) -> CollectResult:
+def run_of_any_kind(files: TableFiles, plan: CollectPlan) -> CollectResult:
     """As `run_collect`, also where an option of the table is not supported: a dropped one."""
     started = files.env.now_ms()
     due = {e.id for e in _due(files, early=plan.early, under_way=plan.under_way)}

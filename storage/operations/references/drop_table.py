@@ -4,15 +4,16 @@
    files of the folder are condemned.
 2. Delete the schemas, the latest last: without one the table exists for no client. Then delete the
    other metadata, so that a table that is created in its place has no history of this one.
-3. Mark the record as done. After its grace the collector deletes the condemned files by their
-   names, also where a table was created in their place since.
+3. Mark the record as done. Where the store moves a folder in one step, move it aside, so that its
+   place is free. After its grace the collector deletes the condemned files by their names, since a
+   table may have been created in their place.
 
 A drop whose process died is ended by its repetition. `put_back.py` brings the table back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -25,6 +26,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.files.condemned_store import CondemnedStore, RecordFiles
+from lakewright.storage.files.local_files import LocalFiles
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import UPKEEP_FOLDER, TablePaths, numbered
 from lakewright.storage.files.table_files import TableFiles
@@ -32,10 +34,14 @@ from lakewright.storage.operations.references.collect import (
     CollectOptions,
     condemned_runs,
     plan_of_any_kind,
-    run_on_any_kind,
+    run_of_any_kind,
 )
 from lakewright.storage.operations.references.condemn import held_file, new_record_id
-from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
+from lakewright.storage.operations.running.delete_files import (
+    delete_files,
+    remove_empty_folders,
+    remove_empty_tree,
+)
 from lakewright.storage.operations.running.processes import this_process
 from lakewright.storage.spec.condemned import DROP_TABLE, Condemned, CondemnedFile, HeldFile
 from lakewright.storage.spec.schema import TableSchema
@@ -44,7 +50,7 @@ _METADATA = (
     *("schema", "snapshot", "tag", "branch", "changelog", "consumer"),
     *(UPKEEP_FOLDER, "metadata"),
 )
-# The hidden folder of a database with an empty file for each name of a dropped table.
+# The hidden folder of a database with the dropped tables, or an empty file for each in its place.
 _MARKS = ".dropped"
 # A writer that opened the table before may go on committing for a moment.
 _LOOKS = 10
@@ -82,7 +88,7 @@ def recoverable_files(
     except StorageError as error:
         raise UnsupportedError(
             f"{name} could not come back after a drop: {error}; write DROP TABLE {name} PURGE, or "
-            "give grace_ms=0, to drop it for good"
+            "give grace_ms=0, to drop it permanently"
         ) from error
     return TableFiles(name, fs, paths, schema, env, run=run)
 
@@ -143,19 +149,43 @@ def _end(files: TableFiles, listed: RecordFiles, record: Condemned) -> None:
     store.put(listed.id, replace(record, files=len(going), bytes=size, done=True), going)
 
 
-def dropped_files(
-    name: str, fs: FileSystem, root: str, env: Env, *, run: str | None = None
-) -> TableFiles | None:
-    """A dropped table as it was; None if there is none, or another one in its place.
+def set_aside(files: TableFiles, fs: LocalFiles) -> None:
+    """Move the folder of a dropped table, so that its place is free for another one."""
+    record_id = recoverable(files).record
+    fs.move_folder(files.paths.root, f"{_mark(files.paths)}.{record_id}")
+    delete_files(fs, [_mark(files.paths)])
+
+
+def put_in_place(files: TableFiles, root: str) -> TableFiles:
+    """Move the folder of a dropped table back, if it was moved.
 
     Raises:
-        CorruptionError, UnsupportedError: the record cannot be read.
+        AlreadyExistsError: something lies there.
     """
-    paths = TablePaths(root)
-    found = drop_records(paths, fs)
-    if not found or (found[-1][1].done and SchemaStore(fs, paths).ids()):
-        return None
-    return TableFiles(name, fs, paths, _latest_schema(found[-1][1], name), env, run=run)
+    if isinstance(files.fs, LocalFiles) and files.paths.root != root:
+        folder, _, _ = files.paths.root.rpartition("/")
+        files.fs.move_folder(files.paths.root, root)
+        remove_empty_folders(files.fs, [folder], below=folder.rpartition("/")[0])
+    return replace(files, paths=TablePaths(root))
+
+
+def dropped_files(
+    name: str, fs: FileSystem, root: str, env: Env, *, run: str | None = None
+) -> Iterator[TableFiles]:
+    """The dropped tables of a name as they were, in its place and aside, the latest first.
+
+    One whose place another table has does not count.
+
+    Raises:
+        CorruptionError, UnsupportedError: a record cannot be read.
+    """
+    folder, _, table = _mark(TablePaths(root)).rpartition("/")
+    aside = sorted(each for each in fs.list_subdirs(folder) if each.rpartition(".")[0] == table)
+    for place in (root, *(f"{folder}/{each}" for each in reversed(aside))):
+        paths = TablePaths(place)
+        found = drop_records(paths, fs)
+        if found and not (found[-1][1].done and SchemaStore(fs, paths).ids()):
+            yield TableFiles(name, fs, paths, _latest_schema(found[-1][1], name), env, run=run)
 
 
 def recoverable(files: TableFiles) -> RecoverableTable:
@@ -174,15 +204,16 @@ def recoverable(files: TableFiles) -> RecoverableTable:
 
 
 def dropped_names(fs: FileSystem, database_folder: str) -> list[str]:
-    """The names of the tables that were dropped in the folder of a database, by one request."""
-    return [each.name for each in fs.list_dir(f"{database_folder}/{_MARKS}")]
+    """The names of the tables that were dropped in the folder of a database."""
+    folder = f"{database_folder}/{_MARKS}"
+    aside = {each.rpartition(".")[0] for each in fs.list_subdirs(folder)}
+    return sorted(aside | {each.name for each in fs.list_dir(folder)})
 
 
 def collect_dropped(files: TableFiles, *, early: bool = False) -> bool:
     """Delete what was dropped and can come back no more; `early`, also what still could."""
-    result = run_on_any_kind(
-        files, plan_of_any_kind(files, CollectOptions(early=early, under_way=early))
-    )
+    plan = plan_of_any_kind(files, CollectOptions(early=early, under_way=early))
+    result = run_of_any_kind(files, plan)
     clear_place(files.fs, files.paths)
     return bool(result.records)
 
@@ -192,13 +223,14 @@ def clear_place(fs: FileSystem, paths: TablePaths) -> None:
     is_empty = not SchemaStore(fs, paths).ids()
     if drop_records(paths, fs):
         return
-    mark = _mark(paths)
     if is_empty:
         # Claims of records that are gone, and unfinished files.
         delete_files(fs, [each.path for each in fs.list_dir(paths.condemned_dir)])
-        _remove_empty(fs, paths.root)
-    delete_files(fs, [mark])
-    folder, _, _ = mark.rpartition("/")
+        remove_empty_tree(fs, paths.root)
+    folder, _, name = paths.root.rpartition("/")
+    if not folder.endswith(f"/{_MARKS}"):
+        folder = f"{folder}/{_MARKS}"
+        delete_files(fs, [f"{folder}/{name}"])
     remove_empty_folders(fs, [folder], below=folder.rpartition("/")[0])
 
 
@@ -283,9 +315,3 @@ def _delete_metadata(files: TableFiles, held: Iterable[HeldFile]) -> None:
         delete_files(files.fs, batch)
     folders = {each.rpartition("/")[0] for each in paths}
     remove_empty_folders(files.fs, folders, below=files.paths.root)
-
-
-def _remove_empty(fs: FileSystem, folder: str) -> None:
-    for name in fs.list_subdirs(folder):
-        _remove_empty(fs, f"{folder}/{name}")
-    fs.remove_empty_dir(folder)

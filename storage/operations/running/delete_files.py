@@ -89,3 +89,10 @@ def remove_empty_folders(fs: FileSystem, folders: Iterable[str], *, below: str) 
         current = folder
         while current.startswith(below + "/") and fs.remove_empty_dir(current):
             current = current.rsplit("/", 1)[0]
+
+
+def remove_empty_tree(fs: FileSystem, folder: str) -> None:
+    """Remove a folder and those in it, as far as no file lies there."""
+    for name in fs.list_subdirs(folder):
+        remove_empty_tree(fs, f"{folder}/{name}")
+    fs.remove_empty_dir(folder)

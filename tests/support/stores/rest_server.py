@@ -82,6 +82,8 @@ class RestCatalogServer:
         self.tables: dict[tuple[str, str], Held] = {}
         self.faults: list[Fault] = []
         self.requests: list[str] = []
+        # Each page is the first one.
+        self.forgets_pages = False
         # What a table's token is, and for how long.
         self.token: Callable[[], tuple[Json, int]] = lambda: (
             {"fs.s3.accessKeyId": "k", "fs.s3.accessKeySecret": "s"},
@@ -328,7 +330,8 @@ class RestCatalogServer:
         }
 
     def _paged(self, key: str, names: Any, query: dict[str, str]) -> Json:
-        found = sorted(name for name in names if name > query.get("pageToken", ""))
+        begin = "" if self.forgets_pages else query.get("pageToken", "")
+        found = sorted(name for name in names if name > begin)
         size = int(query.get("maxResults") or self.page)
         page = found[:size]
         return {key: page, "nextPageToken": page[-1] if len(found) > size else None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shlex
 import shutil
 from dataclasses import replace
 from io import StringIO
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lakewright.cli.output.text import printable
 from lakewright.platform.decide.survey import TableSurvey
 from lakewright.platform.decide.take_survey import survey_warehouse
 from lakewright.platform.tables.upkeep_policies import WarehousePolicy
@@ -157,3 +159,15 @@ def test_all_tables_of_a_copied_warehouse_name_their_files_where_they_lie_now(
     assert copied.table("other.c").history.at_branch("b").read().num_rows == 4
     again = lakewright(copied, "adopt", "--moved-from", catalog.root, "--tables", "*.a")
     assert "no table names files below" in again.err
+
+
+@pytest.mark.parametrize("name", ["a;echo b", "a`id`", "a\x1b[2J", "a\nb"])
+def test_commands_to_paste_quote_what_a_shell_would_carry_out(
+    unchecked_catalog: Catalog, lakewright: Lakewright, name: str
+) -> None:
+    written(unchecked_catalog, f"a.{name}", 3)
+    ended = lakewright(None, "adopt", unchecked_catalog.uri)
+    given = [line for line in ended.lines if "--policy" not in line and "--dry-run" in line]
+    quoted = printable(shlex.quote(f"a.{name}"))
+    assert given
+    assert all(line.endswith(f" {quoted} --dry-run") for line in given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -16,6 +16,7 @@ from lakewright.connectors import http_json
 from lakewright.connectors.http_json import Http
 from lakewright.connectors.planning.plan_source import ScanRequest, plan_scan
 from lakewright.connectors.testing.tables import context_of
+from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import InvalidOption, InvalidRows, UnavailableError
 
 _ROWS, _MOST = 7, 3
@@ -24,7 +25,9 @@ Answer = Callable[[dict[str, int]], tuple[int, Any]]
 
 
 @contextmanager
-def served(answer: Answer) -> Iterator[tuple[str, list[str]]]:
+def served(
+    answer: Answer, headers: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, list[str]]]:
     """The address of a server, and the queries that it was asked."""
     asked: list[str] = []
 
@@ -37,6 +40,8 @@ def served(answer: Answer) -> Iterator[tuple[str, list[str]]]:
                 {name: int(each) for name, each in given.items() if each.isdigit()}
             )
             self.send_response(status)
+            for name, text in (headers or {}).items():
+                self.send_header(name, text)
             self.end_headers()
             self.wfile.write(json.dumps(body).encode())
 
@@ -151,3 +156,17 @@ def test_an_error_has_no_query_and_no_user_of_the_address() -> None:
     with pytest.raises(InvalidOption, match="has a user, which is not sent") as unfit:
         ids("http://me:hunter2@127.0.0.1/rows")
     assert "hunter2" not in unfit.value.message
+
+
+@pytest.mark.parametrize("asked", ["²", "9" * 5_000, "-5", "soon"])
+def test_a_pause_that_is_no_number_of_seconds_is_not_heeded(
+    asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[int] = []
+    monkeypatch.setattr(SystemEnv, "sleep_ms", lambda _, pause: slept.append(pause))
+    with (
+        served(lambda _: (503, {}), {"Retry-After": asked}) as (url, _),
+        pytest.raises(UnavailableError, match="answers 503"),
+    ):
+        ids(url)
+    assert all(0 <= pause <= 60_000 for pause in slept), slept

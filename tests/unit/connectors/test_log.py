@@ -11,6 +11,7 @@ import pytest
 from lakewright.connectors.log import relay
 from lakewright.connectors.log.factory import whole_rows
 from lakewright.connectors.log.table_log import TableLog
+from lakewright.connectors.log.topic import SNAPSHOT, snapshot_of
 from lakewright.connectors.registry import installed
 from lakewright.session import Session
 from lakewright.storage import Catalog
@@ -159,3 +160,12 @@ def test_a_table_like_another_has_no_log_of_it(session: Session) -> None:
     shown = session.sql("SHOW CREATE TABLE d.t").rows
     assert shown is not None
     assert "'log.system' = 'kafka'" in shown.column("statement")[0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("header", "snapshot_id"), [(b"17", 17), (b"", 0), (b"x", 0), (b"9" * 5_000, 0), (b"\xb2", 0)]
+)
+def test_messages_with_headers_that_no_relay_wrote_are_of_no_snapshot(
+    header: bytes, snapshot_id: int
+) -> None:
+    assert snapshot_of({SNAPSHOT: header}) == snapshot_id

@@ -123,6 +123,17 @@ def test_databases_and_tables_are_the_servers_page_by_page(
     assert not Path(server.folder, "db.db").exists()
 
 
+def test_a_server_that_never_comes_to_the_last_page_is_told_so(
+    catalog: Catalog, server: RestCatalogServer
+) -> None:
+    for number in range(server.page + 1):
+        catalog.create_database(f"d{number}")
+    server.forgets_pages = True
+    with pytest.raises(UnavailableError, match="names a page of databases twice"):
+        catalog.list_databases()
+    server.forgets_pages = False
+
+
 def test_a_renamed_table_keeps_its_rows_and_a_writer_of_the_old_name_is_told(
     catalog: Catalog, server: RestCatalogServer
 ) -> None:

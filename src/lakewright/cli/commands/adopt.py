@@ -17,7 +17,7 @@ from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.progress import shown_steps
 from lakewright.cli.output.tables import Block, Heading, TextColumn, TextTable
-from lakewright.cli.output.text import Cell
+from lakewright.cli.output.text import Cell, printable
 from lakewright.platform.upkeep.words import counted, size_text
 
 if TYPE_CHECKING:
@@ -259,11 +259,13 @@ def _next(ill: Sequence[TableSurvey], program: str, policy: str | None) -> list[
         commands.append(f"{program} upkeep --policy {shlex.quote(policy)} --dry-run")
     worst = next((each for each in ill if each.problem is None and not each.read_only), None)
     if worst is not None:
+        # Another person may have chosen the name, and the line is to be pasted into a shell.
+        name = printable(shlex.quote(worst.table))
         if worst.files.mergeable_files:
-            commands.append(f"{program} compact {worst.table} --dry-run")
+            commands.append(f"{program} compact {name} --dry-run")
         if worst.history.snapshots > 1:
-            commands.append(f"{program} expire-snapshots {worst.table} --dry-run")
+            commands.append(f"{program} expire-snapshots {name} --dry-run")
         if worst.orphans.estimated_files:
-            commands.append(f"{program} remove-orphans {worst.table} --dry-run")
+            commands.append(f"{program} remove-orphans {name} --dry-run")
     said: list[Block] = [] if policy is None else [f"wrote {policy}; it starts in shadow mode"]
     return [*said, Heading("next:"), *(f"  {each}" for each in commands)] if commands else said

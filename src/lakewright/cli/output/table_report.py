@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -334,7 +335,7 @@ def _health(report: TableReport) -> dict[str, str]:
         if each.stopped:
             health["half done"] = (
                 f"{each.verb.replace('_', ' ')}, whose process died: carry it out again, or "
-                f"`lakewright condemned put-back {report.table.name} {each.id}`"
+                f"`lakewright condemned put-back {shlex.quote(report.table.name)} {each.id}`"
             )
     refused = refused_text(report.refused)
     if refused is not None:
@@ -369,7 +370,7 @@ def _health(report: TableReport) -> dict[str, str]:
         verb = "postpone-compact" if postponed else "compact"
         health["waiting"] = (
             f"{counted(waiting, 'row')} that readers see only after: lakewright {verb} "
-            f"{report.table.name}"
+            f"{shlex.quote(report.table.name)}"
         )
     if report.leases:
         health["at work"] = "; ".join(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -71,7 +72,7 @@ def read_plan(call: Call, table: Table, verb: AnyProcedure) -> Plan[Any] | None:
     if operation != call.command:
         raise InvalidRequestError(
             f"{where} is one of {operation}: "
-            f"lakewright {operation} {call.table_name} --plan {call.plan}"
+            f"lakewright {operation} {shlex.quote(call.table_name)} --plan {shlex.quote(call.plan)}"
         )
     return plan_of(data, verb, table, where)
 

@@ -29,7 +29,10 @@ def test_a_bare_number_is_refused_with_what_could_be_meant(given: object) -> Non
         duration_ms(given)
 
 
-@pytest.mark.parametrize("given", ["", "soon", "1.5h", "-1d", "7 parsecs", True, 1.5, None, [7]])
+@pytest.mark.parametrize(
+    "given",
+    ["", "soon", "1.5h", "-1d", "7 parsecs", True, 1.5, None, [7], "²", "9" * 5_000, "0" * 5_000],
+)
 def test_what_is_no_duration_is_refused_with_an_example(given: object) -> None:
     with pytest.raises(InvalidRequestError, match=r"is not a duration.*such as 30s, 1h or 7d"):
         duration_ms(given)

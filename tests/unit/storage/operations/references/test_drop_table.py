@@ -16,6 +16,8 @@ from lakewright.storage.errors import (
 )
 from tests.support.stores.watched_files import Meanwhile, WatchedFiles
 from tests.support.tables.builders import content, events, expire, new_table, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import memory_uri
 from tests.support.tables.invariants import assert_sound
 
 HOUR = 3_600_000
@@ -75,9 +77,9 @@ def test_after_its_grace_nothing_is_left_of_it(any_catalog: Catalog) -> None:
     assert files_of(any_catalog) == {}
 
 
-def test_a_table_in_its_place_is_another_and_the_former_goes_with_its_upkeep(
-    any_catalog: Catalog,
-) -> None:
+def test_a_table_in_its_place_is_another_and_the_former_goes_with_its_upkeep() -> None:
+    # A store that moves no folder.
+    any_catalog = Catalog.open(memory_uri(), env=FixedEnv())
     made(any_catalog)
     any_catalog.drop_table("db.t")
     second = new_table(any_catalog, partitions=("day",))
@@ -92,7 +94,7 @@ def test_a_table_in_its_place_is_another_and_the_former_goes_with_its_upkeep(
         any_catalog.rename_table("db.t", "db.u")
     second.upkeep.remove_orphans(older_than_ms=0, even_recent=True, grace_ms=0)
     assert second.upkeep.condemned() == (former,)
-    # Dropped for good, it takes nothing of the former with it.
+    # Dropped permanently, it takes nothing of the former with it.
     any_catalog.drop_table("db.t", grace_ms=0)
     first = any_catalog.undrop_table("db.t")
     assert len(content(first)) == 6
@@ -105,6 +107,26 @@ def test_a_table_in_its_place_is_another_and_the_former_goes_with_its_upkeep(
     assert any_catalog.collect_dropped_tables() == ()
     assert_sound(third)
     assert not [path for path in files_of(any_catalog) if "/.dropped/" in path]
+
+
+def test_a_name_is_free_after_a_drop_and_its_dropped_tables_come_back_the_latest_first(
+    catalog: Catalog,
+) -> None:
+    made(catalog)
+    catalog.drop_table("db.t")
+    second = new_table(catalog, name="db.u")
+    second.write(rows(second, events(0, 2)))
+    catalog.rename_table("db.u", "db.t")
+    catalog.drop_table("db.t")
+    assert [each.table for each in catalog.dropped_tables()] == ["db.t", "db.t"]
+    assert len(content(catalog.undrop_table("db.t"))) == 2
+    catalog.rename_table("db.t", "db.u")
+    assert len(content(catalog.undrop_table("db.t"))) == 6
+    assert catalog.dropped_tables() == ()
+    catalog.drop_table("db.t")
+    catalog.drop_table("db.u")
+    assert catalog.collect_dropped_tables(early=True) == ("db.t", "db.u")
+    assert files_of(catalog) == {}
 
 
 def test_a_writer_that_had_opened_it_loses_nothing_that_it_committed_meanwhile(
@@ -142,9 +164,9 @@ def test_a_database_with_a_dropped_table_stays_until_that_is_collected(catalog: 
 
 
 def test_files_that_another_client_took_are_named_and_nothing_comes_back(catalog: Catalog) -> None:
-    table = made(catalog)
-    data = next(iter(Path(table.table_files.paths.root).glob("bucket-0/*")))
+    made(catalog)
     catalog.drop_table("db.t")
+    data = next(iter(Path(catalog.root).rglob("bucket-0/*")))
     data.unlink()
     with pytest.raises(NotRevertible, match=f"1 of the .* files .* are gone, .*{data.name}"):
         catalog.undrop_table("db.t")
