@@ -329,7 +329,7 @@ def test_a_link_in_a_table_is_taken_away_and_not_what_it_leads_to(
             table.upkeep.collect(early=True)
         assert outside(table) == before
     assert content(table) == was
-    unchecked_catalog.drop_table("db.t")
+    unchecked_catalog.drop_table("db.t", grace_ms=0)
     assert outside(table) == before
 
 
