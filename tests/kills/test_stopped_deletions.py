@@ -107,3 +107,38 @@ def test_a_deletion_killed_at_any_of_its_calls_is_ended_or_undone_at_once(
             break
     tally("deletions killed halfway and undone", deaths)
     assert deaths > 0
+
+
+@pytest.mark.parametrize(
+    "calls", [pytest.param(3, id="some"), pytest.param(None, id="all", marks=pytest.mark.deep)]
+)
+@pytest.mark.mission("FS10")
+def test_a_drop_killed_at_any_of_its_calls_is_ended_and_undone_or_undone_at_once(
+    tmp_path: Path, calls: int | None
+) -> None:
+    origin = str(tmp_path / "origin")
+    table = made(origin)
+    name, before = table.name, state(table)
+    chosen = random.Random(calls)
+    number, deaths = 0, 0
+    while calls is None or deaths < calls:
+        number = number + 1 if calls is None else chosen.randint(2, 40)
+        for ends in (False, True) if calls is None else (deaths % 2 == 0,):
+            copy = str(tmp_path / f"copy-{number}-{ends}")
+            shutil.copytree(origin, copy)
+            died = not survives(Place(copy, name, str(tmp_path)), "drop table", number)
+            catalog = Catalog.open(copy)
+            if ends:
+                with suppress(NotFoundError):
+                    catalog.drop_table(name)
+                assert not catalog.table_exists(name)
+            if catalog.dropped_tables():
+                catalog.undrop_table(name)
+            assert state(catalog.table(name)) == before
+            assert_sound(catalog.table(name))
+            shutil.rmtree(copy)
+        deaths += died
+        if not died:
+            break
+    tally("drops killed halfway and undone", deaths)
+    assert deaths > 0

@@ -273,7 +273,14 @@ MORTAL: dict[str, Callable[[Table, int], object]] = {
     "write": write_numbered,
     "compact": lambda table, _: compact(table, full=True),
     "expire": lambda table, _: expire(table, keep=1),
+    "drop table": lambda table, _: drop(table),
 }
+
+
+def drop(table: Table) -> None:
+    """Drop a table by the file system through which it was opened."""
+    files = table.table_files
+    Catalog(files.fs, files.paths.root.rsplit("/", 2)[0], files.env).drop_table(files.name)
 
 
 # --- a kill at a moment of chance -------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from lakewright.storage.errors import (
     TableNotFound,
     UnsupportedError,
 )
-from tests.support.stores.watched_files import Meanwhile, WatchedFiles
+from lakewright.storage.files.local_files import LocalFiles
+from tests.support.stores.watched_files import Crashed, Meanwhile, WatchedFiles
 from tests.support.tables.builders import content, events, expire, new_table, rows
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import memory_uri
@@ -171,3 +173,24 @@ def test_files_that_another_client_took_are_named_and_nothing_comes_back(catalog
     with pytest.raises(NotRevertible, match=f"1 of the .* files .* are gone, .*{data.name}"):
         catalog.undrop_table("db.t")
     assert catalog.list_tables("db") == ()
+
+
+@pytest.mark.parametrize("call", ["move_folder", "remove_empty_dir"])
+def test_a_drop_or_a_return_that_dies_as_it_moves_the_folder_goes_on(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def dies(self: LocalFiles, *given: str) -> None:
+        raise Crashed
+
+    before = content(made(catalog))
+    with monkeypatch.context() as patched, suppress(Crashed):
+        patched.setattr(LocalFiles, "move_folder", dies)
+        catalog.drop_table("db.t")
+    assert [each.table for each in catalog.dropped_tables()] == ["db.t"]
+    with monkeypatch.context() as patched, suppress(Crashed):
+        patched.setattr(LocalFiles, call, dies)
+        catalog.undrop_table("db.t")
+    if not catalog.table_exists("db.t") or catalog.dropped_tables():
+        catalog.undrop_table("db.t")
+    assert content(catalog.table("db.t")) == before
+    assert_sound(catalog.table("db.t"))
