@@ -10,7 +10,7 @@ long since it is the face of all names: what it does stands in the modules that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -462,6 +462,7 @@ class Catalog:
             InvalidRequestError: it is a branch.
             UnsupportedError: its folder is a symbolic link; or it could not come back, as its
                 schema cannot be read, or a metastore placed it.
+            StalePlan: another process drops it, or brings it back.
         """
         whole_number(grace_ms, "grace_ms", minimum=0)
         if BRANCH_MARK in text_argument(name, "table name"):
@@ -476,24 +477,28 @@ class Catalog:
             raise self._no_table(name)
         return dropped or DroppedTable(existed=False)
 
-    def undrop_table(self, name: str) -> Table:
+    def undrop_table(self, name: str, *, record: str | None = None) -> Table:
         """Bring a dropped table back, with its history, tags and branches.
+
+        Of several of one name the latest comes, or the one of a `record`, as `dropped_tables` says.
 
         Raises:
             TableNotFound: no dropped table of this name can come back.
             AlreadyExistsError: a table has the name.
             NotRevertible, StalePlan: files of it are gone, or it is being deleted.
         """
-        self._places.undrop(name, self.env, self.run)
+        self._places.undrop(name, self.env, self.run, record)
         return self._own_table(name)
 
     def dropped_tables(self, database: str | None = None) -> tuple[RecoverableTable, ...]:
         """The dropped tables that can come back, of a database or of all."""
-        return tuple(
-            recoverable(files)
-            for each in self._databases(database)
-            for files in self._places.dropped(each, self.env, self.run)
-        )
+        found = []
+        for each in self._databases(database):
+            for files in self._places.dropped(each, self.env, self.run):
+                # Another process may bring it back, or collect it.
+                with suppress(TableNotFound):
+                    found.append(recoverable(files))
+        return tuple(found)
 
     def collect_dropped_tables(
         self, database: str | None = None, *, early: bool = False

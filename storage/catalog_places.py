@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lakewright.storage.catalog_arguments import folder_name, new_name, split_name
+from lakewright.storage.catalog_arguments import (
+    can_be_name,
+    folder_name,
+    new_name,
+    split_name,
+)
 from lakewright.storage.dropped_table import DroppedTable, folders_outside
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import (
@@ -54,6 +60,7 @@ from lakewright.storage.operations.running.delete_files import (
 from lakewright.storage.operations.running.links import check_is_no_link
 from lakewright.storage.spec.schema import TableSchema
 
+_LOG = logging.getLogger(__name__)
 # What keeps a list of names apart from the folders, so that the two may differ.
 KeptApart = DatabaseNames | HiveNames
 Listed = KeptApart | RestNames
@@ -268,31 +275,55 @@ class Places:
         """The dropped tables of a database that can come back, or wait to be collected."""
         if self.rest is not None:
             return ()
-        names = [f"{database}.{each}" for each in dropped_names(*self.database(database))]
-        return tuple(files for name in names for files in self._dropped(name, env, run))
+        found: list[TableFiles] = []
+        for name in self._dropped_names(database):
+            try:
+                found += self._dropped(name, env, run)
+            except StorageError as error:
+                # One that is damaged hides none of the others.
+                _LOG.warning("what was dropped of %s cannot be read: %s", name, error)
+        return tuple(found)
+
+    def _dropped_names(self, database: str) -> list[str]:
+        """The names of dropped tables; what others left among them is none."""
+        names = dropped_names(*self.database(database))
+        return [f"{database}.{each}" for each in names if can_be_name(each, "table")]
 
     def collect_dropped(
         self, database: str, env: Env, run: str | None, *, early: bool
     ) -> tuple[str, ...]:
-        """Delete the dropped tables of a database whose grace is over; their names."""
-        collected = []
-        for table in () if self.rest is not None else dropped_names(*self.database(database)):
-            name = f"{database}.{table}"
-            for files in self._dropped(name, env, run):
-                collected += [name] if collect_dropped(files, early=early) else []
-            fs, place = self._usual_place(name)
-            clear_place(fs, TablePaths(place))
+        """Delete the dropped tables of a database whose grace is over; their names.
+
+        Raises:
+            StorageError: one of them cannot be read; the others are deleted all the same.
+        """
+        collected, errors = [], []
+        for name in () if self.rest is not None else self._dropped_names(database):
+            try:
+                for files in self._dropped(name, env, run):
+                    collected += [name] if collect_dropped(files, early=early) else []
+                fs, place = self._usual_place(name)
+                clear_place(fs, TablePaths(place))
+            except StorageError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
         return tuple(collected)
 
-    def undrop(self, name: str, env: Env, run: str | None) -> PutBackResult:
-        """Bring a dropped table back, and list it.
+    def undrop(
+        self, name: str, env: Env, run: str | None, record: str | None = None
+    ) -> PutBackResult:
+        """Bring a dropped table back, by default the latest of its name, and list it.
 
         Raises:
             TableNotFound: no dropped table has the name.
             AlreadyExistsError: a table has it.
             NotRevertible, StalePlan: it cannot come back; the message says why.
         """
-        files = next(self._dropped(name, env, run), None)
+        found = self._dropped(name, env, run)
+        if record is not None:
+            found = (each for each in found if recoverable(each).record == record)
+        files = next(found, None)
         # What a drop left that was stopped halfway can look like a table.
         if self.has(name) and (files is None or recoverable(files).done):
             raise AlreadyExistsError(f"{name} exists; rename or drop it first")

@@ -73,7 +73,7 @@ class Undone:
 
     Without a plan it is planned when its turn comes: a run may have condemned a hundred times.
     `summary` says what is to be done; after the run, what was done; `also` is the part of it about
-    rewrites that other runs made of the same files. `by` is the run that dropped the table.
+    rewrites that other runs made of the same files.
     """
 
     table: str
@@ -84,7 +84,6 @@ class Undone:
     summary: str
     options: RevertOptions | PutBackOptions
     also: str = ""
-    by: str = ""
 
     @property
     def partitions(self) -> tuple[Mapping[str, object], ...]:
@@ -145,16 +144,21 @@ def plan_undo(
     if names is None and actions is not None:
         names = sorted({each.table for each in own})
     runs = {run if of_this_run(run, each.run) else run_of(each.run) for each in own}
-    parts = [
-        _brought_back(each)
+    dropped = [
+        each
         for each in catalog.dropped_tables()
         if (run == each.record or is_of(run, each.run)) and each.table in (tables or [each.table])
     ]
-    runs.update(run_of(part.by) or run for part in parts)
+    runs.update(run_of(each.run) or run for each in dropped)
+    taken = {each.table for each in dropped if each.done and catalog.table_exists(each.table)}
+    parts = [_brought_back(each) for each in dropped if each.table not in taken]
     gone = {part.table for part in parts}
     looked_at = [each for each in names or _all_tables(catalog) if each not in gone]
     opened, closed = _open(catalog, looked_at)
-    left: list[LeftAlone] = []
+    left = [
+        LeftAlone(table=each, what="drop table", why=f"{each} exists; rename or drop it first")
+        for each in sorted(taken)
+    ]
     for table in opened:
         here = [each for each in own if each.table == table.name]
         try:
@@ -208,8 +212,8 @@ def run_undo(
     for part in undo.parts:
         told(part)
         try:
-            if part.verb == DROP_TABLE:
-                catalog.undrop_table(part.table)
+            if part.verb == DROP_TABLE and isinstance(part.options, PutBackOptions):
+                catalog.undrop_table(part.table, record=part.options.record)
                 done.append(replace(part, summary=f"{part.table} is back; {_DROPPED_FIRST}"))
                 continue
             verb, table = verbs[part.verb], catalog.table(part.table)
@@ -232,7 +236,6 @@ def _brought_back(dropped: RecoverableTable) -> Undone:
         at_ms=dropped.dropped_ms,
         summary=f"{what}; {_DROPPED_FIRST}",
         options=PutBackOptions(record=dropped.record),
-        by=dropped.run,
     )
 
 

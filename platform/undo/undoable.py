@@ -52,7 +52,7 @@ def list_undoable(
     dropped = {each.table for each in found}
     unread = []
     for name in tables or _all_tables(catalog):
-        if name in dropped:
+        if name in dropped and not catalog.table_exists(name):
             continue
         try:
             table = catalog.table(name)

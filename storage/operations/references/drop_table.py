@@ -8,12 +8,13 @@
    place is free. After its grace the collector deletes the condemned files by their names, since a
    table may have been created in their place.
 
-A drop whose process died is ended by its repetition. `put_back.py` brings the table back.
+A drop whose process died is ended by its repetition; beside one at work, another one yields.
+`put_back.py` brings the table back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,7 @@ from lakewright.storage.codec.schema_json import decode_schema
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import (
     FileMissing,
+    StalePlan,
     StorageError,
     TableNotFound,
     UnsupportedError,
@@ -36,13 +38,20 @@ from lakewright.storage.operations.references.collect import (
     plan_of_any_kind,
     run_of_any_kind,
 )
-from lakewright.storage.operations.references.condemn import held_file, new_record_id
+from lakewright.storage.operations.references.condemn import (
+    delete_record,
+    held_file,
+    is_at_work,
+    new_record_id,
+)
 from lakewright.storage.operations.running.delete_files import (
     delete_files,
     remove_empty_folders,
     remove_empty_tree,
 )
 from lakewright.storage.operations.running.processes import this_process
+from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID
+from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.spec.condemned import DROP_TABLE, Condemned, CondemnedFile, HeldFile
 from lakewright.storage.spec.schema import TableSchema
 
@@ -54,6 +63,8 @@ _METADATA = (
 _MARKS = ".dropped"
 # A writer that opened the table before may go on committing for a moment.
 _LOOKS = 10
+# The records of the drops that threads of this process carry out.
+_at_work: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +105,15 @@ def recoverable_files(
 
 
 def drop_to_record(files: TableFiles, grace_ms: int) -> None:
-    """Drop a table, which can come back for `grace_ms`; a second call goes on where one stopped."""
-    store = files.condemned
-    stopped = next((each for each in drop_records(files.paths, files.fs) if not each[1].done), None)
+    """Drop a table, which can come back for `grace_ms`; a second call goes on where one stopped.
+
+    Raises:
+        StalePlan: another process drops the table, or did so meanwhile, or brings it back.
+    """
+    known = drop_records(files.paths, files.fs)
+    stopped = next((each for each in known if not each[1].done), None)
+    if stopped is not None and _may_run(files, *stopped):
+        raise _yields(files, "is being dropped or brought back by another process")
     if stopped is not None and _is_made_anew(files, stopped[1]):
         # The next table of the name is dropped by a record of its own.
         _end(files, *stopped)
@@ -116,23 +133,73 @@ def drop_to_record(files: TableFiles, grace_ms: int) -> None:
         process=this_process(),
     )
     listed = RecordFiles(new_record_id(files)) if stopped is None else stopped[0]
-    store.replace(listed.id, record)
-    # It is found by its mark, which stays as long as its record.
-    files.fs.write_bytes(_mark(files.paths), b"")
+    _at_work.add(listed.id)
+    try:
+        files.condemned.replace(listed.id, record)
+        if stopped is None:
+            _check_alone(files, listed, held, {each.id for each, _ in known})
+        # It is found by its mark, which stays as long as its record.
+        files.fs.write_bytes(_mark(files.paths), b"")
+        _drop(files, listed, record, held)
+    finally:
+        _at_work.discard(listed.id)
+
+
+def _drop(
+    files: TableFiles, listed: RecordFiles, record: Condemned, held: Sequence[HeldFile]
+) -> None:
     for _ in range(_LOOKS):
         _delete_metadata(files, held)
-        # Without a schema, what is there is of a writer that had opened the table.
-        held = [] if files.schemas.ids() else list(_held(files, _metadata_there(files)))
+        # Without a first schema, what is there is of a writer that had opened the table.
+        is_anew = files.schemas.ids()[:1] == [FIRST_SCHEMA_ID]
+        held = [] if is_anew else list(_held(files, _metadata_there(files)))
         if not held:
             break
         record = replace(record, roots=_joined(record.roots, held))
-        store.replace(listed.id, record)
+        files.condemned.replace(listed.id, record)
     _end(files, listed, record)
+
+
+def _may_run(files: TableFiles, listed: RecordFiles, record: Condemned) -> bool:
+    """Whether a drop that is not done may be at work elsewhere; one of this process has failed."""
+    is_own = record.process and record.process == this_process() and listed.claim is None
+    if is_own:
+        return listed.id in _at_work
+    return is_at_work(listed, record, read_store_clock(files))
+
+
+def _check_alone(
+    files: TableFiles, listed: RecordFiles, held: Iterable[HeldFile], known: Collection[str]
+) -> None:
+    """Yield if another drop began before this one had its record, which both would see."""
+    others = {each.id for each, _ in drop_records(files.paths, files.fs)} - {listed.id, *known}
+    schemas = [each for each in held if each.path.startswith("schema/")]
+    if others or not schemas or not all(_is_there(files, each) for each in schemas):
+        found = files.condemned.listed().get(listed.id)
+        delete_record(files, found or listed)
+        clear_place(files.fs, files.paths)
+        raise _yields(files, "was dropped by another process meanwhile, or is being dropped")
+
+
+def _is_there(files: TableFiles, held: HeldFile) -> bool:
+    with suppress(FileMissing):
+        return files.fs.read_bytes(files.paths.below(held.path)) == held.data
+    return False
+
+
+def _yields(files: TableFiles, why: str) -> StalePlan:
+    return StalePlan(
+        f"{files.name} {why}; if it is still there, drop it again; a process that cannot be seen "
+        "from here counts as dead after an hour"
+    )
 
 
 def _end(files: TableFiles, listed: RecordFiles, record: Condemned) -> None:
     """Condemn the files that are left, but those of other drops, and mark the record as done."""
     store, below = files.condemned, f"{files.paths.root}/"
+    there = files.fs.list_tree(files.paths.root)
+    # Younger files are those of a table that was made here meanwhile.
+    head = store.listed()[listed.id].head if files.schemas.ids() else None
     others = {
         name.path
         for other, _ in drop_records(files.paths, files.fs)
@@ -142,18 +209,28 @@ def _end(files: TableFiles, listed: RecordFiles, record: Condemned) -> None:
     }
     going = [
         CondemnedFile(path, each.size)
-        for each in files.fs.list_tree(files.paths.root)
-        if not _is_metadata(path := each.path.removeprefix(below)) and path not in others
+        for each in there
+        if not _is_metadata(path := each.path.removeprefix(below))
+        and path not in others
+        and (head is None or each.modified_ms <= head.modified_ms)
     ]
     size = sum(each.size_bytes for each in going)
     store.put(listed.id, replace(record, files=len(going), bytes=size, done=True), going)
 
 
 def set_aside(files: TableFiles, fs: LocalFiles) -> None:
-    """Move the folder of a dropped table, so that its place is free for another one."""
-    record_id = recoverable(files).record
-    fs.move_folder(files.paths.root, f"{_mark(files.paths)}.{record_id}")
-    delete_files(fs, [_mark(files.paths)])
+    """Move the folder of a dropped table, so that its place is free for another one.
+
+    A table that another process made there meanwhile keeps the place, and the dropped one in it.
+    """
+    aside = TablePaths(f"{_mark(files.paths)}.{recoverable(files).record}")
+    if files.schemas.ids():
+        return
+    fs.move_folder(files.paths.root, aside.root)
+    if SchemaStore(fs, aside).ids():
+        fs.move_folder(aside.root, files.paths.root)
+    else:
+        delete_files(fs, [_mark(files.paths)])
 
 
 def put_in_place(files: TableFiles, root: str) -> TableFiles:
@@ -163,9 +240,9 @@ def put_in_place(files: TableFiles, root: str) -> TableFiles:
         AlreadyExistsError: something lies there.
     """
     if isinstance(files.fs, LocalFiles) and files.paths.root != root:
-        folder, _, _ = files.paths.root.rpartition("/")
+        # In its place it is found by its mark.
+        files.fs.write_bytes(_mark(TablePaths(root)), b"")
         files.fs.move_folder(files.paths.root, root)
-        remove_empty_folders(files.fs, [folder], below=folder.rpartition("/")[0])
     return replace(files, paths=TablePaths(root))
 
 
@@ -189,8 +266,14 @@ def dropped_files(
 
 
 def recoverable(files: TableFiles) -> RecoverableTable:
-    """When a dropped table was dropped, and until when it can come back."""
-    last = [each for each in condemned_runs(files) if each.verb == DROP_TABLE][-1]
+    """When a dropped table was dropped, and until when it can come back.
+
+    Raises:
+        TableNotFound: it is back meanwhile, or collected.
+    """
+    last = next((e for e in reversed(condemned_runs(files)) if e.verb == DROP_TABLE), None)
+    if last is None:
+        raise TableNotFound(f"{files.name} is back, or its files are collected")
     return RecoverableTable(
         table=files.name,
         record=last.id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -11,6 +12,7 @@ from lakewright.platform.ledger.action import Action, Verdict
 from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.recording import Recorder
 from lakewright.platform.undo.undo import WHY_NOT, plan_undo, run_undo
+from lakewright.platform.undo.undoable import list_undoable
 from lakewright.platform.upkeep.clean import REMOVE_ORPHANS, OrphansOptions
 from lakewright.platform.upkeep.compact import COMPACT, CompactRun
 from lakewright.platform.upkeep.drop_partitions import DROP_PARTITIONS, DropPartitionsOptions
@@ -464,3 +466,30 @@ def test_the_load_of_a_day_is_undone_after_its_compaction_and_the_load_of_the_ne
     assert run_undo(catalog, plan_undo(catalog, RUN), UNDOING).is_whole
     left = [*events(5, 8, day="a"), *events(0, 2, day="b")]
     assert sorted(row["id"] for row in table.read().to_pylist()) == sorted(e["id"] for e in left)
+
+
+def test_each_run_that_dropped_a_table_of_one_name_brings_its_own_back(tmp_path: Path) -> None:
+    catalog = Catalog.open(str(tmp_path), env=FixedEnv())
+    first, second = "lakewright sql (11111111)", "lakewright sql (22222222)"
+    before = content(table_of(catalog, "db.t"))
+    replace(catalog, run=first).drop_table("db.t")
+    new_table(catalog, name="db.t")
+    replace(catalog, run=second).drop_table("db.t")
+    run_undo(catalog, plan_undo(catalog, "11111111"), UNDOING)
+    assert content(catalog.table("db.t")) == before
+    # Its name is taken now.
+    (left,) = plan_undo(catalog, second).left_alone
+    assert (left.what, left.why) == ("drop table", "db.t exists; rename or drop it first")
+
+
+def test_a_table_beside_a_dropped_one_of_its_name_is_undone_and_listed(tmp_path: Path) -> None:
+    run = "lakewright sql (11111111)"
+    catalog = Catalog.open(str(tmp_path), env=FixedEnv())
+    catalog = replace(catalog, run=run)
+    table_of(catalog, "db.t")
+    catalog.drop_table("db.t")
+    table = table_of(catalog, "db.t")
+    listed, _ = list_undoable(catalog)
+    assert sorted(each.what for each in listed) == ["3 snapshots (1 to 3)", "drop table"]
+    run_undo(catalog, plan_undo(catalog, run), UNDOING)
+    assert content(table) == []

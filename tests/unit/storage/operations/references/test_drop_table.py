@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.storage import Catalog, Table
+from lakewright.storage import AddColumn, Catalog, Table
 from lakewright.storage.errors import (
     AlreadyExistsError,
+    CorruptionError,
     InvalidRequestError,
     NotRevertible,
+    StalePlan,
     TableNotFound,
     UnsupportedError,
 )
@@ -194,3 +196,123 @@ def test_a_drop_or_a_return_that_dies_as_it_moves_the_folder_goes_on(
         catalog.undrop_table("db.t")
     assert content(catalog.table("db.t")) == before
     assert_sound(catalog.table("db.t"))
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [("list_tree", "/schema"), ("replace", ".json"), ("write_bytes", ".dropped/t")],
+)
+def test_of_two_drops_at_once_one_yields_and_the_table_comes_back_whole(
+    any_catalog: Catalog, name: str, path: str
+) -> None:
+    before = content(made(any_catalog))
+    refused: list[StalePlan] = []
+
+    def drops() -> None:
+        try:
+            any_catalog.drop_table("db.t")
+        except StalePlan as error:
+            refused.append(error)
+
+    at = Meanwhile(lambda call: call.name == name and call.path.endswith(path), drops)
+    seen = WatchedFiles(any_catalog.fs, before=at)
+    try:
+        Catalog(seen, any_catalog.root, any_catalog.env).drop_table("db.t")
+    except StalePlan as error:
+        refused.append(error)
+    assert len(refused) == 1
+    assert [each.table for each in any_catalog.dropped_tables()] == ["db.t"]
+    assert content(any_catalog.undrop_table("db.t")) == before
+    assert any_catalog.dropped_tables() == ()
+    assert_sound(any_catalog.table("db.t"))
+
+
+def test_a_table_made_in_the_place_as_the_folder_moves_stays_and_so_does_the_dropped_one(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, moves = content(made(catalog)), LocalFiles.move_folder
+
+    def after_another(self: LocalFiles, path: str, to: str) -> None:
+        monkeypatch.undo()
+        table = new_table(catalog)
+        table.write(rows(table, events(50, 60)))
+        moves(self, path, to)
+
+    monkeypatch.setattr(LocalFiles, "move_folder", after_another)
+    catalog.drop_table("db.t")
+    assert len(content(catalog.table("db.t"))) == 10
+    catalog.drop_table("db.t", grace_ms=0)
+    assert content(catalog.undrop_table("db.t")) == before
+    assert_sound(catalog.table("db.t"))
+
+
+def test_files_of_a_table_that_is_made_as_another_is_dropped_are_not_taken_for_its_own() -> None:
+    catalog = Catalog.open(memory_uri(), env=FixedEnv())
+    before = content(made(catalog))
+
+    def makes() -> None:
+        table = new_table(catalog)
+        for first in (50, 60):
+            table.write(rows(table, events(first, first + 5)))
+
+    at = Meanwhile(lambda call: call.name == "list_tree" and call.path.endswith("/t"), makes)
+    Catalog(WatchedFiles(catalog.fs, before=at), catalog.root, catalog.env).drop_table("db.t")
+    table = catalog.table("db.t")
+    table.upkeep.compact(full=True)
+    table.upkeep.remove_orphans(older_than_ms=0, even_recent=True, grace_ms=0)
+    expire(table, keep=1, grace_ms=0)
+    catalog.drop_table("db.t", grace_ms=0)
+    assert content(catalog.undrop_table("db.t")) == before
+
+
+def test_a_change_of_columns_that_a_drop_overtakes_is_dropped_too(any_catalog: Catalog) -> None:
+    table = made(any_catalog)
+    at = Meanwhile(
+        lambda call: call.name == "delete" and call.path.endswith("/schema-0"),
+        lambda: table.alter(AddColumn("late", "BIGINT")),
+    )
+    Catalog(
+        WatchedFiles(any_catalog.fs, before=at), any_catalog.root, any_catalog.env
+    ).drop_table("db.t")
+    assert any_catalog.list_tables("db") == ()
+    back = any_catalog.undrop_table("db.t")
+    assert (len(content(back)), back.schema.field_names[-1]) == (6, "late")
+
+
+def test_what_is_damaged_or_strange_hides_no_other_dropped_table(catalog: Catalog) -> None:
+    made(catalog)
+    catalog.drop_table("db.t")
+    new_table(catalog, name="db.u")
+    catalog.drop_table("db.u")
+    dropped = Path(catalog.root) / "db.db/.dropped"
+    (dropped / ".u.1.tmp").write_text("")
+    next(dropped.glob("t.*/.lakewright/condemned/*.json")).write_text("{")
+    assert [each.table for each in catalog.dropped_tables()] == ["db.u"]
+    with pytest.raises(CorruptionError, match="does not say what is marked for deletion"):
+        catalog.collect_dropped_tables(early=True)
+    assert catalog.dropped_tables() == ()
+
+
+def test_an_earlier_table_of_a_name_comes_back_by_its_record(catalog: Catalog) -> None:
+    before = content(made(catalog))
+    catalog.drop_table("db.t")
+    new_table(catalog)
+    catalog.drop_table("db.t")
+    first = min(each.record for each in catalog.dropped_tables())
+    assert content(catalog.undrop_table("db.t", record=first)) == before
+
+
+def test_a_return_that_stops_after_its_move_is_still_listed(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = content(made(catalog))
+    catalog.drop_table("db.t")
+
+    def dies(self: LocalFiles, *given: object) -> None:
+        raise Crashed
+
+    with monkeypatch.context() as patched, suppress(Crashed):
+        patched.setattr(LocalFiles, "replace", dies)
+        catalog.undrop_table("db.t")
+    assert [each.table for each in catalog.dropped_tables()] == ["db.t"]
+    assert content(catalog.undrop_table("db.t")) == before
