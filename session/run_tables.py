@@ -29,7 +29,7 @@ from lakewright.storage.operations.format_tables.format_spec import (
 )
 from lakewright.storage.operations.running.verb_options import GRACE_MS
 from lakewright.storage.spec.bucketing import BUCKET_OPTIONS, distribution_of
-from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.data_types import DataField, quote_name, quote_parts
 from lakewright.storage.spec.flink_columns import without_unstored
 from lakewright.storage.spec.literals import check_default
 from lakewright.storage.spec.log_options import KEPT_LOG, has_log
@@ -213,13 +213,14 @@ def drop_database(catalog: Catalog, asked: DropDatabase) -> StatementResult:
     if tables and not asked.cascade:
         raise InvalidRequestError(
             f"database {name} has {counted(len(tables), 'table')}: {', '.join(tables)}; drop them "
-            f"before, or write DROP DATABASE {name} CASCADE, which drops them with their rows"
+            f"before, or write DROP DATABASE {quote_name(name)} CASCADE, which drops them with "
+            "their rows"
         )
     dropped = [each.table for each in catalog.dropped_tables(name)]
     if dropped and not asked.cascade:
         raise InvalidRequestError(
-            f"{', '.join(dropped)} can still come back (UNDROP TABLE); write DROP DATABASE {name} "
-            "CASCADE to delete all permanently"
+            f"{', '.join(dropped)} can still come back (UNDROP TABLE); write DROP DATABASE "
+            f"{quote_name(name)} CASCADE to delete all permanently"
         )
     folders = {each.partition(".")[2] for each in dropped}
     others = sorted({*catalog.list_table_folders(name)} - {*tables} - folders)
@@ -248,7 +249,7 @@ def drop_table(catalog: Catalog, name: str, asked: DropTable) -> StatementResult
     if not asked.purge and is_there and has_log(catalog.table(name).schema.options):
         raise UnsupportedError(
             f"{name} has a log, and its topic goes with it and cannot come back; write DROP TABLE "
-            f"{name} PURGE, which deletes both permanently"
+            f"{quote_parts(name)} PURGE, which deletes both permanently"
         )
     before_drop(ExternalTables(catalog), name)
     grace_ms = 0 if asked.purge else GRACE_MS
@@ -259,7 +260,7 @@ def drop_table(catalog: Catalog, name: str, asked: DropTable) -> StatementResult
     if dropped.stays:
         told = f"{name} is dropped, with its own files; those in {', '.join(dropped.stays)} stay"
     if dropped.grace_ms:
-        told += f"; UNDROP TABLE {name} brings it back for an hour"
+        told += f"; UNDROP TABLE {quote_parts(name)} brings it back for an hour"
     return done(told, table=name, dropped=True, stays=list(dropped.stays))
 
 

@@ -70,6 +70,7 @@ from lakewright.storage.operations.running.verb_options import GRACE_MS
 from lakewright.storage.operations.schema.create_table import checked_schema, create_table
 from lakewright.storage.rows import Where
 from lakewright.storage.spec.arguments import listed_names, text_argument, whole_number
+from lakewright.storage.spec.data_types import quote_name
 from lakewright.storage.spec.kept_secrets import check_no_secret
 from lakewright.storage.spec.schema import SchemaSpec, TableSchema
 from lakewright.storage.spec.table_distribution import TableDistribution
@@ -231,8 +232,8 @@ class Catalog:
         if within and (dropped := self.dropped_tables(name)):
             raise InvalidRequestError(
                 f"{', '.join(each.table for each in dropped)} can still come back after a drop; "
-                f"write DROP DATABASE {name} CASCADE, or call collect_dropped_tables({name!r}, "
-                "early=True), to delete them permanently"
+                f"write DROP DATABASE {quote_name(name)} CASCADE, or call "
+                f"collect_dropped_tables({name!r}, early=True), to delete them permanently"
             )
         if within:
             raise not_empty(name, path, within)

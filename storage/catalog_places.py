@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ from lakewright.storage.operations.running.delete_files import (
     remove_empty_folders,
 )
 from lakewright.storage.operations.running.links import check_is_no_link
+from lakewright.storage.spec.data_types import quote_parts
 from lakewright.storage.spec.schema import TableSchema
 
 _LOG = logging.getLogger(__name__)
@@ -202,8 +204,8 @@ class Places:
         if drop_records(former.paths, self.fs):
             raise UnsupportedError(
                 f"{name} keeps its name for now: a table of that name was dropped before, and its "
-                f"files lie there until its grace is over; `lakewright condemned collect {name} "
-                "--now` deletes them"
+                f"files lie there until its grace is over; `lakewright condemned collect "
+                f"{shlex.quote(name)} --now` deletes them"
             )
         check_is_home(former)
         self.fs.move_folder(former.paths.root, place)
@@ -261,8 +263,8 @@ class Places:
         if path != usual:
             raise UnsupportedError(
                 f"{name} could not come back after a drop, as {path} is not the usual place of its "
-                f"name, {usual}; write DROP TABLE {name} PURGE, or give grace_ms=0, to drop it "
-                "permanently"
+                f"name, {usual}; write DROP TABLE {quote_parts(name)} PURGE, or give grace_ms=0, "
+                "to drop it permanently"
             )
 
     def _dropped(self, name: str, env: Env, run: str | None) -> Iterator[TableFiles]:

@@ -199,6 +199,11 @@ def quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def quote_parts(name: str) -> str:
+    """The name of a table, `database.table`, as SQL writes it."""
+    return ".".join(quote_name(part) for part in name.split("."))
+
+
 def _null_suffix(data_type: DataType) -> str:
     return "" if data_type.nullable else " NOT NULL"
 

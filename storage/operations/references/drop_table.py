@@ -53,6 +53,7 @@ from lakewright.storage.operations.running.processes import this_process
 from lakewright.storage.operations.state.branch_files import FIRST_SCHEMA_ID
 from lakewright.storage.operations.state.store_clock import read_store_clock
 from lakewright.storage.spec.condemned import DROP_TABLE, Condemned, CondemnedFile, HeldFile
+from lakewright.storage.spec.data_types import quote_parts
 from lakewright.storage.spec.schema import TableSchema
 
 _METADATA = (
@@ -98,8 +99,8 @@ def recoverable_files(
         raise
     except StorageError as error:
         raise UnsupportedError(
-            f"{name} could not come back after a drop: {error}; write DROP TABLE {name} PURGE, or "
-            "give grace_ms=0, to drop it permanently"
+            f"{name} could not come back after a drop: {error}; write DROP TABLE "
+            f"{quote_parts(name)} PURGE, or give grace_ms=0, to drop it permanently"
         ) from error
     return TableFiles(name, fs, paths, schema, env, run=run)
 

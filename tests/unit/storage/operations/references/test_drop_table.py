@@ -271,9 +271,9 @@ def test_a_change_of_columns_that_a_drop_overtakes_is_dropped_too(any_catalog: C
         lambda call: call.name == "delete" and call.path.endswith("/schema-0"),
         lambda: table.alter(AddColumn("late", "BIGINT")),
     )
-    Catalog(
-        WatchedFiles(any_catalog.fs, before=at), any_catalog.root, any_catalog.env
-    ).drop_table("db.t")
+    Catalog(WatchedFiles(any_catalog.fs, before=at), any_catalog.root, any_catalog.env).drop_table(
+        "db.t"
+    )
     assert any_catalog.list_tables("db") == ()
     back = any_catalog.undrop_table("db.t")
     assert (len(content(back)), back.schema.field_names[-1]) == (6, "late")
