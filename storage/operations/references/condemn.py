@@ -317,8 +317,11 @@ def recorded_roots(files: TableFiles, record: Condemned) -> list[Root]:
 
     A dropped table keeps none: one in its place has other schemas, by which its files are not read.
     """
-    if record.verb == DROP_TABLE:
-        return []
+    return [] if record.verb == DROP_TABLE else held_roots(files, record)
+
+
+def held_roots(files: TableFiles, record: Condemned) -> list[Root]:
+    """The roots in a record, by the schemas that it holds or that are there."""
     held = (*record.roots, *record.pins)
     below = {files.paths.below(each.path): each.data for each in held}
     seen = replace(files, fs=RecordedFiles(files.fs, below), registry=None)

@@ -113,7 +113,10 @@ def drop_to_record(files: TableFiles, grace_ms: int) -> None:
     """
     known = drop_records(files.paths, files.fs)
     stopped = next((each for each in known if not each[1].done), None)
-    if stopped is not None and _may_run(files, *stopped):
+    if stopped is not None and (
+        # It may have ended since it was read.
+        _may_run(files, *stopped) or files.condemned.read(stopped[0].id) != stopped[1]
+    ):
         raise _yields(files, "is being dropped or brought back by another process")
     if stopped is not None and _is_made_anew(files, stopped[1]):
         # The next table of the name is dropped by a record of its own.
@@ -243,6 +246,8 @@ def put_in_place(files: TableFiles, root: str) -> TableFiles:
     if isinstance(files.fs, LocalFiles) and files.paths.root != root:
         # In its place it is found by its mark.
         files.fs.write_bytes(_mark(TablePaths(root)), b"")
+        # A writer that had opened the table leaves empty folders.
+        remove_empty_tree(files.fs, root)
         files.fs.move_folder(files.paths.root, root)
     return replace(files, paths=TablePaths(root))
 
@@ -380,8 +385,9 @@ def _held(files: TableFiles, paths: Iterable[str]) -> Iterable[HeldFile]:
 
 
 def _joined(before: Iterable[HeldFile], later: Iterable[HeldFile]) -> tuple[HeldFile, ...]:
-    held = {each.path: each for each in before}
-    return tuple((held | {each.path: each for each in later}).values())
+    # A commit after the deletion of all snapshots has the name of one of them.
+    held = {each.path: each for each in later}
+    return tuple((held | {each.path: each for each in before}).values())
 
 
 def _delete_metadata(files: TableFiles, held: Iterable[HeldFile]) -> None:

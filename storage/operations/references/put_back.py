@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 from lakewright.storage.codec.snapshot_json import decode_snapshot
@@ -36,6 +37,7 @@ from lakewright.storage.operations.references.condemn import (
     FLOOR_MS,
     Condemnation,
     delete_record,
+    held_roots,
     is_at_work,
     others_at_work,
     recorded_roots,
@@ -131,8 +133,12 @@ def plan_put_back(files: TableFiles, options: PutBackOptions) -> PutBackPlan:
         raise _refused(files, record, "no run of it can be taken back")
     if record.branch and not is_whole_branch(files, record.branch):
         raise _refused(files, record, f"branch {record.branch} was deleted since")
+    check = partial(_KINDS[record.verb], on_branch(files, record.branch), record, False)
+    if record.verb == DROP_TABLE:
+        # The files of another table in its place are not read by its schemas.
+        check()
     _check_whole(files, run, record, [] if listed is None else listed.lists)
-    _KINDS[record.verb](on_branch(files, record.branch), record, False)
+    check()
     return PutBackPlan(
         table=files.name,
         record=record_id,
@@ -226,14 +232,15 @@ def _check_whole(
 
     Other clients know no records, so they may also have deleted what other roots kept then.
     """
+    roots, reach = held_roots(files, record), Reach()
     gone, first = _gone(files, ([e.path for e in files.condemned.names(each)] for each in lists))
-    if gone:
+    # Among the files of a dropped table are those of writers, which delete what they cannot commit.
+    if gone and not (roots and record.verb == DROP_TABLE):
         raise NotRevertible(
             f"{gone} of the {run.files} files that {run.id} marked for deletion in {files.name} "
             f"are gone, {first} first: another client removed them as orphans, or they were "
             "collected"
         )
-    roots, reach = recorded_roots(files, record), Reach()
     try:
         gone, first = _gone(
             files, chain([reach.metadata_of_all(roots)], reach.data_in_parts(roots))

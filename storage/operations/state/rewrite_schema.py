@@ -19,8 +19,9 @@ def check_current_schema(files: TableFiles) -> None:
 
     Raises:
         SchemaMoved: the schema changed since the table was opened.
+        TableNotFound: it was dropped.
     """
-    latest = files.schemas.ids()[-1]
+    latest = (files.schemas.ids() or [files.schemas.latest(table=files.name).id])[-1]
     if latest != files.schema.id:
         raise SchemaMoved(
             f"{files.name} was opened with schema {files.schema.id}, and has schema {latest} now; "
