@@ -16,7 +16,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, TextContent
 
-from lakewright.cli.exit_codes import BROKEN_PIPE
+from lakewright.cli import BROKEN_PIPE
 from lakewright.cli.mcp.server import server_of
 from lakewright.cli.mcp.warehouse_tools import WarehouseTools
 from lakewright.platform.upkeep.procedures import PROCEDURES
@@ -199,11 +199,8 @@ def test_an_agent_that_ends_before_its_answer_ends_the_server_without_a_tracebac
     catalog: Catalog,
 ) -> None:
     new_table(catalog, EVENTS)
-    begin = {
-        "protocolVersion": "2024-11-05",
-        "capabilities": {},
-        "clientInfo": {"name": "a", "version": "1"},
-    }
+    agent = {"name": "a", "version": "1"}
+    begin = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": agent}
     asked = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -213,7 +210,9 @@ def test_an_agent_that_ends_before_its_answer_ends_the_server_without_a_tracebac
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as server:
-        assert server.stdin and server.stdout and server.stderr
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stderr is not None
         server.stdin.write(json.dumps(asked[0]) + "\n")
         server.stdin.flush()
         server.stdout.readline()
