@@ -476,15 +476,17 @@ class Catalog:
             raise self._no_table(name)
         return dropped or DroppedTable(existed=False)
 
-    def undrop_table(self, name: str) -> Table:
+    def undrop_table(self, name: str, *, record: str | None = None) -> Table:
         """Bring a dropped table back, with its history, tags and branches.
+
+        Of several of one name it is the latest, or the one of a record of `dropped_tables`.
 
         Raises:
             TableNotFound: no dropped table of this name can come back.
             AlreadyExistsError: a table has the name.
             NotRevertible, StalePlan: files of it are gone, or it is being deleted.
         """
-        self._places.undrop(name, self.env, self.run)
+        self._places.undrop(name, self.env, self.run, record)
         return self._own_table(name)
 
     def dropped_tables(self, database: str | None = None) -> tuple[RecoverableTable, ...]:

@@ -284,7 +284,7 @@ class Places:
             clear_place(fs, TablePaths(place))
         return tuple(collected)
 
-    def undrop(self, name: str, env: Env, run: str | None) -> PutBackResult:
+    def undrop(self, name: str, env: Env, run: str | None, record: str | None) -> PutBackResult:
         """Bring a dropped table back, and list it.
 
         Raises:
@@ -292,7 +292,8 @@ class Places:
             AlreadyExistsError: a table has it.
             NotRevertible, StalePlan: it cannot come back; the message says why.
         """
-        files = next(self._dropped(name, env, run), None)
+        found = self._dropped(name, env, run)
+        files = next((e for e in found if record in (None, recoverable(e).record)), None)
         # What a drop left that was stopped halfway can look like a table.
         if self.has(name) and (files is None or recoverable(files).done):
             raise AlreadyExistsError(f"{name} exists; rename or drop it first")

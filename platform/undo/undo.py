@@ -31,6 +31,7 @@ from lakewright.platform.undo.run_names import (
     run_of,
     short_name,
 )
+from lakewright.platform.undo.undoable import all_tables
 from lakewright.platform.upkeep.alter import ALTER
 from lakewright.platform.upkeep.clean import PUT_BACK
 from lakewright.platform.upkeep.procedure import AnyProcedure, Outcome, Work
@@ -151,8 +152,8 @@ def plan_undo(
         if (run == each.record or is_of(run, each.run)) and each.table in (tables or [each.table])
     ]
     runs.update(run_of(part.by) or run for part in parts)
-    gone = {part.table for part in parts}
-    looked_at = [each for each in names or _all_tables(catalog) if each not in gone]
+    gone = {part.table for part in parts if not catalog.table_exists(part.table)}
+    looked_at = [each for each in names or all_tables(catalog) if each not in gone]
     opened, closed = _open(catalog, looked_at)
     left: list[LeftAlone] = []
     for table in opened:
@@ -209,7 +210,7 @@ def run_undo(
         told(part)
         try:
             if part.verb == DROP_TABLE:
-                catalog.undrop_table(part.table)
+                catalog.undrop_table(part.table, record=part.options.record)
                 done.append(replace(part, summary=f"{part.table} is back; {_DROPPED_FIRST}"))
                 continue
             verb, table = verbs[part.verb], catalog.table(part.table)
@@ -494,14 +495,6 @@ def _keys_back(table: Table, before: TableSchema) -> str:
     primary = None if before.primary_keys == table.schema.primary_keys else before.primary_keys
     command = respec_command(table.name, before.partition_keys, primary)
     return f"the partition keys changed with the schema: `{command}` changes them back"
-
-
-def _all_tables(catalog: Catalog) -> list[str]:
-    return [
-        f"{database}.{name}"
-        for database in catalog.list_databases()
-        for name in catalog.list_tables(database)
-    ]
 
 
 def _open(catalog: Catalog, names: Sequence[str]) -> tuple[list[Table], list[LeftAlone]]:

@@ -120,8 +120,12 @@ def test_a_name_is_free_after_a_drop_and_its_dropped_tables_come_back_the_latest
     second.write(rows(second, events(0, 2)))
     catalog.rename_table("db.u", "db.t")
     catalog.drop_table("db.t")
-    assert [each.table for each in catalog.dropped_tables()] == ["db.t", "db.t"]
-    assert len(content(catalog.undrop_table("db.t"))) == 2
+    latest, first = catalog.dropped_tables()
+    assert (latest.table, first.table) == ("db.t", "db.t")
+    assert len(content(catalog.undrop_table("db.t", record=first.record))) == 6
+    catalog.drop_table("db.t")
+    first, latest = catalog.dropped_tables()
+    assert len(content(catalog.undrop_table("db.t", record=latest.record))) == 2
     catalog.rename_table("db.t", "db.u")
     assert len(content(catalog.undrop_table("db.t"))) == 6
     assert catalog.dropped_tables() == ()
