@@ -209,7 +209,7 @@ def run_undo(
     for part in undo.parts:
         told(part)
         try:
-            if part.verb == DROP_TABLE:
+            if part.verb == DROP_TABLE and isinstance(part.options, PutBackOptions):
                 catalog.undrop_table(part.table, record=part.options.record)
                 done.append(replace(part, summary=f"{part.table} is back; {_DROPPED_FIRST}"))
                 continue
