@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,11 @@ from lakewright.storage.errors import (
     TableNotFound,
     UnsupportedError,
 )
+from lakewright.storage.files.condemned_store import CondemnedStore
 from lakewright.storage.files.local_files import LocalFiles
 from tests.support.stores.watched_files import Crashed, Meanwhile, WatchedFiles
 from tests.support.tables.builders import content, events, expire, new_table, rows
-from tests.support.tables.environment import FixedEnv
+from tests.support.tables.environment import FixedClock, FixedEnv
 from tests.support.tables.fixtures import memory_uri
 from tests.support.tables.invariants import assert_sound
 
@@ -198,3 +201,27 @@ def test_a_drop_or_a_return_that_dies_as_it_moves_the_folder_goes_on(
         catalog.undrop_table("db.t")
     assert content(catalog.table("db.t")) == before
     assert_sound(catalog.table("db.t"))
+
+
+def test_a_return_that_died_is_not_collected_and_goes_on(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = content(made(catalog))
+    catalog.drop_table("db.t")
+    with monkeypatch.context() as patched, suppress(Crashed):
+
+        def dies(self: CondemnedStore, *given: object) -> None:
+            raise Crashed
+
+        patched.setattr(CondemnedStore, "replace", dies)
+        catalog.undrop_table("db.t")
+    week = 7 * 24 * HOUR
+    later = replace(
+        catalog, env=replace(catalog.env, clock=FixedClock(catalog.env.now_ms() + week))
+    )
+    for path in Path(catalog.root).rglob("*"):
+        os.utime(path, ns=(0, 0))
+    assert later.collect_dropped_tables() == ()
+    (claim,) = Path(catalog.root).rglob("*.claim")
+    claim.write_text("undo 0 0 0")
+    assert content(catalog.undrop_table("db.t")) == before
