@@ -157,15 +157,14 @@ def set_aside(files: TableFiles, fs: LocalFiles) -> None:
 
 
 def put_in_place(files: TableFiles, root: str) -> TableFiles:
-    """Move the folder of a dropped table back, if it was moved.
+    """Move the folder of a dropped table back, if it was moved; its mark finds it there.
 
     Raises:
         AlreadyExistsError: something lies there.
     """
     if isinstance(files.fs, LocalFiles) and files.paths.root != root:
-        folder, _, _ = files.paths.root.rpartition("/")
+        files.fs.write_bytes(_mark(TablePaths(root)), b"")
         files.fs.move_folder(files.paths.root, root)
-        remove_empty_folders(files.fs, [folder], below=folder.rpartition("/")[0])
     return replace(files, paths=TablePaths(root))
 
 
