@@ -12,7 +12,8 @@ from lakewright.platform.orchestration.names import TABLE_TAG, UpkeepNames, tabl
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.orchestration.undo_reports import check_ended, tell_undone
-from lakewright.platform.undo.undo import Undo, plan_undo, run_undo
+from lakewright.platform.undo.parts import Undo
+from lakewright.platform.undo.undo import plan_undo, run_undo
 from lakewright.platform.upkeep.procedure import Work
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage import Catalog

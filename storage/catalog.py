@@ -481,7 +481,7 @@ class Catalog:
     def undrop_table(self, name: str, *, record: str | None = None) -> Table:
         """Bring a dropped table back, with its history, tags and branches.
 
-        Of several of one name the latest comes, or the one of a `record`, as `dropped_tables` says.
+        Of several of one name it is the latest, or the one of a record of `dropped_tables`.
 
         Raises:
             TableNotFound: no dropped table of this name can come back.

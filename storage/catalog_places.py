@@ -312,10 +312,8 @@ class Places:
             raise errors[0]
         return tuple(collected)
 
-    def undrop(
-        self, name: str, env: Env, run: str | None, record: str | None = None
-    ) -> PutBackResult:
-        """Bring a dropped table back, by default the latest of its name, and list it.
+    def undrop(self, name: str, env: Env, run: str | None, record: str | None) -> PutBackResult:
+        """Bring a dropped table back, and list it.
 
         Raises:
             TableNotFound: no dropped table has the name.
@@ -323,9 +321,7 @@ class Places:
             NotRevertible, StalePlan: it cannot come back; the message says why.
         """
         found = self._dropped(name, env, run)
-        if record is not None:
-            found = (each for each in found if recoverable(each).record == record)
-        files = next(found, None)
+        files = next((e for e in found if record in (None, recoverable(e).record)), None)
         # What a drop left that was stopped halfway can look like a table.
         if self.has(name) and (files is None or recoverable(files).done):
             raise AlreadyExistsError(f"{name} exists; rename or drop it first")

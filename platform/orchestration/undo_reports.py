@@ -19,7 +19,7 @@ from lakewright.platform.tables.partition_keys import (
     first_few,
     partition_identity,
 )
-from lakewright.platform.undo.undo import Undo, Undone
+from lakewright.platform.undo.parts import Undo, Undone
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError
 

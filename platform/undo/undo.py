@@ -12,9 +12,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 
 from lakewright.platform.ledger.action import Action, Verdict
 from lakewright.platform.ledger.kept_verbs import COMPACT, RESCALE, SORT_COMPACT
@@ -22,6 +21,7 @@ from lakewright.platform.ledger.ledger import Ledger
 from lakewright.platform.ledger.recording import Recorder, is_recording
 from lakewright.platform.ledger.taken_back import reason_of_undo, what_became
 from lakewright.platform.tables.partition_keys import first_few
+from lakewright.platform.undo.parts import LeftAlone, Undo, Undone
 from lakewright.platform.undo.run_names import (
     LEAST_DIGITS,
     TOO_SHORT,
@@ -31,6 +31,7 @@ from lakewright.platform.undo.run_names import (
     run_of,
     short_name,
 )
+from lakewright.platform.undo.undoable import all_tables
 from lakewright.platform.upkeep.alter import ALTER
 from lakewright.platform.upkeep.clean import PUT_BACK
 from lakewright.platform.upkeep.procedure import AnyProcedure, Outcome, Work
@@ -43,8 +44,7 @@ from lakewright.storage.errors import InvalidRequestError, NotFoundError, NotRev
 from lakewright.storage.operations.references.drop_table import RecoverableTable
 from lakewright.storage.operations.references.put_back import PutBackOptions
 from lakewright.storage.operations.respec.keyed_checks import respec_command
-from lakewright.storage.operations.revert.revert import RevertOptions, RevertPlan
-from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.revert.revert import RevertOptions
 from lakewright.storage.spec.condemned import DROP_TABLE
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
@@ -65,59 +65,6 @@ _ENDED = {
 _REWRITES = (COMPACT, SORT_COMPACT, RESCALE)
 _DROPPED_FIRST = "for what else the run did there, undo it once more"
 _CHANGED_NOTHING = (Verdict.NOTHING_TO_DO, Verdict.SHADOW)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Undone:
-    """A part of a run that can be undone: a verb that does it, with its options and its plan.
-
-    Without a plan it is planned when its turn comes: a run may have condemned a hundred times.
-    `summary` says what is to be done; after the run, what was done; `also` is the part of it about
-    rewrites that other runs made of the same files.
-    """
-
-    table: str
-    what: str
-    verb: str
-    plan: Plan[Any] | None
-    at_ms: int
-    summary: str
-    options: RevertOptions | PutBackOptions
-    also: str = ""
-
-    @property
-    def partitions(self) -> tuple[Mapping[str, object], ...]:
-        """The partitions whose files change."""
-        buckets = self.plan.buckets if isinstance(self.plan, RevertPlan) else ()
-        return tuple({str(bucket.partition): bucket.partition for bucket in buckets}.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftAlone:
-    """A part of a run that is not undone, and why; `is_final` if it never can be, or is already."""
-
-    table: str
-    what: str
-    why: str
-    is_final: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Undo:
-    """What undoing a run means, or what came of it; parts are newest first.
-
-    `unread` are tables that cannot be read, and on which the ledger names no work of the run.
-    """
-
-    run: str
-    parts: tuple[Undone, ...]
-    left_alone: tuple[LeftAlone, ...]
-    unread: tuple[LeftAlone, ...] = ()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether something can be undone, and all that ever could be."""
-        return bool(self.parts) and all(each.is_final for each in self.left_alone)
 
 
 def plan_undo(
@@ -153,7 +100,7 @@ def plan_undo(
     taken = {each.table for each in dropped if each.done and catalog.table_exists(each.table)}
     parts = [_brought_back(each) for each in dropped if each.table not in taken]
     gone = {part.table for part in parts}
-    looked_at = [each for each in names or _all_tables(catalog) if each not in gone]
+    looked_at = [each for each in names or all_tables(catalog) if each not in gone]
     opened, closed = _open(catalog, looked_at)
     left = [
         LeftAlone(table=each, what="drop table", why=f"{each} exists; rename or drop it first")
@@ -497,14 +444,6 @@ def _keys_back(table: Table, before: TableSchema) -> str:
     primary = None if before.primary_keys == table.schema.primary_keys else before.primary_keys
     command = respec_command(table.name, before.partition_keys, primary)
     return f"the partition keys changed with the schema: `{command}` changes them back"
-
-
-def _all_tables(catalog: Catalog) -> list[str]:
-    return [
-        f"{database}.{name}"
-        for database in catalog.list_databases()
-        for name in catalog.list_tables(database)
-    ]
 
 
 def _open(catalog: Catalog, names: Sequence[str]) -> tuple[list[Table], list[LeftAlone]]:

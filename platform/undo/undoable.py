@@ -11,6 +11,7 @@ from lakewright.storage import Catalog, StorageError, Table
 from lakewright.storage.operations.references.put_back import can_come_back
 from lakewright.storage.spec.condemned import DROP_TABLE
 
+_HALF = ", half done or in progress"
 # A later run of these has to be undone before an earlier one.
 _IN_ORDER = ("expire_snapshots", "expire_changelogs")
 
@@ -42,7 +43,7 @@ def list_undoable(
         Undoable(
             run=short_name(each.run) or each.record,
             table=each.table,
-            what="drop table",
+            what="drop table" if each.done else f"drop table{_HALF}",
             at_ms=each.dropped_ms,
             until_ms=each.until_ms,
         )
@@ -51,10 +52,10 @@ def list_undoable(
     ]
     dropped = {each.table for each in found}
     unread = []
-    for name in tables or _all_tables(catalog):
-        if name in dropped and not catalog.table_exists(name):
-            continue
+    for name in tables or all_tables(catalog):
         try:
+            if name in dropped and not catalog.table_exists(name):
+                continue
             table = catalog.table(name)
             found += [*_snapshots(table), *_deletions(table)]
         except StorageError as error:
@@ -62,7 +63,8 @@ def list_undoable(
     return tuple(sorted(found, key=lambda each: -each.at_ms)), tuple(unread)
 
 
-def _all_tables(catalog: Catalog) -> list[str]:
+def all_tables(catalog: Catalog) -> list[str]:
+    """The names of all tables of a warehouse."""
     return [
         f"{database}.{name}"
         for database in catalog.list_databases()
@@ -95,7 +97,7 @@ def _deletions(table: Table) -> Iterator[Undoable]:
         yield Undoable(
             run=run,
             table=table.name,
-            what=each.verb.replace("_", " "),
+            what=each.verb.replace("_", " ") + ("" if each.done else _HALF),
             at_ms=each.condemned_ms,
             until_ms=each.due_ms,
             after=after if after != run else "",

@@ -7,8 +7,12 @@ By default a local one, on loopback. `LAKEWRIGHT_SPARK_MASTER` names a cluster a
 from __future__ import annotations
 
 import os
+import stat
 import sys
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -50,7 +54,8 @@ def build_session(
     """A session; the running one if it exists.
 
     Raises:
-        UnavailableError: Spark did not start; a Java older than 17 is the usual cause.
+        UnavailableError: Spark did not start; a Java older than 17 is the usual cause. Or others
+            could read its temporary folder.
     """
     # By default workers take `python3` from the path, which may lack the packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -70,6 +75,8 @@ def build_session(
             # Where all is one process, Spark makes the secret.
             settings["spark.authenticate"] = str(not master.startswith("local-cluster")).lower()
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            if "SPARK_LOCAL_DIRS" not in os.environ:
+                settings["spark.local.dir"] = _own_folder()
     for key, value in {**settings, **(conf or {})}.items():
         builder = builder.config(key, value)
     try:
@@ -82,3 +89,17 @@ def build_session(
     if not remote:
         session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _own_folder() -> str:
+    """A folder for blocks, which are rows; Spark's own default is one that all users may list."""
+    folder = f"{tempfile.gettempdir()}/lakewright-spark-{os.getuid()}"
+    with suppress(FileExistsError):
+        Path(folder).mkdir(0o700)
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise UnavailableError(
+            f"{folder} would hold blocks of rows, and is not a folder that this user alone can "
+            "read; delete it, or set SPARK_LOCAL_DIRS"
+        )
+    return folder

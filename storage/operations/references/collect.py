@@ -333,13 +333,18 @@ def _check_due(files: TableFiles, early: Sequence[str]) -> None:
 
 
 def _claim(files: TableFiles, listed: RecordFiles) -> bool:
-    """Claim a record; an undo that was stopped halfway keeps it until it is an hour old."""
+    """Claim a record; an undo that was stopped halfway keeps it until it is an hour old.
+
+    A dropped table that was half back waits until that goes on: the record alone knows the rest.
+    """
     if files.condemned.claim(listed.id, _COLLECTED):
         if listed.claim is None and listed.head is not None:
             path = files.paths.condemned(f"{listed.id}.claim")
             listed.claim = replace(listed.head, path=path)
         return True
-    claim = listed.claim
+    claim, record = listed.claim, files.condemned.read(listed.id)
+    if record is None or record.verb == DROP_TABLE:
+        return False
     if claim is not None and claim.modified_ms <= read_store_clock(files) - FLOOR_MS:
         delete_record(files, listed)
     return False

@@ -238,7 +238,7 @@ def set_aside(files: TableFiles, fs: LocalFiles) -> None:
 
 
 def put_in_place(files: TableFiles, root: str) -> TableFiles:
-    """Move the folder of a dropped table back, if it was moved.
+    """Move the folder of a dropped table back, if it was moved; its mark finds it there.
 
     Raises:
         AlreadyExistsError: something lies there.

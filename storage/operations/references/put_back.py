@@ -417,10 +417,7 @@ def _changelogs(files: TableFiles, record: Condemned, run: bool) -> None:
     if not changelog_files or (left and min(left) < max(changelog_files)):
         raise _refused(files, record, "earlier changelogs exist")
     first = min(files.snapshots.ids(), default=max(changelog_files))
-    paths = {
-        files.paths.changelog(changelog_file): changelog_files[changelog_file]
-        for changelog_file in changelog_files
-    }
+    paths = {files.paths.changelog(number): data for number, data in changelog_files.items()}
     if first <= max(changelog_files) or any(_is_other(files, path, paths[path]) for path in paths):
         raise _refused(files, record, "snapshots or changelogs have their ids since")
     if run:
@@ -450,21 +447,18 @@ def _table(files: TableFiles, record: Condemned, run: bool) -> None:
     held = {files.paths.below(root.path): root.data for root in record.roots}
     for folder in (files.paths.schema_dir, files.paths.snapshot_dir):
         for each in files.fs.list_dir(folder):
-            # An unfinished file has a hidden name.
             if each.name[0] != "." and _is_other(files, each.path, held.get(each.path, b"")):
                 raise _refused(files, record, "another table has its name by now")
     if run:
         schemas = [path for path in held if path.startswith(f"{files.paths.schema_dir}/")]
         # The table exists from its first schema on, which must be the one of its last files.
         schemas.sort(key=lambda path: -(numbered(path.rpartition("/")[2], "schema-") or 0))
-        # In the order of their names, which for records of deletions is that of their times.
-        for path in sorted({*held} - {*schemas}):
+        # By their names, which for records of deletions is by their times.
+        for path in (*sorted({*held} - {*schemas}), *schemas):
             files.fs.replace(path, held[path])
         if ids := files.snapshots.ids():
             # A writer that had opened the table may have committed during the drop.
             files.snapshots.hint_latest(ids[-1])
-        for path in schemas:
-            files.fs.replace(path, held[path])
 
 
 def _is_other(files: TableFiles, path: str, data: bytes) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, TextContent
 
+from lakewright.cli import BROKEN_PIPE
 from lakewright.cli.mcp.server import server_of
 from lakewright.cli.mcp.warehouse_tools import WarehouseTools
 from lakewright.platform.upkeep.procedures import PROCEDURES
@@ -190,3 +193,32 @@ def test_the_command_answers_a_client_on_its_standard_input_and_output(tmp_path:
     names, answer = anyio.run(asked)
     assert names == ["health", "why", "policy", "verbs", "plan", "ledger", "savings"]
     assert answer.structured_content["tables"] == 1
+
+
+def test_an_agent_that_ends_before_its_answer_ends_the_server_without_a_traceback(
+    catalog: Catalog,
+) -> None:
+    new_table(catalog, EVENTS)
+    agent = {"name": "a", "version": "1"}
+    begin = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": agent}
+    asked = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        *({"jsonrpc": "2.0", "id": number, "method": "tools/list"} for number in range(2, 6)),
+    ]
+    command = [sys.executable, "-m", "lakewright.cli", "mcp", catalog.root]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stderr is not None
+        server.stdin.write(json.dumps(asked[0]) + "\n")
+        server.stdin.flush()
+        server.stdout.readline()
+        server.stdout.close()
+        with suppress(BrokenPipeError):
+            server.stdin.write("".join(json.dumps(each) + "\n" for each in asked[1:]))
+            server.stdin.close()
+        told = server.stderr.read()
+    assert (server.returncode, "Traceback" in told) == (BROKEN_PIPE, False)

@@ -41,4 +41,11 @@ def mcp(call: Call, *, uri: str | None, policy: tuple[Path, ...], tables: tuple[
     workspace = workspace_of(tables, ())
     # Wrong files are told at once, and not as the answer to each question.
     policies_of(policy, workspace)
-    server_of(WarehouseTools(call.catalog().read_only(), policy, workspace)).run()
+    server = server_of(WarehouseTools(call.catalog().read_only(), policy, workspace))
+    try:
+        server.run()
+    except BaseExceptionGroup as group:
+        # The agent has ended while an answer was on its way.
+        if group.split(BrokenPipeError)[1] is None:
+            raise BrokenPipeError from group
+        raise

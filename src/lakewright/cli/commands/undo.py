@@ -19,7 +19,8 @@ from lakewright.cli.output.text import Cell, iso_time, time_text
 from lakewright.cli.upkeep.dagster_home import known_instance
 from lakewright.cli.upkeep.project_paths import known_tables
 from lakewright.platform.ledger.recording import Recorder
-from lakewright.platform.undo.undo import Undo, plan_undo, run_undo
+from lakewright.platform.undo.parts import Undo
+from lakewright.platform.undo.undo import plan_undo, run_undo
 from lakewright.platform.undo.undoable import Undoable, list_undoable
 from lakewright.platform.upkeep.procedure import Work
 

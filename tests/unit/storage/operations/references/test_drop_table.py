@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from lakewright.storage.errors import (
     TableNotFound,
     UnsupportedError,
 )
+from lakewright.storage.files.condemned_store import CondemnedStore
 from lakewright.storage.files.local_files import LocalFiles
 from tests.support.stores.watched_files import Crashed, Meanwhile, WatchedFiles
 from tests.support.tables.builders import content, events, expire, new_table, rows
@@ -122,8 +124,12 @@ def test_a_name_is_free_after_a_drop_and_its_dropped_tables_come_back_the_latest
     second.write(rows(second, events(0, 2)))
     catalog.rename_table("db.u", "db.t")
     catalog.drop_table("db.t")
-    assert [each.table for each in catalog.dropped_tables()] == ["db.t", "db.t"]
-    assert len(content(catalog.undrop_table("db.t"))) == 2
+    latest, first = catalog.dropped_tables()
+    assert (latest.table, first.table) == ("db.t", "db.t")
+    assert len(content(catalog.undrop_table("db.t", record=first.record))) == 6
+    catalog.drop_table("db.t")
+    first, latest = catalog.dropped_tables()
+    assert len(content(catalog.undrop_table("db.t", record=latest.record))) == 2
     catalog.rename_table("db.t", "db.u")
     assert len(content(catalog.undrop_table("db.t"))) == 6
     assert catalog.dropped_tables() == ()
@@ -346,3 +352,21 @@ def test_a_write_after_a_drop_fails_and_the_table_comes_back(any_catalog: Catalo
     with pytest.raises(TableNotFound):
         table.write(late)
     assert content(any_catalog.undrop_table("db.t")) == before
+
+
+def test_a_return_that_died_is_not_collected_and_goes_on(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = content(made(catalog))
+    catalog.drop_table("db.t")
+    with monkeypatch.context() as patched, suppress(Crashed):
+
+        def dies(self: CondemnedStore, *given: object) -> None:
+            raise Crashed
+
+        patched.setattr(CondemnedStore, "replace", dies)
+        catalog.undrop_table("db.t")
+    for path in Path(catalog.root).rglob("*"):
+        os.utime(path, ns=(0, 0))
+    assert catalog.collect_dropped_tables() == ()
+    assert content(catalog.undrop_table("db.t")) == before
