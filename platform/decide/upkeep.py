@@ -30,6 +30,7 @@ from lakewright.platform.ledger.recording import Recorder, is_recording
 from lakewright.platform.ledger.shadows import record_shadows
 from lakewright.platform.policies.policy_watch import PolicyFiles
 from lakewright.platform.tables.partition_keys import decode_partition
+from lakewright.platform.tables.upkeep_policies import UpkeepMode
 from lakewright.platform.upkeep.clean import collect_dropped_tables
 from lakewright.platform.upkeep.health import partition_columns
 from lakewright.platform.upkeep.procedure import Work
@@ -123,6 +124,8 @@ class UpkeepRounds:
 
     def carry_out(self, look: Look) -> Upkept:
         """Carry out what is chosen, then what the next look chooses."""
+        if self.kept.warehouse.mode is UpkeepMode.LIVE:
+            collect_dropped_tables(self.catalog, self.warn)
         done: list[Action] = []
         tried: set[tuple[str, str, str]] = set()
         recorder = Recorder.of(self.catalog, warn=self.warn, make=True)
@@ -136,8 +139,6 @@ class UpkeepRounds:
             chosen = [each for each in look.choice.chosen if _key(each) not in tried]
             if not chosen:
                 break
-            if not tried:
-                collect_dropped_tables(self.catalog, self.warn)
             for intent in chosen:
                 tried.add(_key(intent))
                 self.begins(intent)

@@ -43,6 +43,7 @@ from lakewright.storage.operations.references.condemn import (
     recorded_roots,
 )
 from lakewright.storage.operations.references.reachable import Reach
+from lakewright.storage.operations.references.restore_table import is_other_file, restore_table
 from lakewright.storage.operations.references.rollback import (
     delete_changelogs_from,
     put_back_later,
@@ -349,7 +350,7 @@ def _rollback(files: TableFiles, record: Condemned, run: bool) -> None:
     _check_keys(files, record)
     for root in record.roots:
         path = files.paths.below(root.path)
-        if "/tag/" in path and _is_other(files, path, root.data):
+        if "/tag/" in path and is_other_file(files, path, root.data):
             raise _refused(files, record, f"{root.path} exists anew")
     if run:
         if goes_on:
@@ -393,7 +394,7 @@ def _check_keys(files: TableFiles, record: Condemned) -> None:
 def _tags(files: TableFiles, record: Condemned, run: bool) -> None:
     for each in record.roots:
         path = files.paths.below(each.path)
-        if _is_other(files, path, each.data):
+        if is_other_file(files, path, each.data):
             raise _refused(files, record, f"{each.path} exists anew; rename or delete that tag")
     latest = files.snapshots.latest_id() or 0
     for root in recorded_roots(files, record):
@@ -418,7 +419,9 @@ def _changelogs(files: TableFiles, record: Condemned, run: bool) -> None:
         raise _refused(files, record, "earlier changelogs exist")
     first = min(files.snapshots.ids(), default=max(changelog_files))
     paths = {files.paths.changelog(number): data for number, data in changelog_files.items()}
-    if first <= max(changelog_files) or any(_is_other(files, path, paths[path]) for path in paths):
+    if first <= max(changelog_files) or any(
+        is_other_file(files, path, paths[path]) for path in paths
+    ):
         raise _refused(files, record, "snapshots or changelogs have their ids since")
     if run:
         for number, data in changelog_files.items():
@@ -436,36 +439,11 @@ def _branch(files: TableFiles, record: Condemned, run: bool) -> None:
         raise _refused(files, record, "its first schema is unknown")
     for each in files.fs.list_tree(files.paths.below(folder)):
         # An unfinished file has a hidden name.
-        if each.name[0] != "." and _is_other(files, each.path, held.get(each.path, b"")):
+        if each.name[0] != "." and is_other_file(files, each.path, held.get(each.path, b"")):
             raise _refused(files, record, f"there is another {folder} by now")
     if run:
         for path in [*(each for each in held if each not in late), *late]:
             files.fs.replace(path, held[path])
-
-
-def _table(files: TableFiles, record: Condemned, run: bool) -> None:
-    held = {files.paths.below(root.path): root.data for root in record.roots}
-    for folder in (files.paths.schema_dir, files.paths.snapshot_dir):
-        for each in files.fs.list_dir(folder):
-            if each.name[0] != "." and _is_other(files, each.path, held.get(each.path, b"")):
-                raise _refused(files, record, "another table has its name by now")
-    if run:
-        schemas = [path for path in held if path.startswith(f"{files.paths.schema_dir}/")]
-        # The table exists from its first schema on, which must be the one of its last files.
-        schemas.sort(key=lambda path: -(numbered(path.rpartition("/")[2], "schema-") or 0))
-        # By their names, which for records of deletions is by their times.
-        for path in (*sorted({*held} - {*schemas}), *schemas):
-            files.fs.replace(path, held[path])
-        if ids := files.snapshots.ids():
-            # A writer that had opened the table may have committed during the drop.
-            files.snapshots.hint_latest(ids[-1])
-
-
-def _is_other(files: TableFiles, path: str, data: bytes) -> bool:
-    """Whether a file is there that no put-back made which died, even in the middle of it."""
-    with suppress(FileMissing):
-        return not data.startswith(files.fs.read_bytes(path))
-    return False
 
 
 def _create(files: TableFiles, record: Condemned, *kinds: str) -> None:
@@ -496,7 +474,7 @@ _KINDS: Mapping[str, _PutBack] = {
     "expire_changelogs": _changelogs,
     "delete_branch": _branch,
     "remove_orphans": _orphans,
-    DROP_TABLE: _table,
+    DROP_TABLE: restore_table,
 }
 
 

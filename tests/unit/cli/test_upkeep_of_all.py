@@ -325,3 +325,17 @@ def test_partition_keys_become_those_of_the_policy_and_then_nothing_is_due(
     lakewright(catalog, "rollback", "db.t", "--snapshot", "1")
     assert call(8, "--format", "json").json == []
     assert catalog.table("db.t").schema.partition_keys == ("day",)
+
+
+def test_a_dropped_table_goes_after_its_grace_and_never_in_shadow_or_a_dry_run(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    neglected(catalog, "db.kept", 1)
+    for name, grace_ms in (("db.past", 1), ("db.recent", 3_600_000)):
+        neglected(catalog, name, 1)
+        catalog.drop_table(name, grace_ms=grace_ms)
+    lakewright(catalog, "upkeep", "--policy", policy(tmp_path, "  mode: shadow\n"))
+    lakewright(catalog, "upkeep", "--policy", policy(tmp_path), "--dry-run")
+    assert len(catalog.dropped_tables()) == 2
+    lakewright(catalog, "upkeep", "--policy", policy(tmp_path))
+    assert [each.table for each in catalog.dropped_tables()] == ["db.recent"]

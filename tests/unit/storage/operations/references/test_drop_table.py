@@ -370,3 +370,32 @@ def test_a_return_that_died_is_not_collected_and_goes_on(
         os.utime(path, ns=(0, 0))
     assert catalog.collect_dropped_tables() == ()
     assert content(catalog.undrop_table("db.t")) == before
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_writer_that_knows_no_schema_hinders_no_return_and_keeps_what_follows_the_table(
+    follows: bool,
+) -> None:
+    catalog = Catalog.open(memory_uri(), env=FixedEnv())
+    table = made(catalog)
+    other = new_table(catalog, name="db.other", keys=("id",), options={"bucket": "1"})
+    for number in range(9):
+        other.write(rows(other, events(number, number + 1)))
+    before = content(table)
+    if follows:
+        table.write(rows(table, events(70, 72)))
+    ids = [each.id for each in table.history.snapshots()]
+    fs, paths = catalog.fs, table.table_files.paths
+    late = paths.snapshot(ids[-1] if follows else 1)
+    data = fs.read_bytes(late if follows else other.table_files.paths.snapshot(1))
+    if follows:
+        # As if it came after the drop.
+        fs.delete(late)
+        table.table_files.snapshots.hint_latest(ids[-2])
+    catalog.drop_table("db.t")
+    fs.replace(late, data)
+    fs.replace(paths.latest_hint, late.rpartition("-")[2].encode())
+    back = catalog.undrop_table("db.t")
+    assert len(content(back)) == len(before) + (2 if follows else 0)
+    assert [each.id for each in back.history.snapshots()] == ids
+    assert_sound(back)
