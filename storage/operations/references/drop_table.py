@@ -267,8 +267,10 @@ def dropped_files(
     for place in (root, *(f"{folder}/{each}" for each in reversed(aside))):
         paths = TablePaths(place)
         found = drop_records(paths, fs)
-        if found and not (found[-1][1].done and SchemaStore(fs, paths).ids()):
-            yield TableFiles(name, fs, paths, _latest_schema(found[-1][1], name), env, run=run)
+        schema = _latest_schema(found[-1][1], name) if found else None
+        # A drop that began beside another one finds no schema, and takes its record back.
+        if schema and not (found[-1][1].done and SchemaStore(fs, paths).ids()):
+            yield TableFiles(name, fs, paths, schema, env, run=run)
 
 
 def recoverable(files: TableFiles) -> RecoverableTable:
@@ -339,13 +341,15 @@ def drop_records(paths: TablePaths, fs: FileSystem) -> list[tuple[RecordFiles, C
     return found
 
 
-def _latest_schema(record: Condemned, name: str) -> TableSchema:
+def _latest_schema(record: Condemned, name: str) -> TableSchema | None:
     schemas = {
         number: root
         for root in record.roots
         if root.path.startswith("schema/")
         and (number := numbered(root.path.removeprefix("schema/"), "schema-")) is not None
     }
+    if not schemas:
+        return None
     latest = max(schemas)
     return decode_schema(schemas[latest].data, name=f"schema-{latest} of {name}", schema_id=latest)
 
