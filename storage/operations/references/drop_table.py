@@ -246,7 +246,11 @@ def put_in_place(files: TableFiles, root: str) -> TableFiles:
     if isinstance(files.fs, LocalFiles) and files.paths.root != root:
         # In its place it is found by its mark.
         files.fs.write_bytes(_mark(TablePaths(root)), b"")
-        # A writer that had opened the table leaves empty folders.
+        # A writer that had opened the table may have committed here since.
+        for late in files.fs.list_tree(root):
+            path = f"{files.paths.root}{late.path.removeprefix(root)}"
+            files.fs.make_dirs(path.rpartition("/")[0])
+            files.fs.move_if_absent(late.path, path)
         remove_empty_tree(files.fs, root)
         files.fs.move_folder(files.paths.root, root)
     return replace(files, paths=TablePaths(root))

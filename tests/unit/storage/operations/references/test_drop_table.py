@@ -374,9 +374,9 @@ def test_a_return_that_died_is_not_collected_and_goes_on(
 
 @pytest.mark.parametrize("follows", [True, False])
 def test_a_writer_that_knows_no_schema_hinders_no_return_and_keeps_what_follows_the_table(
-    follows: bool,
+    any_catalog: Catalog, follows: bool
 ) -> None:
-    catalog = Catalog.open(memory_uri(), env=FixedEnv())
+    catalog = any_catalog
     table = made(catalog)
     other = new_table(catalog, name="db.other", keys=("id",), options={"bucket": "1"})
     for number in range(9):
