@@ -52,9 +52,9 @@ def filled_columns(
     if filled != declared and tuple(names or ()) != filled:
         raise InvalidStatement(
             f"by position, partition columns come last in Hive ({', '.join(filled)}), and as "
-            f"declared in Spark and Flink ({', '.join(declared)}); write the list of columns: "
-            f"INSERT INTO {table} ({', '.join(declared)}) …, or BY NAME with a SELECT that names "
-            "them"
+            f"declared in Spark and Flink ({', '.join(declared)}); list the columns in the order "
+            f"of the values, such as INSERT INTO {table} ({', '.join(declared)}) …, or write BY "
+            "NAME with a SELECT that names them"
         )
     return filled
 

@@ -13,7 +13,7 @@ from lakewright.session.results import StatementResult, counted, done
 from lakewright.session.run_partitions import clause_values
 from lakewright.session.settings import Settings
 from lakewright.storage.catalog import Catalog
-from lakewright.storage.catalog_arguments import with_defaults
+from lakewright.storage.catalog_arguments import split_name, with_defaults
 from lakewright.storage.errors import (
     DatabaseNotFound,
     InvalidRequestError,
@@ -236,8 +236,8 @@ def drop_database(catalog: Catalog, asked: DropDatabase) -> StatementResult:
     catalog.collect_dropped_tables(name, early=True)
     catalog.drop_database(name)
     told = f"database {name} is dropped"
-    if tables:
-        told += f", with {', '.join(tables)}"
+    if gone := [*tables, *sorted(folders)]:
+        told += f" permanently, with {', '.join(gone)}"
     if stays:
         told += f"; the files in {', '.join(stays)} stay"
     return done(told, database=name, dropped=True, tables=list(tables), stays=stays)
@@ -256,18 +256,29 @@ def drop_table(catalog: Catalog, name: str, asked: DropTable) -> StatementResult
     dropped = catalog.drop_table(name, if_exists=asked.if_exists, grace_ms=grace_ms)
     if not dropped.existed:
         return done(f"there is no {name}", table=name, dropped=False)
-    told = f"{name} is dropped, with its files"
-    if dropped.stays:
-        told = f"{name} is dropped, with its own files; those in {', '.join(dropped.stays)} stay"
+    own = "with its own files" if dropped.stays else "with its files"
+    told = f"{name} is dropped permanently, {own}"
     if dropped.grace_ms:
-        told += f"; UNDROP TABLE {quote_parts(name)} brings it back for an hour"
+        told = (
+            f"{name} is dropped; UNDROP TABLE {quote_parts(name)} brings it back for an hour, with "
+            "its rows and history"
+        )
+    if dropped.stays:
+        told += f"; files in {', '.join(dropped.stays)} stay"
     return done(told, table=name, dropped=True, stays=list(dropped.stays))
 
 
 def undrop_table(catalog: Catalog, name: str) -> StatementResult:
-    """A dropped table, as it was."""
-    catalog.undrop_table(name)
-    return done(f"{name} is back", table=name)
+    """The dropped table, the latest of its name, as it was."""
+    table = catalog.undrop_table(name)
+    told = f"{name} is back, with the columns {', '.join(table.schema.field_names)}"
+    others = [each for each in catalog.dropped_tables(split_name(name)[0]) if each.table == name]
+    if others:
+        told += (
+            f"; another one of this name was dropped before: rename this one, then UNDROP TABLE "
+            f"{quote_parts(name)} again"
+        )
+    return done(told, table=name)
 
 
 def rename_table(catalog: Catalog, name: str, to: str) -> StatementResult:

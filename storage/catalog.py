@@ -620,6 +620,8 @@ class Catalog:
         there = f"databases there: {', '.join(self.list_databases()) or 'none'}"
         if database in self.list_databases():
             there = f"tables of {database}: {', '.join(self.list_tables(database)) or 'none'}"
+            if any(each.table == name for each in self.dropped_tables(database)):
+                there += f"; it was dropped, and UNDROP TABLE {name} brings it back"
         lost = self._places.lost_schema(name)
         there = lost or self._places.why_not_listed(name) or there
         return TableNotFound(f"no table {name} in {self.root}; {there}", lost=lost)

@@ -324,7 +324,9 @@ class Places:
         files = next((e for e in found if record in (None, recoverable(e).record)), None)
         # What a drop left that was stopped halfway can look like a table.
         if self.has(name) and (files is None or recoverable(files).done):
-            raise AlreadyExistsError(f"{name} exists; rename or drop it first")
+            raise AlreadyExistsError(
+                f"{name} exists; rename it first, as what is dropped last comes back first"
+            )
         if files is None:
             why = "it was never dropped, or permanently, or its files are collected"
             if self.rest is not None:

@@ -62,6 +62,7 @@ from lakewright.storage.operations.revert.revert import (
 )
 from lakewright.storage.operations.running.effects import Effect
 from lakewright.storage.operations.running.plan import Plan, ResultT
+from lakewright.storage.operations.running.verb_options import GRACE_MS
 
 if TYPE_CHECKING:
     from lakewright.storage.table import Table
@@ -72,7 +73,7 @@ from lakewright.storage.spec.tag import Tag
 from lakewright.storage.verb import Verb, verb_of
 
 
-def _tags(*names: str, grace_ms: int = 0) -> DeleteTagsOptions:
+def _tags(*names: str, grace_ms: int = GRACE_MS) -> DeleteTagsOptions:
     return DeleteTagsOptions(names, grace_ms)
 
 

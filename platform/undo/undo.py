@@ -103,7 +103,7 @@ def plan_undo(
     looked_at = [each for each in names or all_tables(catalog) if each not in gone]
     opened, closed = _open(catalog, looked_at)
     left = [
-        LeftAlone(table=each, what="drop table", why=f"{each} exists; rename or drop it first")
+        LeftAlone(table=each, what="drop table", why=f"{each} exists; rename it first")
         for each in sorted(taken)
     ]
     for table in opened:

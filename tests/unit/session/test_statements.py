@@ -536,7 +536,7 @@ def test_a_database_goes_with_its_tables_if_the_statement_says_so(session: Sessi
 
     dropped = session.sql("DROP DATABASE db CASCADE")
 
-    assert dropped.message == "database db is dropped, with s, t"
+    assert dropped.message == "database db is dropped permanently, with s, t"
     assert session.catalog.list_databases() == ()
     with pytest.raises(InvalidStatement, match="t is in no database"):
         session.sql("SELECT a FROM t")

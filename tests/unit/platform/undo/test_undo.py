@@ -479,7 +479,7 @@ def test_each_run_that_dropped_a_table_of_one_name_brings_its_own_back(tmp_path:
     assert content(catalog.table("db.t")) == before
     # Its name is taken now.
     (left,) = plan_undo(catalog, second).left_alone
-    assert (left.what, left.why) == ("drop table", "db.t exists; rename or drop it first")
+    assert (left.what, left.why) == ("drop table", "db.t exists; rename it first")
 
 
 def test_a_table_beside_a_dropped_one_of_its_name_is_undone_and_listed(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_table_in_its_place_is_another_and_the_former_goes_with_its_upkeep() -
     second = new_table(any_catalog, partitions=("day",))
     assert (content(second), second.history.snapshots()) == ([], ())
     second.write(rows(second, events(0, 2)))
-    with pytest.raises(AlreadyExistsError, match=r"db\.t exists; rename or drop it first"):
+    with pytest.raises(AlreadyExistsError, match=r"db\.t exists; rename it first"):
         any_catalog.undrop_table("db.t")
     (former,) = second.upkeep.condemned()
     with pytest.raises(NotRevertible, match="another table has its name by now"):
