@@ -325,4 +325,4 @@ def test_one_sensor_compares_many_tables_some_in_a_tick_with_a_cursor_of_a_few_b
     evaluation, proposed = lake.tick_of("schema_sensor").asset_events
     assert isinstance(proposed, dg.AssetObservation)
     assert evaluation.asset_key == dg.AssetKey(["shop", "t01"])
-    lake.catalog.drop_table("shop.t00")
+    lake.catalog.drop_table("shop.t00", grace_ms=0)
