@@ -236,10 +236,10 @@ class Places:
         files = stopped if is_stopped else None
         # A table of this name that was dropped before can still come back.
         if (grace_ms or dropped) and files is None and not is_half_dropped(fs, path):
-            self._check_usual_place(name, path)
             # Without a grace, a table that could not come back takes others of its place with it.
             with suppress(TableNotFound, *([] if grace_ms else [UnsupportedError])):
                 files = recoverable_files(name, fs, path, env, run=run)
+                self._check_usual_place(name, path)
         self.names.drop_table(database, table)
         if files is not None:
             drop_to_record(files, grace_ms)

@@ -116,7 +116,7 @@ def test_the_metastore_repeats_columns_keys_and_options_and_says_where_a_table_l
     assert catalog.plan_sync_tables(age_ms=0).is_none
     assert pickle.loads(pickle.dumps(catalog)) == catalog
     with pytest.raises(InvalidRequestError, match="read only"):
-        catalog.read_only().drop_table("db.t")
+        catalog.read_only().drop_table("db.t", grace_ms=0)
 
 
 def test_a_new_database_lies_in_the_warehouse_and_one_of_another_client_where_it_is(
